@@ -1,0 +1,38 @@
+# Needs make and Python 3.11 or newer; everything else is installed into .venv.
+#
+#   make demo    train a small classifier on handwritten digits
+#   make test    run every test, with the examples in the documentation
+#   make lint    run the linter and the type checker
+#   make bench   measure overheads, beside JAX and PyTorch where they are installed
+#   make clean   remove what was made, .venv included
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
+	'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(p))))
+BIN := .venv/bin
+JOBS ?= 2
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/ready
+	$(BIN)/python examples/digits.py
+
+test: .venv/ready
+	$(BIN)/python -m pytest -q -n $(JOBS)
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
+	find pullback tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The virtual environment, made again only when what it installs has changed.
+.venv/ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@

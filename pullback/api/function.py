@@ -1,0 +1,145 @@
+"""What every function transform shares: running a function on aliases of its arguments."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from pullback.ir.errors import ArgumentError, NonDifferentiableInput
+from pullback.ir.node import Node
+from pullback.ir.where import user_line
+from pullback.ops.base import zeros
+from pullback.ops.identity import Alias
+from pullback.tensor import settings, tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.evaluate import submit_pending
+from pullback.tensor.history import Derivative
+from pullback.tensor.operators import node_of
+from pullback.tensor.record import register
+from pullback.tensor.tensor import Tensor, wrap
+from pullback.transforms.rules import start_log
+
+_ALIAS = Alias()
+
+
+class _Depth(threading.local):
+    depth = 0
+
+
+_running = _Depth()
+
+
+class Transform:
+    """Entering the outermost transform submits what is pending: a root is never pending."""
+
+    def __enter__(self) -> Transform:
+        if not _running.depth:
+            submit_pending()
+            start_log()
+        _running.depth += 1
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _running.depth -= 1
+
+
+class Recording:
+    """A function that was run on aliases of its arguments, under a token of its own."""
+
+    def __init__(
+        self, name: str, f: Callable, args: Sequence[Any], kwargs: dict, argnums: Sequence[int]
+    ) -> None:
+        self.name = name
+        self.derivative = Derivative()
+        chosen = [args[i] for i in argnums]
+        leaves, self.in_tree = tree.flatten(chosen)
+        self.tensors = [differentiable(name, x, i, chosen) for i, x in enumerate(leaves)]
+        self.inputs = [self._alias(t) for t in self.tensors]
+        handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
+        new = list(args)
+        for i, handle in zip(argnums, handles, strict=True):
+            new[i] = handle
+        with ExitStack() as stack:
+            if not settings.current().grad_enabled:
+                stack.enter_context(settings.Scope(grad_enabled=True))
+            self.result = f(*new, **kwargs)
+
+    def _alias(self, x: Tensor) -> Node:
+        node = node_of(x)
+        tokens = (*(t for t in node.tokens if t.lasting), self.derivative.token)
+        return Node(_ALIAS, (node,), node.type, node.where, tokens)
+
+    def gradients(self, found: Sequence[Node | None]) -> Any:
+        """Nodes for the inputs, zeros where there is none, in the arguments' tree."""
+        made = [
+            deliver(zeros(x.type) if g is None else g)
+            for x, g in zip(self.inputs, found, strict=True)
+        ]
+        return tree.unflatten(self.in_tree, made)
+
+
+def deliver(node: Node) -> Tensor:
+    """A node that a transform made, as a tensor of the user's."""
+    made = wrap(node)
+    if node.value is None:
+        register(made)
+    return made
+
+
+def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
+    """The tensors a function returned, and the tree they came in."""
+    leaves, structure = tree.flatten(result)
+    for leaf in leaves:
+        if not _is_value(leaf):
+            raise ArgumentError(
+                f"{name}: the function must return tensors or numbers, got {type(leaf).__name__}",
+                where=user_line(),
+                hint="Return other things beside the value with has_aux=True.",
+            )
+    return [asarray(leaf) for leaf in leaves], structure
+
+
+def _is_value(x: Any) -> bool:
+    return isinstance(x, Tensor) or hasattr(x, "__array__") or isinstance(x, (bool, int, float, complex))
+
+
+def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
+    """A leaf of the arguments as a tensor that can carry a derivative."""
+    if not _is_value(x):
+        raise ArgumentError(
+            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
+            f"{_place(chosen, i)}",
+            where=user_line(),
+        )
+    made = asarray(x)
+    if not made.dtype.is_inexact:
+        raise NonDifferentiableInput(
+            f"{name}: can only differentiate by float or complex values, got {made._node.type}"
+            f"{_place(chosen, i)}",
+            where=user_line(),
+            hint="Choose other arguments with argnums, or write the number as a float: 1.0 for 1.",
+        )
+    return made
+
+
+def _place(chosen: Any, i: int) -> str:
+    path = tree.paths(chosen)[i]
+    return f" at argument{path}"
+
+
+def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+    """Argument numbers as a tuple of non-negative ints."""
+    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for i in chosen:
+        if not isinstance(i, int) or not -count <= i < count:
+            raise ArgumentError(
+                f"{name}: argnums {argnums} but the function was called with {count} positional "
+                "arguments",
+                where=user_line(),
+            )
+    made = tuple(i % count for i in chosen)
+    if len(set(made)) != len(made):
+        raise ArgumentError(f"{name}: argnums {argnums} names an argument twice", where=user_line())
+    return made

@@ -1,0 +1,93 @@
+"""Placeholders: running a function once, without values, to get its program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pullback.api.function import outputs
+from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import Node, constant
+from pullback.ir.types import Type
+from pullback.ops.structure import SCALAR, Input
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.record import pending
+from pullback.tensor.tensor import wrap
+
+
+class Staged:
+    """A function's program over placeholders.
+
+    `graph` has the arguments' leaves as inputs, then `captured`: tensors from outside that the
+    function used, in the order they were met.
+    """
+
+    def __init__(self, graph: Graph, structure: Any, captured: Sequence[Node]) -> None:
+        self.graph, self.structure, self.captured = graph, structure, list(captured)
+
+
+def stage(name: str, f: Callable, types: Sequence[Type], in_tree: Any) -> Staged:
+    """Run `f` on placeholders of the given types, laid out as `in_tree`, with fresh handles.
+
+    Inside, reading any value and writing to a handle that existed before raise at that line.
+    """
+    inputs = [Input(f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
+    with tracing(inputs[0].number if inputs else Input("start", (), types[0].dtype)().number):
+        args, kwargs = tree.unflatten(in_tree, [wrap(x) for x in inputs])
+        ys, structure = outputs(name, f(*args, **kwargs))
+    made = [y._node for y in ys]
+    graph, captured = close_over(inputs, made)
+    return Staged(graph, structure, captured)
+
+
+@contextmanager
+def tracing(first: int) -> Iterator[None]:
+    """A function is being run on placeholders; nodes numbered before `first` are from outside."""
+    saved, handles = pending.placeholders, pending.handles
+    pending.placeholders, pending.handles = max(first, 1), []
+    try:
+        yield
+    finally:
+        pending.placeholders, pending.handles = saved, handles
+
+
+def close_over(inputs: list[Node], made: list[Node]) -> tuple[Graph, list[Node]]:
+    """The graph from `inputs` to `made`; what came from outside becomes extra inputs."""
+    first = min((x.number for x in inputs), default=0)
+    boundary = set(inputs)
+
+    def outside(n: Node) -> bool:
+        return n in boundary or n.value is not None or n.number < first
+
+    new: dict[Node, Node] = {x: x for x in inputs}
+    captured, extra = [], []
+    for node in ancestors(made, outside):
+        if node in new:
+            continue
+        if node.op is SCALAR:  # a literal: the function runs once
+            new[node] = constant(wrap(node).numpy(), node.type.dtype)
+        elif outside(node):
+            captured.append(node)
+            new[node] = Input(f"captured{len(extra)}", node.type.shape, node.type.dtype)()
+            extra.append(new[node])
+        else:
+            xs = tuple([new[x] for x in node.inputs])
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+    return Graph([*inputs, *extra], [new[y] for y in made]), captured
+
+
+def eval_shape(f: Callable, *args: Any, **kwargs: Any) -> Any:
+    """The types that `f` would return, without computing anything.
+
+    Arguments are tensors, or types made with `pb.Type(shape, dtype)`.
+
+    >>> import pullback as pb
+    >>> pb.eval_shape(lambda x: x @ x, pb.Type((4, 4), pb.float32))
+    f32[4,4]
+    """
+    leaves, in_tree = tree.flatten((args, kwargs))
+    types = [x if isinstance(x, Type) else asarray(x)._node.type for x in leaves]
+    staged = stage("eval_shape", f, types, in_tree)
+    return tree.unflatten(staged.structure, [y.type for y in staged.graph.outputs])

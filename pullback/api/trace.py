@@ -1,0 +1,167 @@
+"""Traces: what a function recorded, as an object to print, replay and differentiate."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.function import Recording, Transform, deliver, outputs
+from pullback.api.linear import _matching
+from pullback.ir.errors import ArgumentError, TraceError
+from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import Node
+from pullback.ir.where import user_line
+from pullback.ops.base import ones, zeros
+from pullback.ops.structure import SCALAR, Const, Input
+from pullback.tensor import tree
+from pullback.tensor.operators import node_of
+from pullback.tensor.tensor import Tensor, wrap
+from pullback.transforms.reverse import gradients
+
+
+def trace(f: Callable, *args: Any, **kwargs: Any) -> Trace:
+    """Run `f` and keep what it recorded.
+
+    >>> import pullback as pb
+    >>> t = pb.trace(lambda x: x * x + x, pb.tensor([1.0, 2.0]))
+    >>> print(t)
+    %0 = Input() {name: "x"} : Tensor<f32, [2]>
+    %1 = BinOp(Mul, %0, %0) : Tensor<f32, [2]>
+    %2 = BinOp(Add, %1, %0) : Tensor<f32, [2]>
+    outputs: %2
+    >>> t.replay(pb.tensor([3.0, 4.0])).tolist()
+    [12.0, 20.0]
+    """
+    return Trace(f, args, kwargs)
+
+
+class Trace:
+    """A function's program at given types; `inputs` are the arguments' tensors, flattened."""
+
+    def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
+        with Transform():
+            self._recording = Recording("trace", f, args, kwargs, range(len(args)))
+        self._names = _names(f, args)
+        self._outputs, self._structure = outputs("trace", self._recording.result)
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return self._recording.tensors
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return self._outputs
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The recorded nodes in topological order, without the inputs."""
+        boundary = set(self._recording.inputs)
+        found = ancestors([y._node for y in self._outputs], self._is_boundary)
+        return [n for n in found if n not in boundary and not self._is_boundary(n)]
+
+    @property
+    def graph(self) -> Graph:
+        """The program, over inputs; tensors from outside are extra inputs at the end."""
+        return self._graph()[0]
+
+    def replay(self, *args: Any) -> Any:
+        """The result on new arguments of the same types, without running Python again."""
+        self._refuse_if_branched("replayed")
+        rec = self._recording
+        nodes = _matching("replay", list(args), rec.in_tree, rec.tensors)
+        graph, captured = self._graph()
+        made = graph(*nodes, *captured)
+        return tree.unflatten(self._structure, [deliver(y) for y in made])
+
+    def _is_boundary(self, node: Node) -> bool:
+        """Values from outside: computed, and not part of this trace."""
+        if node in self._aliases:
+            return True
+        return node.value is not None and self._recording.derivative.token not in node.tokens
+
+    @property
+    def _aliases(self) -> set[Node]:
+        return set(self._recording.inputs)
+
+    def _graph(self) -> tuple[Graph, list[Node]]:
+        aliases = self._aliases
+        token = self._recording.derivative.token
+
+        def outside(n: Node) -> bool:
+            return n in aliases or (n.value is not None and token not in n.tokens)
+
+        new: dict[Node, Node] = {}
+        inputs = []
+        for name, x in zip(self._names, self._recording.inputs, strict=True):
+            new[x] = Input(name, x.type.shape, x.type.dtype)()
+            inputs.append(new[x])
+        captured = []
+        for node in ancestors([y._node for y in self._outputs], outside):
+            if node in new:
+                continue
+            if node.op is SCALAR:
+                data = wrap(node).numpy().tobytes()
+                new[node] = Const(node.type.dtype, (), data)()
+            elif outside(node):
+                captured.append(node)
+                label = f"captured{len(captured) - 1}"
+                new[node] = Input(label, node.type.shape, node.type.dtype)()
+                inputs.append(new[node])
+            else:
+                xs = tuple(new[x] for x in node.inputs)
+                new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+        graph = Graph(inputs, [new[y._node] for y in self._outputs])
+        return graph, captured
+
+    def _refuse_if_branched(self, what: str) -> None:
+        reads = self._recording.derivative.token.reads
+        if reads:
+            raise TraceError(
+                f"this trace cannot be {what}: the function read a value, and what it recorded may "
+                "depend on it",
+                where=reads[0],
+                hint="Use pb.where in place of a Python branch on a tensor's value.",
+            )
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+
+def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tensor]:
+    """The gradient of each input of a trace; the default cotangent is ones.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0])
+    >>> pb.backward_on_trace(pb.trace(lambda x: x * x, x))[x].tolist()
+    [2.0, 4.0]
+    """
+    if not isinstance(trace, Trace):
+        raise ArgumentError(
+            f"backward_on_trace: needs a Trace, got {type(trace).__name__}", where=user_line()
+        )
+    ys = trace.outputs
+    with Transform():
+        if cotangents is None:
+            seeds = [ones(y._node.type) for y in ys]
+        else:
+            seeds = _matching("backward_on_trace", cotangents, trace._structure, ys)
+        aliases = trace._recording.inputs
+        found = gradients([node_of(y) for y in ys], seeds, aliases)
+        return {
+            x: deliver(zeros(a.type) if g is None else g)
+            for x, a, g in zip(trace.inputs, aliases, found, strict=True)
+        }
+
+
+def _names(f: Callable, args: Sequence[Any]) -> list[str]:
+    """Names for the flattened arguments: the parameter's, with the path inside it."""
+    try:
+        parameters = list(inspect.signature(f).bind(*args).arguments.items())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for name, value in parameters:
+        names += [f"{name}{path}" for path in tree.paths(value)]
+    count = len(tree.leaves(list(args)))
+    return names if len(names) == count else [f"x{i}" for i in range(count)]

@@ -1,0 +1,176 @@
+"""All contact with jaxlib's unstable surface: devices, transfers, compiling and running.
+
+Tried with jaxlib 0.10 to 0.12. Nothing else in pullback imports jaxlib.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import int32
+from pullback.ir.errors import EngineError, OutOfMemory
+from pullback.ir.types import Type
+
+# XLA's results depend on the number of threads it sees, so the number is pinned.
+THREADS = 8
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("NPROC", str(THREADS))
+
+from jaxlib import _jax, xla_client  # noqa: E402
+
+# Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
+_X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
+_CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
+
+
+class _Aval:
+    """What jaxlib asks about an array: its abstract value."""
+
+    __slots__ = ("dtype", "ndim", "shape")
+    weak_type = False
+
+    def __init__(self, type: Type) -> None:
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype.numpy, len(type.shape)
+
+
+class _OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
+    """Places a whole array on one device."""
+
+    memory_kind = None
+    is_fully_replicated = True
+    is_fully_addressable = True
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(device)
+        self.device_set = {device}
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return xla_client.HloSharding.replicate()
+
+
+class Client:
+    """One device of XLA's: the first CUDA device if the plugin is installed, else the CPU."""
+
+    def __init__(self, platform: str | None = None) -> None:
+        self._client = _make_client(platform or os.environ.get("PULLBACK_PLATFORM"))
+        self.device = self._client.local_devices()[0]
+        self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
+        self._devices = _device_list((self.device,))
+        self._sharding = _OnDevice(self.device)
+        self._avals: dict[Type, _Aval] = {}
+        if "jax" not in sys.modules:  # which brings its own flag, and must keep it
+            _jax.jax_jit.set_enable_x64_state(_X64)
+            # In 0.10 the first transfer forgets the flag; set again, it stays.
+            self._put(np.zeros((), np.int32), Type((), int32))
+            _jax.jax_jit.set_enable_x64_state(_X64)
+
+    def put(self, array: np.ndarray, type: Type) -> Any:
+        """Host to device. The caller hands the array over: it must not be written to again."""
+        jax_config = sys.modules.get("jax._src.config")
+        if jax_config is None or type.dtype.bits < 64:
+            return self._put(array, type)
+        # The package jax, imported beside us, has put its own flag in place of ours.
+        before = jax_config.enable_x64.swap_local(True)
+        try:
+            return self._put(array, type)
+        finally:
+            jax_config.enable_x64.set_local(before)
+
+    def _put(self, array: np.ndarray, type: Type) -> Any:
+        aval = self._aval(type)
+        return xla_client.batched_device_put(aval, self._sharding, [array], [self.device])
+
+    def get(self, buffer: Any) -> np.ndarray:
+        """Device to host; on CPU without a copy, so the array is read-only."""
+        return buffer._single_device_array_to_np_array_did_copy()[0]
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, _jax.ArrayImpl)
+
+    def compile(self, text: str, outs: list[Type]) -> Executable:
+        options = xla_client.CompileOptions()
+        try:
+            loaded = self._client.compile_and_load(text, self._devices, options)
+        except Exception as error:
+            raise _explain(error, "compile") from None
+        handlers = [_handler(self._aval(t), self._sharding) for t in outs]
+        return Executable(loaded, handlers)
+
+    def _aval(self, type: Type) -> _Aval:
+        aval = self._avals.get(type)
+        if aval is None:
+            if len(self._avals) > 4096:
+                self._avals.clear()
+            aval = self._avals[type] = _Aval(type)
+        return aval
+
+
+class Executable:
+    """A compiled program on its device."""
+
+    def __init__(self, loaded: Any, handlers: list[Any]) -> None:
+        self._execute = loaded.execute_sharded
+        self._handlers = handlers
+        self.loaded = loaded
+
+    def run(self, args: list[Any]) -> list[Any]:
+        """Start the program; the buffers it returns may still be being computed."""
+        try:
+            return self._execute(args).consume_with_handlers(self._handlers)
+        except Exception as error:
+            raise _explain(error, "run") from None
+
+
+def _make_client(platform: str | None) -> Any:
+    plugin = None if platform == "cpu" else _cuda_plugin()
+    if platform in (None, "cpu") and plugin is None:
+        return xla_client.make_cpu_client()
+    if plugin is None:
+        raise EngineError(
+            f"no engine for platform {platform!r}: its plugin is not installed",
+            code="E6002", hint="Install it with `pip install pullback[cuda13]`.",
+        )  # fmt: skip
+    if not xla_client.pjrt_plugin_loaded("cuda"):
+        xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
+    if not xla_client.pjrt_plugin_initialized("cuda"):
+        xla_client.initialize_pjrt_plugin("cuda")
+    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options())
+
+
+def _cuda_plugin() -> pathlib.Path | None:
+    for name in _CUDA_PLUGINS:
+        try:
+            spec = importlib.util.find_spec(f"jax_plugins.{name}")
+        except ModuleNotFoundError:
+            return None
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            library = pathlib.Path(folder) / "xla_cuda_plugin.so"
+            if library.exists():
+                return library
+    return None
+
+
+def _device_list(devices: tuple) -> Any:
+    made = getattr(xla_client, "DeviceList", None) or _jax.DeviceList
+    return made(devices)
+
+
+def _handler(aval: _Aval, sharding: Any) -> Any:
+    try:
+        return _jax.array_result_handler(aval, sharding, True, True)
+    except TypeError:  # jaxlib 0.12 has no `skip_checks`
+        return _jax.array_result_handler(aval, sharding, True)
+
+
+def _explain(error: Exception, action: str) -> EngineError:
+    """An error of XLA's as one of ours: its first line, and what it means."""
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "RESOURCE_EXHAUSTED" in first or "out of memory" in first.lower():
+        return OutOfMemory(f"the device is out of memory: {first}")
+    return EngineError(f"XLA could not {action} the program: {first}")

@@ -1,0 +1,249 @@
+"""Graph to StableHLO text. Ops write their own lowering with the words of `Builder`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, bool_, int64
+from pullback.ir.errors import EngineError, PullbackError
+from pullback.ir.graph import Graph
+from pullback.ir.types import Type
+
+COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
+
+
+class Value:
+    """An SSA value of the program that is being written."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, name: str, type: Type) -> None:
+        self.name, self.type = name, type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+
+class Builder:
+    """Writes StableHLO, one instruction a line."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
+        self.current: Any = None  # the node that is being lowered
+        self._count = 0
+        self._constants: dict[Any, Value] = {}
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def op(self, mnemonic: str, *xs: Value, out: Any, regions: str = "", **attributes: Any) -> Any:
+        """One instruction in generic form; `out` is its type, or a tuple of types.
+
+        Attributes are written by kind: a tuple of ints is a dense i64 array, an int is i64, a
+        bool is a bool, a string is taken as it stands.
+        """
+        several = isinstance(out, tuple)
+        outs = out if several else (out,)
+        names = [self._fresh() for _ in outs]
+        operands = ", ".join(x.name for x in xs)
+        attrs = ", ".join(f"{k} = {attribute(v)}" for k, v in attributes.items())
+        ins = ", ".join(mlir_type(x.type) for x in xs)
+        results = ", ".join(map(mlir_type, outs))
+        results = f"({results})" if len(outs) != 1 else results
+        self.lines.append(
+            f'{", ".join(names)} = "{mnemonic}"({operands})'
+            f"{f' ({regions})' if regions else ''}{f' {{{attrs}}}' if attrs else ''}"
+            f" : ({ins}) -> {results}"
+        )
+        made = tuple(Value(n, t) for n, t in zip(names, outs, strict=True))
+        return made if several else made[0]
+
+    def constant(self, value: Any, dtype: DType) -> Value:
+        """A constant from a number or an array, exact to the bit."""
+        array = np.asarray(value, dtype.numpy)
+        key = (dtype, array.shape, array.tobytes())
+        if key not in self._constants or not self._constants_usable:
+            made = Value(self._fresh(), Type(array.shape, dtype))
+            line = f"{made.name} = stablehlo.constant {dense(array, dtype)} : {mlir_type(made.type)}"
+            self.lines.append(line)
+            if not self._constants_usable:
+                return made
+            self._constants[key] = made
+        return self._constants[key]
+
+    _constants_usable = True  # not inside a region: what it defines is not visible outside
+
+    def full(self, type: Type, value: Any) -> Value:
+        """A number, spread over a type's shape."""
+        return self.broadcast(self.constant(value, type.dtype), type.shape)
+
+    def broadcast(self, x: Value, shape: Sequence[int]) -> Value:
+        """NumPy broadcasting of one operand to `shape`."""
+        shape = tuple(shape)
+        if x.shape == shape:
+            return x
+        offset = len(shape) - len(x.shape)
+        kept = [i for i, n in enumerate(x.shape) if n != 1 or shape[i + offset] == 1]
+        if len(kept) < len(x.shape):
+            x = self.reshape(x, [x.shape[i] for i in kept])
+        return self.broadcast_in_dim(x, shape, [i + offset for i in kept])
+
+    def broadcast_all(self, xs: Sequence[Value], shape: Sequence[int]) -> list[Value]:
+        return [self.broadcast(x, shape) for x in xs]
+
+    def broadcast_in_dim(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
+        """Place dimension i of `x` at `dims[i]` of `shape`, and repeat along the others."""
+        return self.op(
+            "stablehlo.broadcast_in_dim", x,
+            out=Type(tuple(shape), x.dtype), broadcast_dimensions=tuple(dims),
+        )  # fmt: skip
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        shape = tuple(shape)
+        return x if x.shape == shape else self.op("stablehlo.reshape", x, out=Type(shape, x.dtype))
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        out = Type(tuple(x.shape[p] for p in perm), x.dtype)
+        return self.op("stablehlo.transpose", x, out=out, permutation=tuple(perm))
+
+    def convert(self, x: Value, dtype: DType) -> Value:
+        if x.dtype is dtype:
+            return x
+        return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
+
+    def compare(self, direction: str, x: Value, y: Value) -> Value:
+        """`direction` is EQ, NE, LT, LE, GT or GE; operands have one shape."""
+        return self.op(
+            "stablehlo.compare", x, y, out=Type(x.shape, bool_),
+            comparison_direction=f"#stablehlo<comparison_direction {direction}>",
+            compare_type=f"#stablehlo<comparison_type {COMPARISONS[x.dtype.kind]}>",
+        )  # fmt: skip
+
+    def select(self, condition: Value, x: Value, y: Value) -> Value:
+        return self.op("stablehlo.select", condition, x, y, out=x.type)
+
+    def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> Value:
+        out = Type(tuple(shape), dtype)
+        return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
+
+    def reduce(self, mnemonic: str, x: Value, init: Any, axes: Sequence[int]) -> Value:
+        """Reduce over `axes` (they are removed) with a binary instruction such as `add`."""
+        shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+        body = self.region(
+            [Type((), x.dtype)] * 2,
+            lambda a, b: [self.op(f"stablehlo.{mnemonic}", a, b, out=a.type)],
+        )
+        start = self.constant(init, x.dtype)
+        return self.op(
+            "stablehlo.reduce", x, start,
+            out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
+        )  # fmt: skip
+
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[Value]]) -> str:
+        """A region with arguments of the given types: its text, for `op(regions=...)`."""
+        outer, usable = self.lines, self._constants_usable
+        self.lines, self._constants_usable = [], False
+        try:
+            args = [Value(self._fresh(), t) for t in types]
+            made = body(*args)
+            names = ", ".join(v.name for v in made)
+            kinds = ", ".join(mlir_type(v.type) for v in made)
+            self.lines.append(f'"stablehlo.return"({names}) : ({kinds}) -> ()')
+            header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)
+            return "{\n^bb0(" + header + "):\n" + "\n".join(self.lines) + "\n}"
+        finally:
+            self.lines, self._constants_usable = outer, usable
+
+    # -- programs -----------------------------------------------------------------------------
+
+    def check(self, holds: Value, error: Callable[[], PullbackError]) -> None:
+        """Require `holds` (bool[]) at run time; `error` makes the exception when it does not."""
+        self.checks.append((holds, (error, self.current)))
+
+    def inline(self, graph: Graph, xs: Sequence[Value]) -> tuple[Value, ...]:
+        """The values of a graph's outputs over `xs`."""
+        values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
+        for node in graph.nodes[len(graph.inputs) :]:
+            outer = self.current
+            self.current = outer or node
+            values[node] = self._lower(node, [values[x] for x in node.inputs])
+            self.current = outer
+        return tuple(values[y] for y in graph.outputs)
+
+    def _lower(self, node: Any, xs: list[Any]) -> Any:
+        if node.op.name == "Result":
+            return xs[0][node.op.index]
+        made = node.op.hlo(self, node.type, *xs)
+        got = tuple(v.type for v in made) if isinstance(made, tuple) else made.type
+        if got != node.type:
+            raise EngineError(
+                f"inferred type {node.type} differs from the engine's {got}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip
+        return made
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"%{self._count}"
+
+
+def module(graph: Graph, builder: Builder | None = None) -> str:
+    """A graph as a StableHLO module; checks add one result that says which of them held."""
+    b = builder or Builder()
+    args = [Value(b._fresh(), x.type) for x in graph.inputs]
+    outs = list(b.inline(graph, args))
+    if b.checks:
+        outs.append(_error_word(b))
+    header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)
+    kinds = ", ".join(mlir_type(o.type) for o in outs)
+    names = ", ".join(o.name for o in outs)
+    b.lines.append(f"return {names} : {kinds}" if outs else "return")
+    body = "\n".join(b.lines)
+    return f"module @pullback {{\nfunc.func public @main({header}) -> ({kinds}) {{\n{body}\n}}\n}}\n"
+
+
+def _error_word(b: Builder) -> Value:
+    """Which checks held, as one vector of bools."""
+    rows = [b.reshape(holds, (1,)) for holds, _ in b.checks]
+    out = Type((len(rows),), bool_)
+    return b.op("stablehlo.concatenate", *rows, out=out, dimension=0)
+
+
+def mlir_type(type: Type) -> str:
+    return f"tensor<{''.join(f'{n}x' for n in type.shape)}{type.dtype.hlo}>"
+
+
+def attribute(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return f"{int(value)} : {int64.hlo}"
+    return f"array<i64{': ' if value else ''}{', '.join(str(int(v)) for v in value)}>"
+
+
+def dense(array: np.ndarray, dtype: DType) -> str:
+    """A dense attribute: raw bytes in hexadecimal, so nothing is lost in print."""
+    if array.size == 0:
+        return "dense<>"
+    if dtype is bool_:
+        if array.size == 1:
+            return f"dense<{'true' if array.reshape(-1)[0] else 'false'}>"
+        # bools are packed into bits only in newer encodings: the list form is read by all
+        return f"dense<{_nested(array)}>"
+    return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'
+
+
+def _nested(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        return "true" if array else "false"
+    return "[" + ", ".join(_nested(row) for row in array) + "]"

@@ -1,0 +1,121 @@
+"""The canonical form: the same program gives the same graph, whatever way it was written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.graph import Graph, by_number
+from pullback.ir.node import Node, results
+from pullback.ir.table import TABLE
+
+
+def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
+    """The same program without aliases, dead code, repeated work and foldable constants.
+
+    Execution does not need `StopGradient`; a program that is still to be differentiated does,
+    and keeps it with `keep_stop_gradient`. Applying it twice changes nothing more.
+    """
+    return _Canonicaliser(graph, keep_stop_gradient).graph
+
+
+def canonicalise_with_map(
+    graph: Graph, keep_stop_gradient: bool = False
+) -> tuple[Graph, dict[Node, Node]]:
+    """The canonical graph, and where each old value is in it; what it dropped is left out."""
+    made = _Canonicaliser(graph, keep_stop_gradient)
+    kept = set(made.graph.nodes)
+    return made.graph, {old: new for old, new in made.new.items() if new in kept}
+
+
+class _Canonicaliser:
+    """One walk in the order of recording.
+
+    Operands are in their final form when a node is reached, so nothing has to be done twice.
+    New nodes are numbered in the same order, which makes a number a position; what ends up
+    unused is not reachable from the outputs, and so is no part of the new graph.
+    """
+
+    def __init__(self, graph: Graph, keep_stop_gradient: bool) -> None:
+        self.kept = "StopGradient" if keep_stop_gradient else None
+        self.known: dict[tuple, Node] = {}
+        self.results: dict[Node, tuple[Node, ...]] = {}
+        self.new: dict[Node, Node] = {}
+        new, inputs = self.new, len(graph.inputs)
+        for x, name in zip(graph.inputs, graph.names, strict=True):
+            new[x] = _input(x, name)
+        for node in graph.nodes[inputs:]:
+            op = node.op
+            if op.transparent and op.name != self.kept:
+                new[node] = new[node.inputs[0]]
+            else:
+                new[node] = self.place(node, tuple([new[x] for x in node.inputs]))
+        outputs = [new[y] for y in graph.outputs]
+        self.graph = Graph([new[x] for x in graph.inputs], outputs, graph.names)
+
+    def place(self, node: Node, xs: tuple[Node, ...]) -> Node:
+        """The node over new operands: one that is there already, a constant, or a new one."""
+        op = node.op
+        if op.commutative:
+            xs = tuple(sorted(xs, key=by_number))
+        if self.results and xs and xs[0] in self.results:
+            return self.results[xs[0]][op.index]  # type: ignore[attr-defined]
+        if not op.mergeable:
+            return self.make(node, op, xs)
+        folded = fold(node, xs)
+        if folded is not None:
+            op, xs = folded, ()
+        key = (op, xs, node.type)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self.make(node, op, xs)
+        return found
+
+    def make(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
+        value = None if xs else node.value  # only a leaf's value is part of the program
+        made = Node(op, xs, node.type, node.where, (), node.backward, value)
+        if isinstance(made.type, tuple):
+            # All results directly after their op: their numbers then agree with the text's.
+            self.results[made] = results(made)
+        return made
+
+
+def _input(x: Node, name: str) -> Node:
+    """A fresh input in place of an old one; a boundary of another kind becomes an input."""
+    op = x.op if x.op.name == "Input" else TABLE["Input"](name, x.type.shape, x.type.dtype)
+    return Node(op, (), x.type, x.where, (), x.backward)
+
+
+def fold(node: Node, xs: tuple[Node, ...]) -> Any:
+    """The constant that an op on integer or bool scalars is, or None if it is not exact.
+
+    The value is computed twice, in the element type and in unbounded integers: where they
+    differ it overflowed, and what a run-time overflow gives is the engine's to say.
+    """
+    if not xs or not _is_exact_scalar(node.type) or not _scalar_op(node.op):
+        return None
+    if not all(x.op.name == "Const" and _is_exact_scalar(x.type) for x in xs):
+        return None
+    arrays = [x.op.array for x in xs]  # type: ignore[attr-defined]
+    unbounded = [a if a.dtype == bool else a.astype(object) for a in arrays]
+    dtype = node.type.dtype
+    try:
+        with np.errstate(all="raise"):
+            value = np.asarray(node.op.numpy(*arrays))
+            exact = np.asarray(node.op.numpy(*unbounded)).item()
+            same = abs(exact - value.item()) < 1  # a quotient may be rounded either way
+    except (ArithmeticError, TypeError, ValueError, AttributeError):
+        return None  # division by zero, a shift too far, no meaning in unbounded integers
+    if not same or value.dtype != dtype.numpy:
+        return None
+    return TABLE["Const"](dtype, (), value.tobytes())
+
+
+def _is_exact_scalar(type: Any) -> bool:
+    return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
+
+
+def _scalar_op(op: Any) -> bool:
+    """Whether an op works element by element: loops and collectives mean more than that."""
+    return getattr(op, "foldable", hasattr(op, "partials"))

@@ -1,0 +1,126 @@
+"""The element types: one object each, compared by identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from pullback.ir.errors import DTypeError
+
+
+class DType:
+    """An element type: `name` is short (`f32`), `public` is the array API's (`float32`)."""
+
+    __slots__ = ("bits", "hlo", "kind", "name", "numpy", "public")
+
+    def __init__(self, name: str, public: str, numpy: Any, kind: str, hlo: str) -> None:
+        self.name, self.public, self.kind, self.hlo = name, public, kind, hlo
+        self.numpy = np.dtype(numpy)
+        self.bits = 8 * self.numpy.itemsize
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple:
+        return dtype, (self.name,)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "c"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Whether values of this type can carry a derivative."""
+        return self.kind in "fc"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def real(self) -> DType:
+        """The type of one component: f32 for complex64, itself for anything real."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+
+bool_ = DType("bool", "bool", np.bool_, "b", "i1")
+int8 = DType("i8", "int8", np.int8, "i", "i8")
+int16 = DType("i16", "int16", np.int16, "i", "i16")
+int32 = DType("i32", "int32", np.int32, "i", "i32")
+int64 = DType("i64", "int64", np.int64, "i", "i64")
+uint8 = DType("u8", "uint8", np.uint8, "u", "ui8")
+uint16 = DType("u16", "uint16", np.uint16, "u", "ui16")
+uint32 = DType("u32", "uint32", np.uint32, "u", "ui32")
+uint64 = DType("u64", "uint64", np.uint64, "u", "ui64")
+float16 = DType("f16", "float16", np.float16, "f", "f16")
+bfloat16 = DType("bf16", "bfloat16", ml_dtypes.bfloat16, "f", "bf16")
+float32 = DType("f32", "float32", np.float32, "f", "f32")
+float64 = DType("f64", "float64", np.float64, "f", "f64")
+complex64 = DType("complex64", "complex64", np.complex64, "c", "complex<f32>")
+complex128 = DType("complex128", "complex128", np.complex128, "c", "complex<f64>")
+
+ALL = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+_BY_NAME = {d.name: d for d in ALL} | {d.public: d for d in ALL}
+_BY_NUMPY = {d.numpy: d for d in ALL}
+_OF_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
+
+
+def dtype(spec: Any) -> DType:
+    """The DType that `spec` names: a DType, a name, a NumPy dtype or a Python number type."""
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str) and spec in _BY_NAME:
+        return _BY_NAME[spec]
+    if isinstance(spec, type) and spec in _OF_PYTHON:
+        return _OF_PYTHON[spec]
+    try:
+        if spec is not None:  # which NumPy takes for float64
+            return _BY_NUMPY[np.dtype(spec).newbyteorder("=")]
+    except (TypeError, KeyError, ValueError):
+        pass
+    known = ", ".join(d.public for d in ALL)
+    raise DTypeError(f"not an element type: {spec!r}; known are {known}")
+
+
+def _promotion_table() -> dict[tuple[DType, DType], DType]:
+    """Array API promotion; an integer with a float gives the float, f16 with bf16 gives f32."""
+    table = {}
+    for a in ALL:
+        for b in ALL:
+            table[a, b] = _promote(a, b)
+    return table
+
+
+def _promote(a: DType, b: DType) -> DType:
+    if a is b:
+        return a
+    order = "biufc"
+    low, high = sorted((a, b), key=lambda d: order.index(d.kind))
+    if low.kind == "b" or (low.is_integer and high.is_inexact):
+        return high
+    if low.kind == high.kind:
+        if low.bits == high.bits:  # f16 with bf16: neither holds the other
+            return float32
+        return max(low, high, key=lambda d: d.bits)
+    if high.kind == "c":
+        return complex128 if low.bits > 32 or high is complex128 else complex64
+    # signed with unsigned: the next wider signed type; i64 with u64 has none and gives f64
+    if high.bits < low.bits:
+        return low
+    return {8: int16, 16: int32, 32: int64}.get(high.bits, float64)
+
+
+PROMOTION = _promotion_table()
+
+
+def promote(a: DType, b: DType) -> DType:
+    return PROMOTION[a, b]

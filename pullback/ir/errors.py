@@ -1,0 +1,127 @@
+"""Every error that pullback raises.
+
+Each carries `code` (a stable name, or the static IR's catalogue number), `op` and `where`, and
+also inherits the builtin that a Python user would catch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PullbackError(Exception):
+    """The base of every error: what must hold, what was got, and the user's line."""
+
+    code = "E0000"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        op: str | None = None,
+        where: Any = None,
+        code: str | None = None,
+        **values: Any,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.op, self.where = message, hint, op, where
+        if code is not None:
+            self.code = code
+        self.values = values
+
+    def at(self, op: str | None, where: Any) -> PullbackError:
+        """The same error, placed: what is already known is kept."""
+        self.op = self.op or op
+        self.where = self.where or where
+        return self
+
+    def __str__(self) -> str:
+        text = f"{self.op}: {self.message}" if self.op else self.message
+        if self.where is not None:
+            text += f" ({self.where})"
+        return f"{text}\n{self.hint}" if self.hint else text
+
+
+class ShapeError(PullbackError, ValueError):
+    code = "E3001"
+
+
+class AxisError(ShapeError, IndexError):
+    code = "E3004"
+
+
+class DTypeError(PullbackError, TypeError):
+    code = "E2005"
+
+
+class IndexOutOfRange(PullbackError, IndexError):
+    code = "E6001"
+
+
+class ArgumentError(PullbackError, TypeError, ValueError):
+    """A call that cannot mean anything: wrong kind of argument, wrong tree, wrong option."""
+
+    code = "E2007"
+
+
+class VerificationError(PullbackError, ValueError):
+    """A graph that breaks the IR's rules."""
+
+    code = "E4001"
+
+
+class EngineError(PullbackError, RuntimeError):
+    """An engine could not compile or run a program."""
+
+    code = "E6008"
+
+
+class OutOfMemory(EngineError, MemoryError):
+    code = "E6004"
+
+
+class InPlaceError(PullbackError, RuntimeError):
+    """A write that would change a value some derivative still needs."""
+
+    code = "in-place"
+
+
+class HostReadError(PullbackError, TypeError):
+    """A value was asked for where none exists yet."""
+
+    code = "host-read"
+
+
+class TraceError(PullbackError, RuntimeError):
+    """A trace that cannot be replayed or exported, because it branched on a value."""
+
+    code = "trace"
+
+
+class AutodiffError(PullbackError):
+    """Something that cannot be differentiated."""
+
+    code = "E5004"
+
+
+class UnsupportedOp(AutodiffError, TypeError):
+    code = "E5001"
+
+
+class GradientVerification(AutodiffError, ValueError):
+    code = "E5002"
+
+
+class UnsupportedShape(AutodiffError, ValueError):
+    code = "E5004"
+
+
+class NonDifferentiableInput(AutodiffError, TypeError):
+    code = "E5005"
+
+
+class GraphConsumed(AutodiffError, RuntimeError):
+    """The graph was used up by an earlier backward()."""
+
+    code = "consumed"

@@ -1,0 +1,73 @@
+"""Graphs: a program is its inputs and outputs; the nodes between them follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from operator import attrgetter
+
+from pullback.ir.node import Node, emit, origin
+
+by_number = attrgetter("number")
+
+
+def ancestors(
+    outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None
+) -> list[Node]:
+    """Every node that `outputs` depend on, in the order of recording; inputs precede uses.
+
+    A node for which `stop` holds is included, what it depends on is not visited.
+    """
+    stack = list(outputs)
+    seen = set(stack)
+    for node in stack:  # grows while it is walked: no recursion, so no limit on depth
+        if stop is not None and stop(node):
+            continue
+        for x in node.inputs:
+            if x not in seen:
+                seen.add(x)
+                stack.append(x)
+    return sorted(seen, key=by_number)
+
+
+class Graph:
+    """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Node],
+        outputs: Sequence[Node],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        if names is None:
+            names = [getattr(x.op, "label", None) or f"x{i}" for i, x in enumerate(self.inputs)]
+        self.names = tuple(names)
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All nodes, inputs first, then in the order of recording."""
+        boundary = set(self.inputs)
+        inner = ancestors(self.outputs, boundary.__contains__)
+        return [*self.inputs, *(n for n in inner if n not in boundary)]
+
+    def __call__(self, *values: Node) -> tuple[Node, ...]:
+        """The outputs as nodes over other inputs: the program is written out once more."""
+        new = dict(zip(self.inputs, values, strict=True))
+        saved = origin.where, origin.backward
+        try:
+            for node in self.nodes[len(self.inputs) :]:
+                if not node.inputs and not node.op.mergeable:
+                    new[node] = node  # a leaf is itself, however often it is used
+                    continue
+                origin.where, origin.backward = node.where, node.backward
+                new[node] = emit(node.op, tuple([new[x] for x in node.inputs]))
+        finally:
+            origin.where, origin.backward = saved
+        return tuple([new[y] for y in self.outputs])
+
+    def __str__(self) -> str:
+        from pullback.ir.text import print_graph
+
+        return print_graph(self)

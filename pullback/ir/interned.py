@@ -1,0 +1,85 @@
+"""Interning: equal parameters give the same object, so identity is equality by type and bits."""
+
+import dataclasses
+import re
+import struct
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+_lock = threading.Lock()
+_QUICK_LIMIT = 4096
+_QUICK_BYTES = 64
+_LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class"}  # in annotations
+
+
+def exact(value: Any) -> Any:
+    """A hashable stand-in for `value` that tells 0.0 from -0.0, 1 from True, and equates NaNs."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        return (kind, tuple(map(exact, value)))
+    if isinstance(value, np.generic):
+        return (kind, value.tobytes())
+    if isinstance(value, float):
+        return (kind, struct.pack("<d", value))
+    if isinstance(value, complex):
+        return (kind, struct.pack("<dd", value.real, value.imag))
+    return (kind, value)
+
+
+def _is_light(value: Any) -> bool:
+    return not isinstance(value, bytes) or len(value) <= _QUICK_BYTES
+
+
+class Interned(type):
+    """Metaclass of immutable values that exist once per set of parameters.
+
+    Instances are held weakly: what no node and no cached program uses any more is forgotten.
+    A class gives `parameters()`, the tuple of values that make it what it is.
+    """
+
+    _canonical: dict[Any, weakref.ref]
+    _quick: dict[Any, weakref.ref] | None
+
+    def __init__(cls, name: str, bases: tuple, namespace: dict, **kwargs: Any) -> None:
+        super().__init__(name, bases, namespace, **kwargs)
+        cls._canonical = {}
+        # Python's equality confuses 0.0 with -0.0, and a table of arguments keeps them alive:
+        # only a class of small, exact parameters may look an instance up by its arguments.
+        fields: tuple = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        words = {w for f in fields for w in re.findall(r"\w+", str(f.type))}
+        cls._quick = {} if words <= _LIGHT else None
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        quick = None if kwargs else cls._quick
+        if quick is not None:
+            try:
+                typed = (*args, *map(type, args)) if args else ()  # Python equates 1 and True
+                ref = quick.get(typed)
+            except TypeError:  # unhashable: a list of axes, say
+                quick = ref = None
+            if ref is not None and (found := ref()) is not None:
+                return found
+        made = super().__call__(*args, **kwargs)
+        key = exact(made.parameters())
+        with _lock:
+            known = cls._canonical.get(key)
+            found = known() if known is not None else None
+            if known is None or found is None:
+                found, known = made, weakref.ref(made, _forget(cls._canonical, key))
+                cls._canonical[key] = known
+            if quick is not None and all(map(_is_light, args)):
+                if len(quick) > _QUICK_LIMIT:
+                    quick.clear()
+                quick[typed] = known
+        return found
+
+
+def _forget(table: dict, key: Any) -> Any:
+    def callback(ref: weakref.ref) -> None:
+        if table.get(key) is ref:
+            del table[key]
+
+    return callback

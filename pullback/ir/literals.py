@@ -1,0 +1,105 @@
+"""Literals of the text form: numbers that read back to the same bits, strings, lists, types."""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, bfloat16, dtype, float64
+from pullback.ir.types import Type
+
+ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+WORDS = {None: "none", True: "true", False: "false"}
+
+
+def literal(value: Any) -> str:
+    """A parameter's value as text."""
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return WORDS[None if value is None else bool(value)]
+    if isinstance(value, enum.Enum):
+        return quoted(value.name)
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, complex, np.generic)):
+        return array_text(np.asarray(value))
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bytes):
+        return quoted(value.hex())
+    if isinstance(value, (tuple, list)):
+        return bracketed(map(literal, value))
+    if isinstance(value, (set, frozenset)):
+        return bracketed(sorted(map(literal, value)))
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, Type):
+        return type_text(value)
+    return quoted(_stable_name(value))
+
+
+def _stable_name(value: Any) -> str:
+    """A name for an object that has no literal; never its address, which changes every time."""
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    plain = type(value).__repr__ is object.__repr__
+    return type(value).__qualname__ if plain else repr(value)
+
+
+def quoted(text: str) -> str:
+    return '"' + "".join([ESCAPES.get(c, c) for c in text]) + '"'
+
+
+def bracketed(items: Any) -> str:
+    return f"[{', '.join(items)}]"
+
+
+def type_text(type: Type) -> str:
+    """`Tensor<f32, [8, 4]>`; a sharding and the axes it varies over follow where there are any."""
+    more = "" if type.sharding is None else f", sharding: {literal(type.sharding)}"
+    more += "" if not type.varying else f", varying: {literal(tuple(type.varying))}"
+    return f"Tensor<{type.dtype.name}, {list(type.shape)}{more}>"
+
+
+def array_text(array: np.ndarray) -> str:
+    """An array as nested lists; a scalar is a bare number."""
+    kind = dtype(array.dtype)
+    items = [number(x, kind) for x in array.reshape(-1)]
+    for axis in reversed(range(array.ndim)):
+        n, rows = array.shape[axis], math.prod(array.shape[:axis])
+        items = [bracketed(items[k * n : (k + 1) * n]) for k in range(rows)]
+    return items[0]
+
+
+def number(value: Any, kind: DType) -> str:
+    """The shortest text that reads back to the same bits in the value's own element type."""
+    if kind.kind == "b":
+        return WORDS[bool(value)]
+    if kind.is_integer:
+        return str(int(value))
+    if kind.is_complex:
+        return f"({number(value.real, kind.real)}, {number(value.imag, kind.real)})"
+    wide = float(value)
+    if math.isfinite(wide):
+        return repr(wide) if kind is float64 else repr(_shortest(value, wide, kind))
+    return _nan(value, kind) if math.isnan(wide) else repr(wide)
+
+
+def _shortest(value: Any, wide: float, kind: DType) -> float:
+    """The number with the fewest digits that rounds to `value`."""
+    if kind is not bfloat16:
+        return float(str(value))  # NumPy's own types print the fewest digits
+    for digits in range(1, 10):
+        short = float(f"{wide:.{digits}g}")
+        if bfloat16.numpy.type(short) == value:
+            return short
+    return wide
+
+
+def _nan(value: Any, kind: DType) -> str:
+    """`nan`; any other NaN than the usual one shows its bits, which a result may depend on."""
+    usual = kind.numpy.type(math.nan).tobytes()
+    bits = kind.numpy.type(value).tobytes()
+    return "nan" if bits == usual else f"nan(0x{int.from_bytes(bits, 'little'):x})"

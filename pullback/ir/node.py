@@ -1,0 +1,137 @@
+"""Nodes: applications of ops to nodes. Together they are every program that pullback knows."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.ir.table import TABLE
+from pullback.ir.token import merge_tokens
+from pullback.ir.types import Type
+
+if TYPE_CHECKING:
+    from pullback.ops.base import Op
+
+_next_number = itertools.count().__next__
+
+
+class Node:
+    """One application of an op.
+
+    `type` is the type of its result; an op with several results has a tuple of types here, and
+    each result is a node of its own (`Result(i)`). `value` is the buffer once it was computed;
+    `number` grows in the order of recording. `tokens` are the derivatives that may still need
+    this node's op and inputs (see `pullback.tensor.history`).
+    """
+
+    __slots__ = (
+        "__weakref__", "backward", "inputs", "number", "op", "tokens", "type", "value", "where",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: tuple[Node, ...],
+        type: Any,
+        where: Any = None,
+        tokens: tuple = (),
+        backward: bool = False,
+        value: Any = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.type = type
+        self.where = where
+        self.tokens = tokens
+        self.backward = backward
+        self.value = value
+        self.number = _next_number()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} #{self.number}: {self.type}>"
+
+    # Rules are written as formulas: `g * x + 1`.
+    def __add__(self, other: Any) -> Node:
+        return TABLE["Add"]()(self, operand(other, self))
+
+    def __sub__(self, other: Any) -> Node:
+        return TABLE["Sub"]()(self, operand(other, self))
+
+    def __mul__(self, other: Any) -> Node:
+        return TABLE["Mul"]()(self, operand(other, self))
+
+    def __truediv__(self, other: Any) -> Node:
+        return TABLE["Div"]()(self, operand(other, self))
+
+    def __radd__(self, other: Any) -> Node:
+        return TABLE["Add"]()(operand(other, self), self)
+
+    def __rsub__(self, other: Any) -> Node:
+        return TABLE["Sub"]()(operand(other, self), self)
+
+    def __rmul__(self, other: Any) -> Node:
+        return TABLE["Mul"]()(operand(other, self), self)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return TABLE["Div"]()(operand(other, self), self)
+
+    def __neg__(self) -> Node:
+        return TABLE["Neg"]()(self)
+
+
+def operand(value: Any, like: Node) -> Node:
+    """`value` as a node; a Python number becomes a constant of `like`'s element type."""
+    return value if isinstance(value, Node) else constant(value, like.type.dtype)
+
+
+def constant(value: Any, dtype: Any) -> Node:
+    """A scalar constant that a rule writes: it is part of the program, not an input of it."""
+    data = np.asarray(value, dtype.numpy)
+    return TABLE["Const"](dtype, data.shape, data.tobytes())()
+
+
+class _Origin(threading.local):
+    """Whose work the nodes made now are: the forward node that a rule is called for."""
+
+    where: Any = None
+    backward: bool = False
+    leaf_tokens: bool = True  # off while backward() runs: its gradients are not differentiable
+
+
+origin = _Origin()
+
+
+def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
+    """Apply `op` inside a rule: the new node takes its line from the node it is derived from."""
+    node = Node(op, inputs, op.type_of(*[x.type for x in inputs]), origin.where)
+    node.backward = origin.backward
+    tokens = merge_tokens(inputs)
+    if tokens and not origin.leaf_tokens:
+        tokens = tuple([t for t in tokens if not t.leaf])
+    node.tokens = tokens
+    return node
+
+
+def results(node: Node) -> tuple[Node, ...]:
+    """The results of an op with several of them, as nodes."""
+    select = TABLE["Result"]
+    made = []
+    for i, type in enumerate(node.type):
+        result = Node(select(i), (node,), type, node.where, node.tokens, node.backward)
+        made.append(result)
+    return tuple(made)
+
+
+def scalar_type(dtype: Any) -> Type:
+    return Type((), dtype)

@@ -1,0 +1,12 @@
+"""The op table: every op class by the name that the IR's text gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TABLE: dict[str, Any] = {}  # of classes; Any, because each takes parameters of its own
+
+
+def op(name: str) -> Any:
+    """The class of the op called `name`."""
+    return TABLE[name]

@@ -1,0 +1,78 @@
+"""Tokens: derivatives in progress, and which nodes they may still need.
+
+A node carries the tokens of its inputs. While one of them is alive, computing the node keeps its
+op and inputs, so that the derivative can still be taken through it; afterwards they are dropped.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pullback.ir.node import Node
+
+
+class Token:
+    """A derivative in progress: a running call, a pullback or a trace holds it."""
+
+    __slots__ = ("alive", "computed", "reads")
+    leaf = False
+
+    def __init__(self) -> None:
+        self.alive = True
+        self.computed: list[weakref.ref[Node]] = []  # nodes with a value, kept for this token
+        self.reads: list[Any] = []  # lines that read a value which depends on this token
+
+    @property
+    def lasting(self) -> bool:
+        """Whether nodes derived from this one should carry the token on."""
+        return self.alive
+
+
+class LeafToken:
+    """The unconsumed graph above one tensor that requires a gradient."""
+
+    __slots__ = ("__weakref__", "tensor")
+    leaf = True
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = weakref.ref(tensor)
+
+    @property
+    def alive(self) -> bool:
+        tensor = self.tensor()
+        return tensor is not None and tensor.requires_grad
+
+    lasting = alive
+
+
+class _Consumed:
+    """Marks nodes that `backward()` has used up, and everything computed from them."""
+
+    alive = False
+    lasting = True
+    leaf = False
+
+    def __repr__(self) -> str:
+        return "CONSUMED"
+
+
+CONSUMED = _Consumed()
+
+
+def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
+    """The tokens of all inputs; those whose derivative is over are left out of a mixture."""
+    merged: tuple = ()
+    mixed = False
+    for x in inputs:
+        tokens = x.tokens
+        if tokens and tokens is not merged:
+            if merged:
+                merged += tuple([t for t in tokens if t not in merged])
+                mixed = True
+            else:
+                merged = tokens
+    if mixed:
+        merged = tuple([t for t in merged if t.lasting])
+    return merged

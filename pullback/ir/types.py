@@ -1,0 +1,51 @@
+"""What is known about a value before it is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from pullback.ir.dtypes import DType
+from pullback.ir.interned import Interned
+
+
+class Type(metaclass=Interned):
+    """Shape and element type of a value, with its sharding and the mesh axes it varies over.
+
+    Types are interned: two equal types are the same object.
+    """
+
+    def __init__(
+        self, shape: Iterable[int], dtype: DType, sharding: Any = None, varying: tuple = ()
+    ) -> None:
+        self.shape: tuple[int, ...] = tuple(map(int, shape))
+        self.dtype = dtype
+        self.sharding = sharding
+        self.varying = varying
+
+    def parameters(self) -> tuple:
+        return (self.shape, self.dtype, self.sharding, self.varying)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @cached_property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def with_shape(self, shape: Iterable[int]) -> Type:
+        return Type(tuple(shape), self.dtype, None, self.varying)
+
+    def with_dtype(self, dtype: DType) -> Type:
+        return Type(self.shape, dtype, self.sharding, self.varying)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def show(types: Any) -> str:
+    """Types as a reader sees them in a message: `f32[4,3], f32[3]`."""
+    return ", ".join(map(repr, types)) if isinstance(types, (tuple, list)) else repr(types)

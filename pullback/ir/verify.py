@@ -1,0 +1,140 @@
+"""Verification: a graph that passes can be printed, transformed and run without surprises."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+from pullback.ir.errors import PullbackError, VerificationError
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.types import Type, show
+
+# Rules that are handed the operands, and how many arguments come before them.
+_RULES = (("infer", 0), ("expand", 0), ("numpy", 0), ("partials", 1), ("hlo", 2))
+_SOURCES = ("Leaf", "Scalar")  # values that are there: they have a type, and no rule for it
+
+
+def verify(graph: Graph) -> None:
+    """Raise VerificationError, naming the instruction, if the graph breaks the IR's rules."""
+    _check_inputs(graph)
+    inputs = set(graph.inputs)
+    defined: set[Node] = set()
+    for i, node in enumerate(graph.nodes):
+        _check_operands(i, node, defined)
+        if node.op.name == "Input" and node not in inputs:
+            _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
+        for inner in _graphs(node.op.parameters()):
+            verify(inner)
+        _check_type(i, node)
+        defined.add(node)
+    for k, y in enumerate(graph.outputs):
+        if y not in defined:
+            what = f"output {k} is not defined in the graph"
+            raise VerificationError(what, code="E4003", output=k)
+        if isinstance(y.type, tuple):
+            what = f"output {k} must be one value; {y.op.name} has several: select a result"
+            raise VerificationError(what, code="E4003", output=k)
+
+
+def _check_inputs(graph: Graph) -> None:
+    if len(graph.names) != len(graph.inputs):
+        count = f"{len(graph.inputs)} inputs have {len(graph.names)} names"
+        raise VerificationError(f"every input needs a name, {count}", code="E4004")
+    seen: set[Node] = set()
+    for i, (x, name) in enumerate(zip(graph.inputs, graph.names, strict=True)):
+        if x in seen:
+            _fail(i, x, "E4002", "it is declared as an input twice")
+        if x.op.name != "Input":
+            _fail(i, x, "E4004", "an input of a graph must be an Input instruction")
+        if not isinstance(name, str) or not name:
+            _fail(i, x, "E4004", f"an input needs a name, got {name!r}")
+        seen.add(x)
+
+
+def _check_operands(i: int, node: Node, defined: set[Node]) -> None:
+    fewest, most = (0, 0) if node.op.name in _SOURCES else arity(type(node.op))
+    if not fewest <= len(node.inputs) <= most:
+        wanted = fewest if fewest == most else f"at least {fewest}"
+        _fail(i, node, "E2007", f"it takes {wanted} operands, got {len(node.inputs)}")
+    for k, x in enumerate(node.inputs):
+        if x not in defined:
+            _fail(i, node, "E4001", f"operand {k} is used before it is defined")
+        if node.op.name != "Result" and isinstance(x.type, tuple):
+            what = f"operand {k} must be one value; {x.op.name} has several: select a result"
+            _fail(i, node, "E2001", what)
+
+
+def _check_type(i: int, node: Node) -> None:
+    declared = node.type if isinstance(node.type, tuple) else (node.type,)
+    for t in declared:
+        if not isinstance(t, Type):
+            _fail(i, node, "E2001", f"the declared type must be a Type, got {t!r}")
+        if any(n < 0 for n in t.shape):
+            _fail(i, node, "E3006", f"dimensions must not be negative, got {t}")
+    if node.op.name in _SOURCES:
+        return
+    if node.op.name == "Result":
+        _check_result(i, node)
+    try:
+        inferred = node.op.infer(*[x.type for x in node.inputs])
+    except PullbackError as error:
+        _fail(i, node, error.code, error.message, **error.values)
+    if _bare(inferred) != _bare(node.type):
+        _fail(
+            i, node, "E2001",
+            f"declared type is {show(node.type)}, its operands give {show(inferred)}",
+            declared=node.type, inferred=inferred,
+        )  # fmt: skip
+
+
+def _check_result(i: int, node: Node) -> None:
+    types, index = node.inputs[0].type, node.op.index  # type: ignore[attr-defined]
+    if not isinstance(types, tuple):
+        _fail(i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select")
+    if not 0 <= index < len(types):
+        _fail(i, node, "E4001", f"result {index} does not exist, there are {len(types)}")
+
+
+def _bare(types: Any) -> Any:
+    """What type rules decide; sharding and varying axes are laid over it by propagation."""
+    if isinstance(types, tuple):
+        return tuple([_bare(t) for t in types])
+    return types.shape, types.dtype
+
+
+def _graphs(parameters: Sequence) -> list[Graph]:
+    """The graphs among an op's parameters: bodies of loops, branches, calls."""
+    found: list[Graph] = []
+    for p in parameters:
+        if isinstance(p, Graph):
+            found.append(p)
+        elif isinstance(p, tuple):
+            found += _graphs(p)
+    return found
+
+
+def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
+    values["instruction"] = i
+    raise VerificationError(
+        f"instruction {i} ({node.op.name}): {what}", code=code, where=node.where, **values
+    )
+
+
+@cache
+def arity(cls: type) -> tuple[int, float]:
+    """The fewest and most operands an op takes: what the first rule that names them all says."""
+    for rule, before in _RULES:
+        function = getattr(cls, rule, None)
+        if function is None:
+            continue
+        parameters = list(inspect.signature(function).parameters.values())[1 + before :]
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+            continue
+        required = sum(p.default is p.empty for p in parameters)
+        return required, len(parameters)
+    elementwise = hasattr(cls, "partials")  # elsewhere a ufunc is not applied to the operands
+    count = getattr(getattr(cls, "ufunc", None), "nin", None) if elementwise else None
+    return (0, float("inf")) if count is None else (count, count)

@@ -1,0 +1,53 @@
+"""Where in the user's program something was written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Which source files are pullback's own: asked for every recorded op, so remembered by name.
+_internal: dict[str, bool] = {}
+_make = tuple.__new__
+
+
+class Where(NamedTuple):
+    """A place in source code, kept as cheaply as recording needs and resolved when printed."""
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def line(self) -> int:
+        for start, end, line in self.code.co_lines():
+            if start <= self.instruction < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def file(self) -> str:
+        return self.code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self.code.co_name
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def user_line() -> Where | None:
+    """The innermost line on the stack that is not inside pullback."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        internal = _internal.get(name)
+        if internal is None:
+            internal = _internal[name] = name.startswith((_PACKAGE, "<__array_function__"))
+        if not internal:
+            return _make(Where, (code, frame.f_lasti))  # twice as fast as calling Where
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,220 @@
+"""The op base class: one class states everything that is known about an op.
+
+A subclass gives `infer`, `numpy` and `hlo`, and `vjp` and `jvp` or `differentiable = False`.
+Families (`Elementwise`, `Composite`) derive what they can. Parameters are the fields of a frozen
+dataclass; ops are interned, so two equal ops are the same object.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, dataclass_transform
+
+import numpy as np
+
+from pullback.ir.errors import PullbackError, ShapeError, UnsupportedOp
+from pullback.ir.interned import Interned
+from pullback.ir.node import Node, constant, emit, results
+from pullback.ir.table import TABLE
+from pullback.ir.types import Type, show
+
+_INFERRED_LIMIT = 1024
+
+
+@dataclass_transform(frozen_default=True)
+class OpMeta(Interned):
+    """Makes every op class a frozen dataclass, and enters it into the table."""
+
+    def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
+        cls = super().__new__(meta, name, bases, namespace)
+        return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    def __init__(
+        cls, name: str, bases: tuple, namespace: dict, abstract: bool = False
+    ) -> None:
+        super().__init__(name, bases, namespace)
+        if not abstract:
+            cls.name = namespace.get("name", name)
+            TABLE[cls.name] = cls
+
+
+class Op(metaclass=OpMeta, abstract=True):
+    """One kind of computation, with all its rules."""
+
+    name: ClassVar[str]
+    differentiable: ClassVar[bool] = True
+    linear: ClassVar[bool] = False  # jointly in all inputs: its jvp is the op on the tangents
+    commutative: ClassVar[bool] = False
+    transparent: ClassVar[bool] = False  # the value is its first input's; keys look through it
+    mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
+    positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+
+    # -- what an op says about itself ---------------------------------------------------------
+
+    def infer(self, *xs: Type) -> Any:
+        """The result's type (a tuple of types for several results); raises on bad operands."""
+        raise UnsupportedOp("has no type rule", op=self.title)
+
+    def numpy(self, *xs: np.ndarray) -> Any:
+        """The meaning, in NumPy: an array, or a tuple of arrays for several results."""
+        raise UnsupportedOp("has no NumPy meaning", op=self.title)
+
+    def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
+        """The StableHLO that computes it, written with the builder `b`."""
+        raise UnsupportedOp("has no StableHLO lowering", op=self.title)
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        """Cotangents of the inputs from the result's; `None` where there is none."""
+        raise UnsupportedOp("has no reverse-mode rule", op=self.title)
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        """The result's tangent from the inputs'; `None` for zero."""
+        if self.linear:
+            return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
+        raise UnsupportedOp("has no forward-mode rule", op=self.title)
+
+    @classmethod
+    def samples(cls) -> Iterable[tuple[Op, tuple]]:
+        """Applications to try in tests: pairs of an op and its operands (see `pullback.testing`)."""
+        return ()
+
+    # -- what follows from it -----------------------------------------------------------------
+
+    def __call__(self, *xs: Node) -> Node:
+        """Apply the op to nodes, inside a rule or a pass."""
+        return emit(self, xs)
+
+    def type_of(self, *types: Type) -> Any:
+        """`infer`, remembered: the same types come again at every step of a loop."""
+        known = self.__dict__.get("_inferred")
+        if known is None:
+            known = {}
+            object.__setattr__(self, "_inferred", known)
+        found = known.get(types)
+        if found is None:
+            if len(known) > _INFERRED_LIMIT:
+                known.clear()
+            try:
+                found = known[types] = self.infer(*types)
+            except PullbackError as error:
+                raise error.at(self.title, None) from None
+        return found
+
+    def parameters(self) -> tuple:
+        return tuple([getattr(self, f.name) for f in dataclasses.fields(self)])
+
+    @property
+    def title(self) -> str:
+        """The name that messages use."""
+        return self.name.lower()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
+        return f"{self.name}({fields})"
+
+    def __reduce__(self) -> tuple:
+        return type(self), self.parameters()
+
+    def set(self, field: str, value: Any) -> None:
+        """For `__post_init__`: put a parameter into its normal form."""
+        object.__setattr__(self, field, value)
+
+
+class Composite(Op, abstract=True):
+    """An op that is written as other ops; it inherits every rule that it does not state."""
+
+    def expand(self, *xs: Node) -> Any:
+        """The same value as nodes over `xs`: a node, or a tuple of nodes for several results."""
+        raise UnsupportedOp("has no expansion", op=self.title)
+
+    def expansion(self, types: Sequence[Type]) -> Any:
+        """The expansion as a Graph over inputs of the given types."""
+        from pullback.ir.graph import Graph
+
+        inputs = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
+        made = self.expand(*inputs)
+        return Graph(inputs, made if isinstance(made, tuple) else (made,))
+
+    def infer(self, *xs: Type) -> Any:
+        types = tuple(y.type for y in self.expansion(xs).outputs)
+        return types if len(types) > 1 else types[0]
+
+    def numpy(self, *xs: np.ndarray) -> Any:
+        from pullback.ir.dtypes import dtype
+
+        graph = self.expansion([Type(x.shape, dtype(x.dtype)) for x in map(np.asarray, xs)])
+        values = dict(zip(graph.inputs, xs, strict=True))
+        for node in graph.nodes[len(graph.inputs) :]:
+            values[node] = node.op.numpy(*[values[x] for x in node.inputs])
+        made = tuple(values[y] for y in graph.outputs)
+        return made if len(made) > 1 else made[0]
+
+    def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
+        made = b.inline(self.expansion([x.type for x in xs]), xs)
+        return made if len(made) > 1 else made[0]
+
+    # Reverse and forward mode look at these: without a rule of its own the expansion is used.
+    vjp = None  # type: ignore[assignment]
+    jvp = None  # type: ignore[assignment]
+
+
+# -- words that rules are written with ----------------------------------------------------------
+
+
+def zeros(type: Type) -> Node:
+    """Explicit zeros: a constant, spread over the type's shape."""
+    return full(type, 0)
+
+
+def ones(type: Type) -> Node:
+    return full(type, 1)
+
+
+def full(type: Type, value: Any) -> Node:
+    scalar = constant(value, type.dtype)
+    return scalar if not type.shape else TABLE["Broadcast"](type.shape)(scalar)
+
+
+def sum_to(g: Node, type: Type) -> Node:
+    """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
+    if g.type.shape == type.shape:
+        return g
+    extra = g.type.rank - type.rank
+    if extra:
+        g = TABLE["Sum"](tuple(range(extra)), False)(g)
+    wide = tuple(i for i, n in enumerate(type.shape) if n == 1 and g.type.shape[i] != 1)
+    return TABLE["Sum"](wide, True)(g) if wide else g
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that NumPy broadcasting gives; names the failing dimension."""
+    rank = max(map(len, shapes))
+    out = [1] * rank
+    for shape in shapes:
+        for i, n in enumerate(shape, rank - len(shape)):
+            if n != 1 and n != out[i]:
+                if out[i] != 1:
+                    raise ShapeError(
+                        f"shapes must broadcast, dimension {i} is {out[i]} and {n}",
+                        code="E3001", dimension=i, extents=(out[i], n),
+                    )  # fmt: skip
+                out[i] = n
+    return tuple(out)
+
+
+def same_dtype(op: str, *xs: Type) -> Any:
+    """The one element type of all operands: the IR never promotes."""
+    from pullback.ir.errors import DTypeError
+
+    first = xs[0].dtype
+    for x in xs:
+        if x.dtype is not first:
+            raise DTypeError(f"operands must have one element type, got {show(xs)}", code="E2004")
+    return first
+
+
+__all__ = [
+    "Composite", "Node", "Op", "TABLE", "Type", "broadcast_shapes", "constant", "full",
+    "ones", "results", "same_dtype", "sum_to", "zeros",
+]  # fmt: skip

@@ -1,0 +1,363 @@
+"""Convolution over any number of spatial dimensions, channels last.
+
+The sum over products of input, filter and result elements is linear in each of the three. Each
+op here computes one of them from the other two, so they are one another's derivatives, to any
+order: `Convolution` the result, `ConvolutionBackwardInput` and `ConvolutionBackwardFilter` what
+their names say.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.errors import ShapeError
+from pullback.ir.types import show
+from pullback.ops.base import Composite, Node, Type, same_dtype
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.linalg import Contraction, conjugate, precision, wide
+from pullback.ops.sample import complexes, real
+from pullback.ops.sliding import (
+    Padding,
+    padded,
+    pairs,
+    resolve_padding,
+    spread,
+    tap_slices,
+    transposed_padding,
+    window_count,
+)
+
+
+class Convolving(Contraction, abstract=True):
+    """How a filter moves over an input; empty dilations are 1 everywhere.
+
+    Input [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O].
+    """
+
+    strides: tuple[int, ...]
+    padding: Padding
+    lhs_dilation: tuple[int, ...] = ()
+    rhs_dilation: tuple[int, ...] = ()
+    groups: int = 1
+    kinds = "fc"
+
+    def __post_init__(self) -> None:
+        ones = (1,) * len(self.strides)
+        self.set("strides", tuple(map(int, self.strides)))
+        self.set("padding", pairs(self.padding))
+        self.set("lhs_dilation", tuple(self.lhs_dilation) or ones)
+        self.set("rhs_dilation", tuple(self.rhs_dilation) or ones)
+
+    @property
+    def motion(self) -> tuple:
+        return self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups
+
+    def check(self, x: Type, y: Type) -> None:
+        check_kind(same_dtype(self.title, x, y), self.kinds)
+        rank = x.rank
+        if rank < 2 or y.rank != rank:
+            raise ShapeError(
+                "operands must be [N, spatial..., C] and [spatial..., C, O] of one rank, "
+                f"got {x} and {y}",
+                code="E3002",
+            )
+        words = {"strides": self.strides, "lhs_dilation": self.lhs_dilation,
+                 "rhs_dilation": self.rhs_dilation}  # fmt: skip
+        for word, numbers in words.items():
+            if len(numbers) != rank - 2 or min(numbers, default=1) < 1:
+                raise ShapeError(
+                    f"{word} must be {rank - 2} positive numbers, got {numbers}", code="E4010"
+                )
+        if len(self.padding) != rank - 2:
+            raise ShapeError(f"padding must be {rank - 2} pairs, got {self.padding}", code="E3002")
+
+    def check_channels(self, inputs: int, outputs: int, agree: bool, *shown: Type) -> None:
+        groups = self.groups
+        if groups < 1 or inputs % groups or outputs % groups or not agree:
+            rule = "the channels of both operands must agree"
+            if groups != 1:
+                rule += f", with those of input and result divided into {groups} groups"
+            raise ShapeError(f"{rule}, got {show(shown)}", code="E4009")
+
+    def check_result(self, y: Type, extents: Sequence[int], window: Sequence[int]) -> None:
+        counts = self.counts(extents, window)
+        if len(extents) != len(window) or y.shape[1:-1] != counts:
+            raise ShapeError(f"the result's spatial extents must be {list(counts)}, got {y}")
+
+    def counts(self, extents: Sequence[int], window: Sequence[int]) -> tuple[int, ...]:
+        """The result's spatial extents."""
+        apart = map(spread, extents, self.lhs_dilation)
+        return tuple(map(window_count, apart, window, self.strides, self.padding,
+                         self.rhs_dilation))  # fmt: skip
+
+    def taps(
+        self, window: Sequence[int], counts: Sequence[int]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+        """Each tap of the filter, and the elements of the padded input that it meets."""
+        for tap in itertools.product(*map(range, window)):
+            place = tap_slices(tap, counts, self.strides, self.rhs_dilation)
+            yield tap, (slice(None), *place)
+
+    def bordered(self, x: np.ndarray) -> np.ndarray:
+        border = ((0, 0), *self.padding, (0, 0))
+        return padded(wide(x), border, (1, *self.lhs_dilation, 1), 0)
+
+
+class Convolution(Convolving):
+    """Slides a filter over an input; the dilations set their elements apart before that."""
+
+    def infer(self, x: Type, w: Type) -> Type:
+        self.check(x, w)
+        agree = w.shape[-2] * self.groups == x.shape[-1]
+        self.check_channels(x.shape[-1], w.shape[-1], agree, x, w)
+        counts = self.counts(x.shape[1:-1], w.shape[:-2])
+        return x.with_shape((x.shape[0], *counts, w.shape[-1]))
+
+    def numpy(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        counts = self.counts(x.shape[1:-1], w.shape[:-2])
+        made = np.zeros((x.shape[0], *counts, w.shape[-1]), wide(x).dtype)
+        full = self.bordered(x)
+        for tap, place in self.taps(w.shape[:-2], counts):
+            filters = _by_group(wide(w[tap]), self.groups)
+            made += _ungroup(_by_group(full[place], self.groups) @ filters, made.shape)
+        return made.astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
+        return convolve(b, out, x, w, "b*f,*io->b*f", *self.motion)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        x, w = xs
+        left = right = None
+        if need[0]:
+            left = ConvolutionBackwardInput(*self.motion, x.type.shape[1:-1])(g, conjugate(w))
+        if need[1]:
+            right = ConvolutionBackwardFilter(*self.motion, w.type.shape[:-2])(conjugate(x), g)
+        return [left, right]
+
+    @classmethod
+    def samples(cls) -> Any:
+        for motion, x, w in _CASES:
+            yield cls(*motion), (real(*x), real(*w, salt=1))
+        yield cls((2,), ((0, 1),)), (complexes(2, 4, 2), complexes(2, 2, 2, salt=1))
+
+
+class ConvolutionBackwardInput(Convolving):
+    """From a result and a filter to an input of the given spatial extents: the transpose of
+    Convolution in its first operand, and what others call a transposed convolution."""
+
+    extents: tuple[int, ...] = ()
+
+    def infer(self, g: Type, w: Type) -> Type:
+        self.check(g, w)
+        self.check_channels(0, w.shape[-1], g.shape[-1] == w.shape[-1], g, w)
+        self.check_result(g, self.extents, w.shape[:-2])
+        return g.with_shape((g.shape[0], *self.extents, w.shape[-2] * self.groups))
+
+    def numpy(self, g: np.ndarray, w: np.ndarray) -> np.ndarray:
+        shape = (g.shape[0], *self.extents, w.shape[-2] * self.groups)
+        if not g.size:
+            return np.zeros(shape, g.dtype)
+        full = self.bordered(np.zeros(shape, g.dtype))
+        results = _by_group(wide(g), self.groups)
+        for tap, place in self.taps(w.shape[:-2], g.shape[1:-1]):
+            filters = _by_group(wide(w[tap]), self.groups).swapaxes(-1, -2)
+            full[place] += _ungroup(results @ filters, full[place].shape)
+        border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
+        inner = padded(full, border, (1,) * g.ndim, 0)
+        return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
+
+    def hlo(self, b: Any, out: Type, g: Any, w: Any) -> Any:
+        spatial = tuple(range(len(self.extents)))
+        if spatial:
+            w = b.op("stablehlo.reverse", w, out=w.type, dimensions=spatial)
+        window, (c, o) = w.shape[:-2], w.shape[-2:]
+        if self.groups > 1:  # the groups go from the filters to the channels
+            w = b.reshape(w, (*window, c, self.groups, o // self.groups))
+            at = len(window)
+            w = b.transpose(w, (*spatial, at + 1, at, at + 2))
+            w = b.reshape(w, (*window, c * self.groups, o // self.groups))
+        padding = tuple(map(transposed_padding, self.extents, g.shape[1:-1], window, self.strides,
+                            self.padding, self.rhs_dilation, self.lhs_dilation))  # fmt: skip
+        return convolve(b, out, g, w, "b*f,*oi->b*f", self.lhs_dilation, padding, self.strides,
+                        self.rhs_dilation, self.groups)  # fmt: skip
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        y, w = xs
+        left = right = None
+        if need[0]:
+            left = Convolution(*self.motion)(g, conjugate(w))
+        if need[1]:
+            right = ConvolutionBackwardFilter(*self.motion, w.type.shape[:-2])(g, conjugate(y))
+        return [left, right]
+
+    @classmethod
+    def samples(cls) -> Any:
+        for op, (x, w) in Convolution.samples():
+            yield cls(*op.motion, x.shape[1:-1]), (_result(op, x, w), w)
+
+
+class ConvolutionBackwardFilter(Convolving):
+    """From an input and a result to a filter of the given spatial extents: the transpose of
+    Convolution in its second operand."""
+
+    extents: tuple[int, ...] = ()
+
+    def infer(self, x: Type, g: Type) -> Type:
+        self.check(x, g)
+        self.check_channels(x.shape[-1], g.shape[-1], True, x, g)
+        self.check_result(g, x.shape[1:-1], self.extents)
+        if x.shape[0] != g.shape[0]:
+            raise ShapeError(f"input and result must hold as many examples, got {x} and {g}")
+        return x.with_shape((*self.extents, x.shape[-1] // self.groups, g.shape[-1]))
+
+    def numpy(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+        shape = (*self.extents, x.shape[-1] // self.groups, g.shape[-1])
+        made = np.zeros(shape, wide(x).dtype)
+        full, results = self.bordered(x), _by_group(wide(g), self.groups)
+        for tap, place in self.taps(self.extents, g.shape[1:-1]):
+            rows = _by_group(full[place], self.groups)
+            made[tap] = _ungroup(rows.swapaxes(-1, -2) @ results, shape[-2:])
+        return made.astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
+        padding = []
+        for n, m, k, s, (low, _), a, d in zip(
+            x.shape[1:-1], g.shape[1:-1], self.extents, self.strides, self.padding,
+            self.lhs_dilation, self.rhs_dilation, strict=True,
+        ):  # fmt: skip
+            padding.append((low, spread(k, d) - 1 + spread(m, s) - spread(n, a) - low))
+        return convolve(b, out, x, g, "f*b,i*o->*bf", self.rhs_dilation, tuple(padding),
+                        self.lhs_dilation, self.strides, batch_groups=self.groups)  # fmt: skip
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        x, y = xs
+        left = right = None
+        if need[0]:
+            left = ConvolutionBackwardInput(*self.motion, x.type.shape[1:-1])(conjugate(y), g)
+        if need[1]:
+            right = Convolution(*self.motion)(conjugate(x), g)
+        return [left, right]
+
+    @classmethod
+    def samples(cls) -> Any:
+        for op, (x, w) in Convolution.samples():
+            yield cls(*op.motion, w.shape[:-2]), (x, _result(op, x, w))
+
+
+class Conv2d(Composite):
+    """Convolution of images [N, H, W, C] with a filter [h, w, C, F].
+
+    `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
+    """
+
+    strides: tuple[int, ...]
+    padding: str | Padding
+    kinds: ClassVar[str] = "fc"
+
+    def __post_init__(self) -> None:
+        given = self.padding
+        self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
+
+    def general(self, x: Type, w: Type) -> Convolution:
+        if x.rank != 4 or w.rank != 4:
+            raise ShapeError(f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}", code="E3002")
+        strides = self.strides
+        if len(strides) != 2 or min(strides) < 1:
+            raise ShapeError(f"strides must be two positive numbers, got {strides}", code="E4010")
+        window = w.shape[:2]
+        padding = resolve_padding(self.padding, x.shape[1:3], window, strides, (1, 1))
+        return Convolution(strides, padding)
+
+    def infer(self, x: Type, w: Type) -> Type:
+        return self.general(x, w).infer(x, w)
+
+    def expand(self, x: Node, w: Node) -> Node:
+        return self.general(x.type, w.type)(x, w)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return self.general(xs[0].type, xs[1].type).vjp(g, out, xs, need)
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
+        return self.general(xs[0].type, xs[1].type).jvp(out, xs, ts)
+
+    @classmethod
+    def samples(cls) -> Any:
+        x, w = real(2, 5, 6, 3), real(3, 3, 3, 4, salt=1)
+        yield cls((1, 1), "VALID"), (x, w)
+        yield cls((2, 2), "SAME"), (x, w)
+        yield cls((2, 1), ((2, 0), (1, 3))), (x, w)
+        yield cls((1, 1), "SAME"), (complexes(1, 3, 3, 1), complexes(2, 2, 1, 2, salt=1))
+
+
+# -- words of this family -----------------------------------------------------------------------
+
+
+def convolve(
+    b: Any, out: Type, x: Any, w: Any, roles: str, strides: Sequence[int], padding: Padding,
+    lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], feature_groups: int = 1,
+    batch_groups: int = 1,
+) -> Any:  # fmt: skip
+    """The instruction. `roles` says what the dimensions of `x,w->out` are: b and f for batch and
+    feature, i and o for input and output feature, * for the spatial ones."""
+    if not (x.type.size and w.type.size and out.size):
+        return b.full(out, 0)
+    settings = (roles, strides, padding, lhs_dilation, rhs_dilation, feature_groups, batch_groups)
+    if out.dtype.is_complex:
+        return _complex_product(b, out, x, w, settings)
+    spatial = [str(i) for i in range(len(strides))]
+    numbers = [f"[{', '.join(i for role in part for i in (spatial if role == '*' else [role]))}]"
+               for part in roles.replace("->", ",").split(",")]  # fmt: skip
+    border = ", ".join(f"[{low}, {high}]" for low, high in padding)
+    border = f"dense<[{border}]>" if border else "dense<>"
+    return b.op(
+        "stablehlo.convolution", x, w, out=out,
+        window_strides=tuple(strides), padding=f"{border} : tensor<{len(spatial)}x2xi64>",
+        lhs_dilation=tuple(lhs_dilation), rhs_dilation=tuple(rhs_dilation),
+        dimension_numbers=f"#stablehlo.conv<{numbers[0]}x{numbers[1]}->{numbers[2]}>",
+        feature_group_count=feature_groups, batch_group_count=batch_groups,
+        precision_config=precision(out.dtype),
+    )  # fmt: skip
+
+
+def _complex_product(b: Any, out: Type, x: Any, w: Any, settings: tuple) -> Any:
+    """Four products of the parts: no engine convolves complex numbers itself."""
+    part = out.with_dtype(out.dtype.real)
+    a, c, d, e = [b.op(f"stablehlo.{word}", z, out=z.type.with_dtype(part.dtype))
+                  for z in (x, w) for word in ("real", "imag")]  # fmt: skip
+    ad, ce, ae, cd = [convolve(b, part, *z, *settings) for z in ((a, d), (c, e), (a, e), (c, d))]
+    real_part = b.op("stablehlo.subtract", ad, ce, out=part)
+    imaginary = b.op("stablehlo.add", ae, cd, out=part)
+    return b.op("stablehlo.complex", real_part, imaginary, out=out)
+
+
+def _by_group(x: np.ndarray, groups: int) -> np.ndarray:
+    """[..., channels] as [groups, rows, channels of a group]: operands of a matrix product."""
+    rows = int(np.prod(x.shape[:-1], dtype=np.int64))
+    return x.reshape(rows, groups, x.shape[-1] // groups).swapaxes(0, 1)
+
+
+def _ungroup(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    return x.swapaxes(0, 1).reshape(shape)
+
+
+# (strides, padding, lhs_dilation, rhs_dilation, groups), shape of the input, shape of the filter
+_CASES = (
+    (((1, 1), ((0, 0), (0, 0))), (2, 4, 5, 3), (2, 3, 3, 2)),
+    (((2, 3), ((1, 2), (0, 1)), (1, 1), (1, 1), 2), (2, 6, 7, 4), (3, 2, 2, 6)),
+    (((2,), ((3, 1),), (3,), (2,)), (2, 5, 2), (3, 2, 3)),
+    (((2, 1), ((-1, 2), (1, -1)), (2, 1), (1, 2), 3), (1, 4, 5, 3), (2, 2, 1, 3)),
+    (((1, 2, 1), ((0, 0), (1, 1), (0, 0))), (1, 2, 4, 3, 2), (2, 2, 2, 2, 1)),
+    (((), ()), (3, 2), (2, 4)),
+    (((1,), ((0, 0),)), (2, 2, 3), (4, 3, 2)),
+    (((1,), ((0, 0),)), (0, 5, 3), (4, 3, 2)),
+    (((1,), ((1, 1),)), (2, 0, 3), (2, 3, 2)),
+)
+
+
+def _result(op: Convolution, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    shape = (len(x), *op.counts(x.shape[1:-1], w.shape[:-2]), w.shape[-1])
+    return (complexes if np.iscomplexobj(x) else real)(*shape, salt=2)

@@ -1,0 +1,180 @@
+"""The elementwise family: operands broadcast, and partial derivatives are stated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, bool_, float32
+from pullback.ir.errors import DTypeError
+from pullback.ir.graph import Graph
+from pullback.ir.node import operand
+from pullback.ops.base import TABLE, Node, Op, Type, broadcast_shapes, same_dtype
+from pullback.ops.sample import complexes, real
+
+KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
+
+
+class Elementwise(Op, abstract=True):
+    """Operands broadcast; the rules return gradients in the output's shape.
+
+    An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
+    `lower`, the `kinds` of element types it takes, and `partials`: for each operand `None` (zero),
+    a number, a node, a bool node (1 where true), or a function that makes one of these and is
+    called only where the derivative is needed.
+    """
+
+    ufunc: ClassVar[Callable]
+    stablehlo: ClassVar[str] = ""
+    kinds: ClassVar[str] = "iufc"
+    predicate: ClassVar[bool] = False  # the result is bool
+    singular: ClassVar[bool] = False  # partials are infinite somewhere: see MulNoNan
+    half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
+
+    def result(self, dtype: DType) -> DType:
+        return bool_ if self.predicate else dtype
+
+    def infer(self, *xs: Type) -> Type:
+        dtype = same_dtype(self.title, *xs)
+        check_kind(dtype, self.kinds)
+        return Type(broadcast_shapes(*[x.shape for x in xs]), self.result(dtype))
+
+    def numpy(self, *xs: np.ndarray) -> np.ndarray:
+        return np.asarray(type(self).ufunc(*xs))
+
+    def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
+        xs = b.broadcast_all(xs, out.shape)
+        wide = self.computed_in(out.dtype)
+        if wide is out.dtype:
+            return self.lower(b, out, *xs)
+        made = self.lower(b, out.with_dtype(wide), *[b.convert(x, wide) for x in xs])
+        return b.convert(made, out.dtype)
+
+    def computed_in(self, dtype: DType) -> DType:
+        """The element type of the lowering, for results of the given one."""
+        return self.half_as if self.half_as and dtype.is_float and dtype.bits == 16 else dtype
+
+    def lower(self, b: Any, out: Type, *xs: Any) -> Any:
+        """StableHLO for operands of one shape, in the element type that is computed in."""
+        if self.stablehlo:
+            return b.op(f"stablehlo.{self.stablehlo}", *xs, out=out)
+        inputs = [TABLE["Input"](f"x{i}", x.shape, x.dtype)() for i, x in enumerate(xs)]
+        return b.inline(Graph(inputs, (self.expand(*inputs),)), xs)[0]
+
+    def expand(self, *xs: Node) -> Node:
+        """An op that StableHLO does not have, written with ops that it has."""
+        raise NotImplementedError
+
+    def partials(self, out: Node, *xs: Node) -> Sequence:
+        return (None,) * len(xs)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        partials = self.partials(out, *xs)
+        return [self._times(g, d, conjugate=True) if n else None
+                for d, n in zip(partials, need, strict=True)]  # fmt: skip
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        partials = self.partials(out, *xs)
+        terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
+        return total(terms, out.type)
+
+    def _times(self, g: Node, d: Any, conjugate: bool = False) -> Node | None:
+        """g * d; the conjugate of d makes it the transposed map of a complex derivative."""
+        if callable(d):
+            d = d()
+        if d is None:
+            return None
+        if not isinstance(d, Node):
+            return g if d == 1 else -g if d == -1 else g * d
+        if d.type.dtype is bool_:
+            return where(d, g, 0)
+        if conjugate and d.type.dtype.is_complex:
+            d = TABLE["Conj"]()(d)
+        return guarded(g, d) if self.singular else g * d
+
+
+class Unary(Elementwise, abstract=True):
+    """One operand; `domain` is where samples are drawn from."""
+
+    domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
+
+    @classmethod
+    def samples(cls) -> Any:
+        low, high = cls.domain
+        for shape in ((), (7,), (2, 3), (2, 0)):
+            yield cls(), (real(*shape, low=low, high=high),)
+        if "c" in cls.kinds:
+            yield cls(), (complexes(2, 3),)
+
+
+class Binary(Elementwise, abstract=True):
+    """Two operands."""
+
+    domains: ClassVar[tuple[tuple[float, float], ...]] = ((-2.0, 2.0), (-2.0, 2.0))
+
+    @classmethod
+    def samples(cls) -> Any:
+        (a, b), (c, d) = cls.domains
+        shapes = (((), ()), ((2, 3), (2, 3)), ((4, 1, 3), (2, 1)), ((3,), ()), ((0, 2), (2,)))
+        for left, right in shapes:
+            yield cls(), (real(*left, low=a, high=b), real(*right, salt=1, low=c, high=d))
+        if "c" in cls.kinds:
+            yield cls(), (complexes(2, 3), complexes(3, salt=1))
+
+
+class Transcendental(Unary, abstract=True):
+    """A function that no element type holds exactly; 16-bit floats go through f32."""
+
+    kinds = "f"
+    half_as = float32
+
+
+def check_kind(dtype: DType, kinds: str) -> None:
+    if dtype.kind not in kinds:
+        wanted = " or ".join(KINDS[k] for k in kinds)
+        raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
+
+
+def total(terms: Sequence[Node | None], type: Type) -> Node | None:
+    """The sum of the terms of a tangent, in the result's shape; `None` for no terms."""
+    made: Node | None = None
+    for term in terms:
+        if term is not None:
+            made = term if made is None else made + term
+    if made is not None and made.type.shape != type.shape:
+        made = TABLE["Broadcast"](type.shape)(made)
+    return made
+
+
+# -- words that formulas are written with ---------------------------------------------------------
+
+
+def word(name: str) -> Callable[..., Node]:
+    """The op `name` as a function of nodes and numbers; it may be defined later than the word."""
+
+    def apply(*xs: Any) -> Node:
+        nodes = [x for x in xs if isinstance(x, Node)]
+        return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
+
+    return apply
+
+
+where = word("Where")
+guarded = word("MulNoNan")
+equal, not_equal = word("Equal"), word("NotEqual")
+less, greater = word("Less"), word("Greater")
+less_equal, greater_equal = word("LessEqual"), word("GreaterEqual")
+both, either, differ, negated = (
+    word("LogicalAnd"), word("LogicalOr"), word("LogicalXor"), word("LogicalNot"),
+)  # fmt: skip
+
+
+def cast(x: Node, dtype: DType) -> Node:
+    return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)
+
+
+def nonzero(x: Node) -> Node:
+    """A divisor: x, but infinity where x is 0, so that a quotient and its derivatives are 0."""
+    return where(equal(x, 0), np.inf, x)

@@ -1,0 +1,119 @@
+"""Changing the element type: by value, and by bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir import dtypes
+from pullback.ir.dtypes import DType, bool_
+from pullback.ir.errors import DTypeError
+from pullback.ops.base import Node, Op, Type
+from pullback.ops.sample import booleans, complexes, integers, real
+
+
+class Cast(Op):
+    """The same values in another element type.
+
+    Floats become integers by dropping the fraction; what does not fit becomes the nearest bound,
+    and NaN becomes 0. Anything but 0 becomes true. A complex number loses its imaginary part,
+    except on the way to bool.
+    """
+
+    dtype: DType
+    kinds = "biufc"
+    positional: ClassVar[tuple[str, ...]] = ("dtype",)
+
+    def infer(self, x: Type) -> Type:
+        return x.with_dtype(self.dtype)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        if self.dtype is bool_:
+            return np.asarray(x != 0)
+        if x.dtype.kind == "c" and not self.dtype.is_complex:
+            x = x.real
+        if self.dtype.is_integer and x.dtype.kind not in "biu":
+            return saturated(x, self.dtype.numpy)
+        return np.asarray(x).astype(self.dtype.numpy)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        if x.dtype is out.dtype:
+            return x
+        if out.dtype is bool_:
+            return b.compare("NE", x, b.full(x.type, 0))
+        if x.dtype.is_complex and not out.dtype.is_complex:
+            x = b.op("stablehlo.real", x, out=Type(x.shape, x.dtype.real))
+        return b.convert(x, out.dtype)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        back = xs[0].type.dtype
+        return [Cast(back)(g) if back.is_inexact else None]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return self(ts[0]) if ts[0] is not None and self.dtype.is_inexact else None
+
+    @classmethod
+    def samples(cls) -> Any:
+        hard = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -300.7, 2.5, -1.5, 1e30, 0.0])
+        for dtype in dtypes.ALL:
+            yield cls(dtype), (np.round(8 * real(7)) / 8,)
+            if not dtype.is_inexact:
+                yield cls(dtype), (hard,)
+            yield cls(dtype), (integers(2, 3, low=-200, high=400),)
+            yield cls(dtype), (booleans(4),)
+            yield cls(dtype), (integers(4, high=200).astype(np.uint8),)
+        for dtype in (dtypes.float64, dtypes.complex128):
+            yield cls(dtype), (real(2, 2),)
+            yield cls(dtype), (complexes(2, 2),)
+
+
+def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Floats as integers, held within the integers' bounds."""
+    bounds = np.iinfo(dtype)
+    wide = np.trunc(x.astype(np.float64))
+    low, above = wide < float(bounds.min), wide >= 2.0 ** int(bounds.max).bit_length()
+    inside = np.where(low | above | np.isnan(wide), 0.0, wide).astype(dtype)
+    return np.where(above, dtype.type(bounds.max), np.where(low, dtype.type(bounds.min), inside))
+
+
+class Bitcast(Op):
+    """The same bits read as another element type of the same width; no derivative flows."""
+
+    dtype: DType
+    positional: ClassVar[tuple[str, ...]] = ("dtype",)
+
+    def infer(self, x: Type) -> Type:
+        if x.dtype is not self.dtype:
+            for dtype in (x.dtype, self.dtype):
+                if dtype.kind in "bc":
+                    raise DTypeError(f"needs integer or float elements, got {dtype}", code="E2005")
+        if x.dtype.bits != self.dtype.bits:
+            raise DTypeError(
+                f"element types must have the same width, got {x.dtype} ({x.dtype.bits} bits) "
+                f"to {self.dtype} ({self.dtype.bits} bits)",
+                code="E2005",
+            )
+        return x.with_dtype(self.dtype)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(x).reshape(np.shape(x)).view(self.dtype.numpy)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x if x.dtype is out.dtype else b.op("stablehlo.bitcast_convert", x, out=out)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [None]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
+        return None
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(dtypes.uint64), (real(2, 3),)
+        yield cls(dtypes.int64), (real(),)
+        yield cls(dtypes.int32), (real(3).astype(np.float32),)
+        yield cls(dtypes.float16), (integers(4, high=30000).astype(np.uint16),)
+        yield cls(dtypes.bfloat16), (integers(4, high=30000).astype(np.int16),)
+        yield cls(dtypes.uint8), (integers(0, 3).astype(np.int8),)

@@ -1,0 +1,124 @@
+"""Comparisons and logic: results are bool."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ops.base import Type
+from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.sample import booleans, real
+
+
+class Comparison(Binary, abstract=True):
+    """Compares two operands of one type; NaN is unequal to everything, itself included."""
+
+    kinds = "biuf"
+    predicate = True
+    direction: ClassVar[str]
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return b.compare(self.direction, x, y)
+
+    @classmethod
+    def samples(cls) -> Any:
+        some = np.array([1.0, 2.0, 3.0, 0.0, -1.0])
+        yield cls(), (some, some[::-1].copy())
+        yield cls(), (real(2, 1), real(3, salt=1))
+        hard = np.array([np.nan, 1.0, np.inf, -np.inf, 0.0, -0.0])
+        yield cls(), (hard[:, None], hard)
+        yield cls(), (booleans(4), booleans(4, salt=1))
+        yield cls(), (real(0, 2), real())
+
+
+class Equal(Comparison):
+    """x == y."""
+
+    ufunc = np.equal
+    direction = "EQ"
+    kinds = "biufc"
+    commutative: ClassVar[bool] = True
+
+
+class NotEqual(Comparison):
+    """x != y."""
+
+    ufunc = np.not_equal
+    direction = "NE"
+    kinds = "biufc"
+    commutative: ClassVar[bool] = True
+
+
+class Less(Comparison):
+    """x < y."""
+
+    ufunc = np.less
+    direction = "LT"
+
+
+class LessEqual(Comparison):
+    """x <= y."""
+
+    ufunc = np.less_equal
+    direction = "LE"
+
+
+class Greater(Comparison):
+    """x > y."""
+
+    ufunc = np.greater
+    direction = "GT"
+
+
+class GreaterEqual(Comparison):
+    """x >= y."""
+
+    ufunc = np.greater_equal
+    direction = "GE"
+
+
+class Logical(Binary, abstract=True):
+    """Combines two bool operands."""
+
+    kinds = "b"
+    commutative: ClassVar[bool] = True
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (booleans(2, 8), booleans(8, salt=1))
+        yield cls(), (booleans(), booleans(0, 3))
+
+
+class LogicalAnd(Logical):
+    """Both are true."""
+
+    ufunc = np.logical_and
+    stablehlo = "and"
+
+
+class LogicalOr(Logical):
+    """At least one is true."""
+
+    ufunc = np.logical_or
+    stablehlo = "or"
+
+
+class LogicalXor(Logical):
+    """Exactly one is true."""
+
+    ufunc = np.logical_xor
+    stablehlo = "xor"
+
+
+class LogicalNot(Unary):
+    """It is false."""
+
+    ufunc = np.logical_not
+    stablehlo = "not"
+    kinds = "b"
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (booleans(5),)
+        yield cls(), (booleans(),)

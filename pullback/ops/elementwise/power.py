@@ -1,0 +1,127 @@
+"""Powers, with an operand or a fixed integer as exponent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import float32
+from pullback.ir.errors import DTypeError
+from pullback.ops.base import Node, Type
+from pullback.ops.elementwise.base import (
+    Binary,
+    Unary,
+    both,
+    equal,
+    greater_equal,
+    guarded,
+    where,
+    word,
+)
+from pullback.ops.sample import complexes, positive, real
+
+log = word("Log")
+
+
+class Pow(Binary):
+    """x ** y.
+
+    Derivatives are defined at the hard points: by x it is 0 for y = 0 and real for a negative base
+    with an integral exponent; by y it is 0 for x = 0 and y >= 0. It has none by y for x < 0 (NaN).
+    An integer to a negative power is 0, unless it is 1 or -1.
+    """
+
+    domains = ((0.3, 2.0), (-2.0, 2.0))
+    half_as = float32
+    singular = True
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind != "i":
+            return np.asarray(np.power(x, y))
+        one = np.ones((), x.dtype)
+        units = np.where(x == 1, one, np.where(x == -1, one - 2 * (y & one), 0 * one))
+        return np.where(y < 0, units, np.power(x, np.where(y < 0, 0 * one, y)))
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        power = b.op("stablehlo.power", x, y, out=out)
+        if not out.dtype.is_complex:
+            return power
+        # XLA takes the logarithm of 0: 0 to a power with a positive real part is 0
+        zero = b.full(out, 0)
+        real_part = b.op("stablehlo.real", y, out=out.with_dtype(out.dtype.real))
+        vanishes = b.compare("GT", real_part, b.full(real_part.type, 0))
+        at_zero = b.op("stablehlo.and", b.compare("EQ", x, zero), vanishes, out=vanishes.type)
+        return b.select(at_zero, zero, power)
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (lambda: guarded(y, self(x, y - 1)), lambda: guarded(out, self._log(x, y)))
+
+    @staticmethod
+    def _log(x: Node, y: Node) -> Node:
+        """log x, but 0 where x ** y does not move with y, at x = 0."""
+        at_zero = equal(x, 0)
+        if not x.type.dtype.is_complex:
+            at_zero = both(at_zero, greater_equal(y, 0))
+        return log(where(at_zero, 1, x))
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        bases = np.array([0, 1, -1, 2, -2, 1, -1, -1, 3, 7])
+        yield cls(), (bases, np.array([0, 5, 5, 3, 3, -1, -1, -2, -1, 30]))
+        yield cls(), (np.array([3, 0, 2], np.uint8), np.array([7, 0, 3], np.uint8))
+
+
+class IntegerPow(Unary):
+    """x ** exponent for a fixed integer, by multiplication; a negative one by a reciprocal."""
+
+    exponent: int
+    half_as = float32
+    positional: ClassVar[tuple[str, ...]] = ("exponent",)
+
+    @property
+    def singular(self) -> bool:  # type: ignore[override]
+        return self.exponent < 0
+
+    def infer(self, x: Type) -> Type:
+        if self.exponent < 0 and x.dtype.is_integer:
+            raise DTypeError(
+                f"an integer has no power {self.exponent}, got {x}", code="E2005",
+                hint="Cast it to a float first.",
+            )  # fmt: skip
+        return super().infer(x)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        if x.dtype.kind in "iu":
+            wide = np.power(x.astype(np.uint64), np.uint64(self.exponent))
+            return wide.astype(x.dtype)  # arithmetic modulo 2**64 holds for every narrower type
+        if x.dtype.kind == "c":
+            return np.power(x, x.dtype.type(self.exponent))
+        return np.power(x.astype(np.float64), float(self.exponent)).astype(x.dtype)
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        one = power = b.full(out, 1)
+        square, rest = x, abs(self.exponent)
+        while rest:
+            if rest & 1:
+                power = square if power is one else b.op("stablehlo.multiply", power, square, out=out)
+            rest >>= 1
+            if rest:
+                square = b.op("stablehlo.multiply", square, square, out=out)
+        return b.op("stablehlo.divide", one, power, out=out) if self.exponent < 0 else power
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        n = self.exponent
+        if n in (0, 1):
+            return (1 if n else None,)
+        return (lambda: (x if n == 2 else IntegerPow(n - 1)(x)) * n,)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for exponent in (3, 0, 1, 2, 5, 10):
+            yield cls(exponent), (real(2, 3),)
+        for exponent in (-1, -2, -3):
+            yield cls(exponent), (positive(4),)
+            yield cls(exponent), (complexes(3),)

@@ -1,0 +1,145 @@
+"""Rounding to integers, and questions about floats; no derivative but zero."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir import dtypes
+from pullback.ir.dtypes import bool_
+from pullback.ops.base import Type
+from pullback.ops.elementwise.base import Unary
+from pullback.ops.sample import real
+
+HARD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 2.0, -3.0, 1e30])
+
+
+class Rounding(Unary, abstract=True):
+    """An integral value near the operand; an integer is its own."""
+
+    kinds = "iuf"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return x if x.dtype.kind in "iu" else np.asarray(type(self).ufunc(x))
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return x if x.dtype.is_integer else self.round(b, out, x)
+
+    def round(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op(f"stablehlo.{self.stablehlo}", x, out=out)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(2, 5),)
+        yield cls(), (real(),)
+        yield cls(), (HARD.astype(np.float32),)
+
+
+class Floor(Rounding):
+    """The greatest integer that is not above the operand."""
+
+    ufunc = np.floor
+    stablehlo = "floor"
+
+
+class Ceil(Rounding):
+    """The least integer that is not below the operand."""
+
+    ufunc = np.ceil
+    stablehlo = "ceil"
+
+
+class Round(Rounding):
+    """The nearest integer; halves go to the even one."""
+
+    ufunc = np.rint
+    stablehlo = "round_nearest_even"
+
+
+class Trunc(Rounding):
+    """The operand without its fraction."""
+
+    ufunc = np.trunc
+
+    def round(self, b: Any, out: Type, x: Any) -> Any:
+        up, down = (b.op(f"stablehlo.{name}", x, out=out) for name in ("ceil", "floor"))
+        return b.select(b.compare("LT", x, b.full(out, 0)), up, down)
+
+
+class Classification(Unary, abstract=True):
+    """A question about each element. Integers are finite; a complex number asks both its parts."""
+
+    kinds = "biufc"
+    predicate = True
+    of_integer: ClassVar[bool] = False
+    of_parts: ClassVar[str] = "or"  # how the answers for real and imaginary part combine
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        if x.dtype.is_complex:
+            part = Type(x.shape, x.dtype.real)
+            answers = [self.ask(b, b.op(f"stablehlo.{p}", x, out=part)) for p in ("real", "imag")]
+            return b.op(f"stablehlo.{self.of_parts}", *answers, out=out)
+        return self.ask(b, x) if x.dtype.is_float else b.full(out, self.of_integer)
+
+    def ask(self, b: Any, x: Any) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (HARD,)
+        yield cls(), (real(2, 3),)
+        yield cls(), (HARD.astype(np.float16),)
+        parts = np.array([1.0, np.nan, np.inf, 2.0, -np.inf])
+        yield cls(), (np.array([complex(a, b) for a, b in zip(parts, parts[::-1], strict=True)]),)
+
+
+class IsFinite(Classification):
+    """Neither infinite nor NaN."""
+
+    ufunc = np.isfinite
+    of_integer = True
+    of_parts = "and"
+
+    def ask(self, b: Any, x: Any) -> Any:
+        return b.op("stablehlo.is_finite", x, out=Type(x.shape, bool_))
+
+
+class IsNan(Classification):
+    """Not a number."""
+
+    ufunc = np.isnan
+
+    def ask(self, b: Any, x: Any) -> Any:
+        return b.compare("NE", x, x)
+
+
+class IsInf(Classification):
+    """Infinite, of either sign."""
+
+    ufunc = np.isinf
+
+    def ask(self, b: Any, x: Any) -> Any:
+        return b.compare("EQ", b.op("stablehlo.abs", x, out=x.type), b.full(x.type, np.inf))
+
+
+class SignBit(Unary):
+    """Whether the sign is minus, for -0.0 and NaN too."""
+
+    kinds = "iuf"
+    predicate = True
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x < 0 if x.dtype.kind in "iu" else np.signbit(x))
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        if x.dtype.is_float:
+            signed = dtypes.dtype(f"i{x.dtype.bits}")
+            x = b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, signed))
+        return b.compare("LT", x, b.full(x.type, 0))
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (HARD,)
+        yield cls(), (-HARD.astype(np.float32),)
+        yield cls(), (np.array([-3, 0, 3]),)

@@ -1,0 +1,54 @@
+"""Choosing between two values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import bool_
+from pullback.ir.errors import DTypeError
+from pullback.ops.base import Node, Type, broadcast_shapes, same_dtype, zeros
+from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.sample import booleans, complexes, real
+
+
+class Where(Elementwise):
+    """x where the condition holds, y elsewhere; the one not taken gets no gradient at all."""
+
+    kinds = "biufc"
+
+    def infer(self, condition: Type, x: Type, y: Type) -> Type:
+        if condition.dtype is not bool_:
+            raise DTypeError(f"the condition must be bool, got {condition}", code="E2005")
+        shape = broadcast_shapes(condition.shape, x.shape, y.shape)
+        return Type(shape, same_dtype(self.title, x, y))
+
+    def numpy(self, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(condition, x, y)
+
+    def lower(self, b: Any, out: Type, condition: Any, x: Any, y: Any) -> Any:
+        return b.select(condition, x, y)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        zero = zeros(Type((), g.type.dtype))
+        return [
+            None,
+            self(xs[0], g, zero) if need[1] else None,
+            self(xs[0], zero, g) if need[2] else None,
+        ]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if ts[1] is None and ts[2] is None:
+            return None
+        pair = [zeros(x.type) if t is None else t for x, t in zip(xs[1:], ts[1:], strict=True)]
+        return self(xs[0], *pair)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (booleans(2, 3), real(2, 3), real(3, salt=1))
+        yield cls(), (booleans(), real(3), real(salt=1))
+        yield cls(), (booleans(4, 1), real(), real(3, salt=1))
+        yield cls(), (booleans(3), complexes(3), complexes(salt=1))
+        yield cls(), (booleans(0, 3), real(3), real(0, 1))

@@ -1,0 +1,192 @@
+"""Exponentials, logarithms and roots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import float32
+from pullback.ops.base import Node, Type
+from pullback.ops.elementwise.base import (
+    Binary,
+    Transcendental,
+    both,
+    equal,
+    guarded,
+    where,
+    word,
+)
+
+reciprocal, absolute, maximum, is_infinite = (
+    word("Reciprocal"), word("Abs"), word("Maximum"), word("IsInf"),
+)  # fmt: skip
+
+
+class Exp(Transcendental):
+    """e ** x."""
+
+    ufunc = np.exp
+    stablehlo = "exponential"
+    kinds = "fc"
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (out,)
+
+
+class Exp2(Transcendental):
+    """2 ** x."""
+
+    ufunc = np.exp2
+    kinds = "fc"
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op("stablehlo.power", b.full(out, 2), x, out=out)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: out * math.log(2),)
+
+
+class Expm1(Transcendental):
+    """e ** x - 1, exact near 0."""
+
+    ufunc = np.expm1
+    stablehlo = "exponential_minus_one"
+    kinds = "fc"
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
+
+
+class Log(Transcendental):
+    """The natural logarithm."""
+
+    ufunc = np.log
+    stablehlo = "log"
+    kinds = "fc"
+    domain = (0.1, 4.0)
+    singular = True
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(x),)
+
+
+class Log2(Transcendental):
+    """The logarithm to base 2."""
+
+    ufunc = np.log2
+    kinds = "fc"
+    domain = (0.1, 4.0)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        return Log()(x) / math.log(2)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(x * math.log(2)),)
+
+
+class Log10(Transcendental):
+    """The logarithm to base 10."""
+
+    ufunc = np.log10
+    kinds = "fc"
+    domain = (0.1, 4.0)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        return Log()(x) / math.log(10)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(x * math.log(10)),)
+
+
+class Log1p(Transcendental):
+    """log(1 + x), exact near 0."""
+
+    ufunc = np.log1p
+    stablehlo = "log_plus_one"
+    kinds = "fc"
+    domain = (-0.9, 3.0)
+    singular = True
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(x + 1),)
+
+
+class Sqrt(Transcendental):
+    """The square root."""
+
+    ufunc = np.sqrt
+    stablehlo = "sqrt"
+    kinds = "fc"
+    domain = (0.1, 4.0)
+    singular = True
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: 0.5 / out,)
+
+
+class Rsqrt(Transcendental):
+    """One divided by the square root."""
+
+    stablehlo = "rsqrt"
+    kinds = "fc"
+    domain = (0.1, 4.0)
+    singular = True
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+        return np.asarray(1 / np.sqrt(wide)).astype(x.dtype)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: out / x * -0.5,)
+
+
+class Cbrt(Transcendental):
+    """The real cube root."""
+
+    ufunc = np.cbrt
+    stablehlo = "cbrt"
+    singular = True
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(guarded(out, out) * 3),)
+
+
+class Logistic(Transcendental):
+    """1 / (1 + e ** -x), the sigmoid."""
+
+    stablehlo = "logistic"
+    kinds = "fc"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+        left = wide.real < 0
+        small = np.exp(np.where(left, wide, -wide))  # at most 1
+        return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: out * (1 - out),)
+
+
+class LogAddExp(Binary):
+    """log(e ** x + e ** y), without overflow; equal infinities give themselves."""
+
+    ufunc = np.logaddexp
+    kinds = "f"
+    half_as = float32
+
+    def expand(self, x: Node, y: Node) -> Node:
+        return maximum(x, y) + Log1p()(Exp()(-absolute(difference(x, y))))
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        gap = difference(x, y)
+        return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
+
+
+def difference(x: Node, y: Node) -> Node:
+    """x - y, and 0 for equal infinities."""
+    return where(both(equal(x, y), is_infinite(x)), 0, x - y)

@@ -1,0 +1,250 @@
+"""Circular and hyperbolic functions and their inverses.
+
+Formulas for complex operands keep the sign of a zero imaginary part (Kahan 1987), so that both
+sides of a branch cut come out right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pullback.ops.base import Node
+from pullback.ops.elementwise.base import (
+    Transcendental,
+    greater,
+    guarded,
+    less,
+    where,
+    word,
+)
+from pullback.ops.elementwise.complexes import Complex, Conj, Imag, Real
+
+exp, expm1, log, log1p = word("Exp"), word("Expm1"), word("Log"), word("Log1p")
+sqrt, rsqrt, reciprocal = word("Sqrt"), word("Rsqrt"), word("Reciprocal")
+absolute, atan2 = word("Abs"), word("Atan2")
+
+
+class Sin(Transcendental):
+    """The sine."""
+
+    ufunc = np.sin
+    stablehlo = "sine"
+    kinds = "fc"
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Cos()(x),)
+
+
+class Cos(Transcendental):
+    """The cosine."""
+
+    ufunc = np.cos
+    stablehlo = "cosine"
+    kinds = "fc"
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: -Sin()(x),)
+
+
+class Tan(Transcendental):
+    """The tangent."""
+
+    ufunc = np.tan
+    stablehlo = "tan"
+    kinds = "fc"
+    domain = (-1.2, 1.2)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: out * out + 1,)
+
+
+class Asin(Transcendental):
+    """The inverse of the sine, in [-pi/2, pi/2]."""
+
+    ufunc = np.arcsin
+    kinds = "fc"
+    domain = (-0.9, 0.9)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        if not x.type.dtype.is_complex:
+            return atan2(x, sqrt((1 - x) * (1 + x)))
+        left, right = sqrt(one_minus(x)), sqrt(one_plus(x))
+        return Complex()(
+            atan2(Real()(x), Real()(left * right)), Asinh()(Imag()(Conj()(left) * right))
+        )
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: guarded(rsqrt(1 - x), rsqrt(1 + x)),)
+
+
+class Acos(Transcendental):
+    """The inverse of the cosine, in [0, pi]."""
+
+    ufunc = np.arccos
+    kinds = "fc"
+    domain = (-0.9, 0.9)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        if not x.type.dtype.is_complex:
+            return atan2(sqrt(1 - x), sqrt(1 + x)) * 2
+        left, right = sqrt(one_minus(x)), sqrt(one_plus(x))
+        return Complex()(
+            atan2(Real()(left), Real()(right)) * 2, Asinh()(Imag()(Conj()(right) * left))
+        )
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: -guarded(rsqrt(1 - x), rsqrt(1 + x)),)
+
+
+class Atan(Transcendental):
+    """The inverse of the tangent, in [-pi/2, pi/2]."""
+
+    ufunc = np.arctan
+    kinds = "fc"
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        return over_i(Atanh(), x) if x.type.dtype.is_complex else atan2(x, 1)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(x * x + 1),)
+
+
+class Sinh(Transcendental):
+    """The hyperbolic sine."""
+
+    ufunc = np.sinh
+    kinds = "fc"
+
+    def expand(self, x: Node) -> Node:
+        if x.type.dtype.is_complex:
+            re, im = Real()(x), Imag()(x)
+            return Complex()(Sinh()(re) * Cos()(im), Cosh()(re) * Sin()(im))
+        size = absolute(x)
+        less_one, root = expm1(size), exp(size * 0.5)
+        near = (less_one + less_one / (less_one + 1)) * 0.5
+        # half of e ** size, where that itself would overflow
+        return with_sign(where(less(size, 20), near, root * 0.5 * root), x)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Cosh()(x),)
+
+
+class Cosh(Transcendental):
+    """The hyperbolic cosine."""
+
+    ufunc = np.cosh
+    kinds = "fc"
+
+    def expand(self, x: Node) -> Node:
+        if x.type.dtype.is_complex:
+            re, im = Real()(x), Imag()(x)
+            return Complex()(Cosh()(re) * Cos()(im), Sinh()(re) * Sin()(im))
+        size = absolute(x)
+        root = exp(size * 0.5)  # its square may overflow where the result does not
+        return root * 0.5 * root + exp(-size) * 0.5
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Sinh()(x),)
+
+
+class Tanh(Transcendental):
+    """The hyperbolic tangent."""
+
+    ufunc = np.tanh
+    stablehlo = "tanh"
+    kinds = "fc"
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: 1 - out * out,)
+
+
+class Asinh(Transcendental):
+    """The inverse of the hyperbolic sine."""
+
+    ufunc = np.arcsinh
+    kinds = "fc"
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        if x.type.dtype.is_complex:
+            return over_i(Asin(), x)
+        size = absolute(x)
+        square = size * size
+        near = log1p(size + square / (1 + sqrt(square + 1)))
+        return with_sign(where(is_huge(size), log(size) + math.log(2), near), x)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: rsqrt(x * x + 1),)
+
+
+class Acosh(Transcendental):
+    """The inverse of the hyperbolic cosine, not negative; NaN below 1."""
+
+    ufunc = np.arccosh
+    kinds = "fc"
+    domain = (1.1, 4.0)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        left, right = sqrt(x - 1), sqrt(x + 1)
+        if x.type.dtype.is_complex:
+            return Complex()(
+                Asinh()(Real()(Conj()(left) * right)), atan2(Imag()(left), Real()(right)) * 2
+            )
+        near = log1p(x - 1 + left * right)
+        return where(is_huge(x), log(x) + math.log(2), near)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: guarded(rsqrt(x - 1), rsqrt(x + 1)),)
+
+
+class Atanh(Transcendental):
+    """The inverse of the hyperbolic tangent."""
+
+    ufunc = np.arctanh
+    kinds = "fc"
+    domain = (-0.9, 0.9)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        if not x.type.dtype.is_complex:
+            return (log1p(x) - log1p(-x)) * 0.5
+        re, im = Real()(x), Imag()(x)
+        size = absolute(re)
+        gap = 1 - size
+        lift = with_sign(log1p(size * 4 / (gap * gap + im * im)), re)
+        return Complex()(lift * 0.25, atan2(im * 2, gap * (1 + size) - im * im) * 0.5)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal((1 - x) * (1 + x)),)
+
+
+def one_minus(z: Node) -> Node:
+    """1 - z with the sign of a zero imaginary part turned, which a subtraction would lose."""
+    return Complex()(1 - Real()(z), -Imag()(z))
+
+
+def one_plus(z: Node) -> Node:
+    return Complex()(1 + Real()(z), Imag()(z))
+
+
+def over_i(op: Transcendental, z: Node) -> Node:
+    """op(i z) / i: the circular function from the hyperbolic one, and the other way round."""
+    turned = op(Complex()(-Imag()(z), Real()(z)))
+    return Complex()(Imag()(turned), -Real()(turned))
+
+
+def with_sign(size: Node, x: Node) -> Node:
+    """The odd function of x that is `size` for positive x."""
+    return where(less(x, 0), -size, size)
+
+
+def is_huge(x: Node) -> Node:
+    """Where x * x + 1 is x * x."""
+    return greater(x, float(np.finfo(x.type.dtype.numpy).eps) ** -0.5)

@@ -1,0 +1,71 @@
+"""Ops whose value is their operand's: they steer derivatives and compilers, not numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ops.base import Node, Op, Type
+from pullback.ops.sample import real
+
+
+class _Identity(Op, abstract=True):
+    """One operand, handed on."""
+
+    def infer(self, x: Type) -> Type:
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [g]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return ts[0]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(3, 4),)
+
+
+class Alias(_Identity):
+    """An argument of a function under a derivative: the same value, a node of its own."""
+
+    transparent: ClassVar[bool] = True
+
+
+class StopGradient(_Identity):
+    """Hands its operand on, as a constant of every derivative."""
+
+    transparent: ClassVar[bool] = True
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [None]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
+        return None
+
+
+class Contiguous(_Identity):
+    """A layout request; layouts are the engine's, so it only marks the place."""
+
+
+class OptimizationBarrier(_Identity):
+    """Keeps the compiler from moving or merging work across it."""
+
+    mergeable: ClassVar[bool] = False
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op("stablehlo.optimization_barrier", x, out=out)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self(g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0])

@@ -1,0 +1,222 @@
+"""Movement: the same elements in another arrangement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.errors import ShapeError
+from pullback.ops.base import TABLE, Node, Op, Type
+from pullback.ops.reduce import check_axes
+from pullback.ops.sample import real
+
+
+class Movement(Op, abstract=True):
+    """One operand of any element type; linear, so its jvp is the op itself."""
+
+    kinds: ClassVar[str] = "biufc"
+    linear: ClassVar[bool] = True
+
+
+class Reshape(Movement):
+    """The elements in row-major order, in another shape."""
+
+    shape: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("shape",)
+
+    def infer(self, x: Type) -> Type:
+        if math.prod(self.shape) != x.size:
+            raise ShapeError(
+                f"element counts must agree, got {x} to {list(self.shape)}", code="E3007"
+            )
+        return x.with_shape(self.shape)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.reshape(x, self.shape)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, self.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [Reshape(xs[0].type.shape)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((6, 2)), (real(3, 4),)
+        yield cls(()), (real(1, 1),)
+        yield cls((0, 5)), (real(3, 0),)
+
+
+class Broadcast(Movement):
+    """NumPy broadcasting to `shape`, written out."""
+
+    shape: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("shape",)
+
+    def infer(self, x: Type) -> Type:
+        offset = len(self.shape) - x.rank
+        if offset < 0 or any(n not in (1, self.shape[i + offset]) for i, n in enumerate(x.shape)):
+            raise ShapeError(f"cannot broadcast {x} to {list(self.shape)}", code="E3001")
+        return x.with_shape(self.shape)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(x, self.shape)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.broadcast(x, self.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        x = xs[0].type
+        extra = g.type.rank - x.rank
+        wide = [i + extra for i, n in enumerate(x.shape) if n == 1 and g.type.shape[i + extra] != 1]
+        axes = (*range(extra), *wide)
+        if axes:
+            g = TABLE["Sum"](axes, False)(g)
+        return [g if g.type.shape == x.shape else Reshape(x.shape)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((2, 3, 4)), (real(3, 1),)
+        yield cls((2, 3)), (real(),)
+        yield cls((1, 3)), (real(1, 3),)
+        yield cls((2, 0)), (real(1, 1),)
+
+
+class Transpose(Movement):
+    """The dimensions in another order: dimension i of the result is `perm[i]` of the operand."""
+
+    perm: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("perm",)
+
+    def __post_init__(self) -> None:
+        self.set("perm", tuple(map(int, self.perm)))
+
+    def infer(self, x: Type) -> Type:
+        if sorted(self.perm) != list(range(x.rank)):
+            raise ShapeError(
+                f"perm must be a permutation of the {x.rank} dimensions of {x}, "
+                f"got {list(self.perm)}",
+                code="E3008",
+            )
+        return x.with_shape(x.shape[p] for p in self.perm)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.transpose(x, self.perm)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.transpose(x, self.perm)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        inverse = sorted(range(len(self.perm)), key=self.perm.__getitem__)
+        return [Transpose(tuple(inverse))(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((1, 0)), (real(2, 3),)
+        yield cls((2, 0, 1)), (real(2, 3, 4),)
+        yield cls(()), (real(),)
+        yield cls((0, 2, 1)), (real(2, 0, 3),)
+
+
+class ExpandDims(Movement):
+    """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
+
+    axes: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("axes",)
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(map(int, self.axes))))
+
+    def infer(self, x: Type) -> Type:
+        rank = x.rank + len(self.axes)
+        check_axes(self.axes, rank)
+        extents = iter(x.shape)
+        return x.with_shape(1 if i in self.axes else next(extents) for i in range(rank))
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.expand_dims(x, self.axes)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [Squeeze(self.axes)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0, 2)), (real(3, 4),)
+        yield cls((0, 1)), (real(),)
+        yield cls((2,)), (real(0, 3),)
+        yield cls(()), (real(2),)
+
+
+class Squeeze(Movement):
+    """Without the dimensions `axes`, which must have extent 1."""
+
+    axes: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("axes",)
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(map(int, self.axes))))
+
+    def infer(self, x: Type) -> Type:
+        check_axes(self.axes, x.rank)
+        for axis in self.axes:
+            if x.shape[axis] != 1:
+                raise ShapeError(
+                    f"a squeezed dimension must have extent 1, axis {axis} of {x} has "
+                    f"{x.shape[axis]}",
+                    code="E3009", axis=axis, extent=x.shape[axis],
+                )  # fmt: skip
+        return x.with_shape(n for i, n in enumerate(x.shape) if i not in self.axes)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.squeeze(x, self.axes)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [ExpandDims(self.axes)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0, 2)), (real(1, 3, 1, 4),)
+        yield cls((0, 1)), (real(1, 1),)
+        yield cls((1,)), (real(0, 1),)
+        yield cls(()), (real(1, 2),)
+
+
+class Flip(Movement):
+    """The elements in reverse order along `axes`."""
+
+    axes: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("axes",)
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(map(int, self.axes))))
+
+    def infer(self, x: Type) -> Type:
+        check_axes(self.axes, x.rank)
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.flip(x, self.axes)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        if not self.axes:
+            return x
+        return b.op("stablehlo.reverse", x, out=out, dimensions=self.axes)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0,)), (real(5),)
+        yield cls((0, 2)), (real(2, 3, 4),)
+        yield cls((1,)), (real(2, 0),)
+        yield cls(()), (real(),)

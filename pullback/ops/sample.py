@@ -1,0 +1,38 @@
+"""Sample operands for the op table's tests: the same numbers every time, clear of hard points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _generator(shape: tuple[int, ...], salt: int) -> np.random.Generator:
+    return np.random.default_rng([salt, len(shape), *shape])
+
+
+def real(*shape: int, salt: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    """Reals spread over [low, high], no two of them close, none close to an end or to 0."""
+    size = int(np.prod(shape, dtype=np.int64))
+    grid = (np.arange(size) + 0.5) / max(size, 1)
+    values = low + (high - low) * _generator(shape, salt).permutation(grid)
+    return np.where(np.abs(values) < 1e-2, 0.05, values).reshape(shape)
+
+
+def positive(*shape: int, salt: int = 0) -> np.ndarray:
+    return real(*shape, salt=salt, low=0.2, high=3.0)
+
+
+def unit(*shape: int, salt: int = 0) -> np.ndarray:
+    """Reals in (-1, 1), clear of the ends."""
+    return real(*shape, salt=salt, low=-0.9, high=0.9)
+
+
+def complexes(*shape: int, salt: int = 0) -> np.ndarray:
+    return real(*shape, salt=salt) + 1j * real(*shape, salt=salt + 100)
+
+
+def integers(*shape: int, low: int = 0, high: int = 10, salt: int = 0) -> np.ndarray:
+    return _generator(shape, salt).integers(low, high, shape)
+
+
+def booleans(*shape: int, salt: int = 0) -> np.ndarray:
+    return integers(*shape, low=0, high=2, salt=salt).astype(bool)

@@ -1,0 +1,342 @@
+"""Scattering: writes to places that index arrays name, the counterpart of `IndexArrays`.
+
+Every op here takes `(x, updates, *indices)`. The index arrays have one shape and index the
+dimensions `dims` of `x`; the updates have that shape, followed by the dimensions that are not
+indexed. The result is `x` with the updates combined in, also where a place is named twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import bool_, int32, int64
+from pullback.ir.errors import ShapeError
+from pullback.ir.node import operand
+from pullback.ops.base import TABLE, Node, Op, Type, ones, same_dtype, zeros
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.index import (
+    IndexArrays,
+    gather,
+    in_range,
+    index_shape,
+    index_vectors,
+    require_in_range,
+    same_integers,
+    unindexed,
+)
+from pullback.ops.sample import real
+
+
+class Scatter(Op, abstract=True):
+    """What all scatters share; an op states `ufunc`, `stablehlo` and its rules.
+
+    A rule is split in two: `pull_x` and `pull_updates` give the cotangents, and are asked only
+    for what is needed.
+    """
+
+    dims: tuple[int, ...]
+    ufunc: ClassVar[Callable]
+    stablehlo: ClassVar[str]
+    kinds: ClassVar[str] = "iufc"
+
+    def __post_init__(self) -> None:
+        self.set("dims", tuple(map(int, self.dims)))
+
+    def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
+        check_kind(same_dtype(self.title, x, updates), self.kinds)
+        shape = index_shape(self.dims, x, indices) + unindexed(self.dims, x.shape)
+        if updates.shape != shape:
+            raise ShapeError(
+                f"updates must have the indices' shape and then the dimensions of {x} that are "
+                f"not indexed, {list(shape)}, got {updates}",
+                code="E3001",
+            )
+        return x.with_shape(x.shape)
+
+    def numpy(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
+        places = in_range(indices, self.dims, x.shape)
+        out = np.array(x)
+        self.write(np.moveaxis(out, self.dims, range(len(self.dims))), places, updates)
+        return out
+
+    def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
+        type(self).ufunc.at(out, places, updates)
+
+    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
+        require_in_range(b, indices, self.dims, x.shape)
+        if not updates.type.size or not x.type.size:
+            return x
+        return scatter(
+            b, x, updates, indices, self.dims,
+            lambda old, new: b.op(f"stablehlo.{self.stablehlo}", old, new, out=old.type),
+        )  # fmt: skip
+
+    def take(self, x: Node, indices: Sequence[Node]) -> Node:
+        return IndexArrays(self.dims)(x, *indices)
+
+    def add(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
+        return ScatterAdd(self.dims)(x, updates, *indices)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [
+            self.pull_x(g, out, *xs) if need[0] else None,
+            self.pull_updates(g, out, *xs) if need[1] else None,
+            *[None] * len(self.dims),
+        ]
+
+    def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        raise NotImplementedError
+
+    def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        raise NotImplementedError
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0,)), (real(4, 3), real(3, 3, salt=1), np.int64([2, 0, 2]))
+        yield cls((2, 0)), (real(2, 3, 4), real(2, 2, 3, salt=1),
+                            np.uint8([[3, 1], [0, 3]]), np.int32([[1, 0], [1, 1]]))  # fmt: skip
+        yield cls((1,)), (real(3, 4), real(3, salt=1), np.int16(2))
+        yield cls((0,)), (real(4), real(6, salt=1), np.int64([1, 1, 3, 1, 0, 3]))
+        yield cls((0,)), (real(4, 2), real(0, 2), np.zeros((0,), np.int64))
+        yield cls((1,)), (real(0, 2), real(3, 0), np.int64([1, 1, 0]))
+
+
+class ScatterAdd(Scatter):
+    """`x` with the updates added."""
+
+    ufunc = np.add
+    stablehlo = "add"
+
+    def pull_x(self, g: Node, *_: Node) -> Node:
+        return g
+
+    def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        return self.take(g, indices)
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if ts[1] is None:
+            return ts[0]
+        return self(ts[0] or zeros(xs[0].type), ts[1], *xs[2:])
+
+
+class ScatterSet(Scatter):
+    """`x` with the updates in place of what was there; of several for one place the last stays."""
+
+    kinds = "biufc"
+
+    def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
+        out[places] = updates
+
+    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
+        require_in_range(b, indices, self.dims, x.shape)
+        if not updates.type.size or not x.type.size:
+            return x
+        if indices[0].type.size > 1:
+            # XLA leaves the order of writes open, and drops a write out of range: sent there,
+            # all but the last for each place do nothing.
+            indices = same_integers(b, indices, x.shape)
+            extents = tuple(x.shape[d] for d in self.dims)
+            beyond = b.full(indices[0].type, extents[0])
+            indices[0] = b.select(last_writes(b, indices, extents), indices[0], beyond)
+        return scatter(b, x, updates, indices, self.dims, lambda old, new: new, unique=True)
+
+    def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        return self(g, zeros(updates.type), *indices)
+
+    def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        taken = self.take(g, indices)
+        first = indices[0].type
+        if first.size <= 1:
+            return taken
+        last = LastWrite(tuple(x.type.shape[d] for d in self.dims))(*indices)
+        last = TABLE["Reshape"](first.shape + (1,) * (taken.type.rank - first.rank))(last)
+        return select(last, taken, 0)
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        tangents = [zeros(x.type) if t is None else t for x, t in zip(xs[:2], ts)]
+        return self(*tangents, *xs[2:])
+
+
+class ScatterMul(Scatter):
+    """`x` with the updates multiplied in.
+
+    The first derivative is exact everywhere. Higher ones are too, except where several updates
+    name one place and one of them is 0: there the first derivative's zeros count as constant.
+    """
+
+    ufunc = np.multiply
+    stablehlo = "multiply"
+
+    def factors(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
+        """The product of the updates for each place: what its element of `x` is multiplied by."""
+        return self(ones(x.type), updates, *indices)
+
+    def others(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
+        """For each update, the product of all else that goes into its place."""
+        taken = self.take(x, indices)
+        if indices[0].type.size <= 1:
+            return taken
+        # Dividing the update out of the whole product needs updates that are not 0, so zeros
+        # are replaced by 1 and counted; the common case of a place named once needs no division.
+        zero = TABLE["Equal"]()(updates, zeros(updates.type))
+        nonzero = select(zero, 1, updates)
+        is_zero = select(zero, ones(updates.type), 0)
+        other_zeros = self.take(self.add(zeros(x.type), is_zero, indices), indices) - is_zero
+        product = self.take(self(x, nonzero, *indices), indices) / nonzero
+        product = select(TABLE["Equal"]()(other_zeros, zeros(updates.type)), product, 0)
+        count = self.take(self.add(zeros(x.type), ones(updates.type), indices), indices)
+        return select(TABLE["Equal"]()(count, ones(updates.type)), taken, product)
+
+    def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        return g * conjugate(self.factors(x, updates, indices))
+
+    def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        return self.take(g, indices) * conjugate(self.others(x, updates, indices))
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        x, updates, *indices = xs
+        tangent = ts[0] and ts[0] * self.factors(x, updates, indices)
+        if ts[1] is None:
+            return tangent
+        change = ts[1] * self.others(x, updates, indices)
+        return self.add(tangent or zeros(x.type), change, indices)
+
+
+class _Extremum(Scatter, abstract=True):
+    """Minimum or maximum; all that reach it, the element of `x` too, share the derivative."""
+
+    kinds = "biuf"
+
+    def loses(self, x: Node, out: Node) -> Node:
+        raise NotImplementedError
+
+    def reached(self, out: Node, x: Node, updates: Node, indices: Sequence[Node]) -> Any:
+        """Ones where `x` and where the updates are not beaten, and for each place their number."""
+        beaten = self.loses(x, out), self.loses(updates, self.take(out, indices))
+        of_x = select(beaten[0], 0, ones(x.type))
+        of_updates = select(beaten[1], 0, ones(updates.type))
+        return *beaten, self.add(of_x, of_updates, indices)
+
+    def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        beaten, _, count = self.reached(out, x, updates, indices)
+        return select(beaten, 0, g / count)
+
+    def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
+        _, beaten, count = self.reached(out, x, updates, indices)
+        return select(beaten, 0, self.take(g / count, indices))
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        x, updates, *indices = xs
+        *beaten, count = self.reached(out, x, updates, indices)
+        parts = [
+            zeros(x.type) if t is None else select(lost, 0, t)
+            for t, x, lost in zip(ts, xs[:2], beaten)
+        ]
+        return self.add(*parts, indices) / count
+
+
+class ScatterMin(_Extremum):
+    """`x` with the smaller of each element and the updates for it."""
+
+    ufunc = np.minimum
+    stablehlo = "minimum"
+
+    def loses(self, x: Node, out: Node) -> Node:
+        return TABLE["Less"]()(out, x)
+
+
+class ScatterMax(_Extremum):
+    """`x` with the larger of each element and the updates for it."""
+
+    ufunc = np.maximum
+    stablehlo = "maximum"
+
+    def loses(self, x: Node, out: Node) -> Node:
+        return TABLE["Less"]()(x, out)
+
+
+class LastWrite(Op):
+    """For each place that index arrays name: whether no later entry names the same place.
+
+    `extents` are those of the indexed dimensions; order is row-major.
+    """
+
+    extents: tuple[int, ...]
+    differentiable: ClassVar[bool] = False  # from integers to bools
+
+    def infer(self, *indices: Type) -> Type:
+        shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)
+        return Type(shape, bool_)
+
+    def numpy(self, *indices: np.ndarray) -> np.ndarray:
+        places = in_range(indices, range(len(self.extents)), self.extents)
+        last = {place: i for i, place in enumerate(zip(*[p.ravel().tolist() for p in places]))}
+        out = np.zeros(places[0].size, bool)
+        out[list(last.values())] = True
+        return out.reshape(places[0].shape)
+
+    def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
+        require_in_range(b, indices, range(len(self.extents)), self.extents)
+        return last_writes(b, indices, self.extents)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((4,)), (np.int64([2, 0, 2, 3, 2, 0]),)
+        yield cls((2, 300)), (np.uint8([[1, 1], [0, 1]]), np.int16([[299, 3], [299, 299]]))
+        yield cls((3,)), (np.int64(1),)
+        yield cls((3,)), (np.zeros((0, 2), np.int32),)
+
+
+# -- the words of scatter rules -------------------------------------------------------------------
+
+
+def select(condition: Node, x: Any, y: Any) -> Node:
+    """Elements of `x` where the condition holds, else of `y`; one of them may be a number."""
+    like = x if isinstance(x, Node) else y
+    return TABLE["Where"]()(condition, operand(x, like), operand(y, like))
+
+
+def conjugate(x: Node) -> Node:
+    return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
+
+
+def last_writes(b: Any, indices: Sequence[Any], extents: tuple[int, ...]) -> Any:
+    """The lowering of `LastWrite`: the highest number of a write to each place, read back.
+
+    A maximum comes out the same in whatever order a device takes it.
+    """
+    shape = indices[0].shape
+    out = Type(shape, int32 if math.prod(shape) < 2**31 else int64)
+    if not out.size or not math.prod(extents):
+        return b.full(Type(shape, bool_), False)
+    dims = range(len(extents))
+    numbers = b.reshape(b.iota((out.size,), out.dtype, 0), shape)
+    none = b.full(Type(extents, out.dtype), -1)
+    highest = scatter(
+        b, none, numbers, indices, dims,
+        lambda old, new: b.op("stablehlo.maximum", old, new, out=old.type),
+    )  # fmt: skip
+    return b.compare("EQ", numbers, gather(b, out, highest, indices, dims))
+
+
+def scatter(
+    b: Any, x: Any, updates: Any, indices: Sequence[Any], dims: Sequence[int],
+    combine: Callable, unique: bool = False,
+) -> Any:  # fmt: skip
+    """Writes, unchecked: one that is out of range does nothing."""
+    rank = len(indices[0].shape)
+    numbers = (
+        f"update_window_dims = {list(range(rank, len(updates.shape)))}, "
+        f"inserted_window_dims = {sorted(dims)}, "
+        f"scatter_dims_to_operand_dims = {list(dims)}, index_vector_dim = {rank}"
+    )
+    body = b.region([Type((), x.dtype)] * 2, lambda old, new: [combine(old, new)])
+    return b.op(
+        "stablehlo.scatter", x, index_vectors(b, indices, x.shape), updates, out=x.type,
+        regions=body, scatter_dimension_numbers=f"#stablehlo.scatter<{numbers}>",
+        indices_are_sorted=False, unique_indices=unique,
+    )  # fmt: skip

@@ -1,0 +1,169 @@
+"""Where values come from: inputs, constants, realised leaves, scalars, and results of an op."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir import dtypes
+from pullback.ir.dtypes import DType
+from pullback.ir.errors import VerificationError
+from pullback.ops.base import Node, Op, Type
+
+
+class Input(Op):
+    """An input of a program."""
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: DType
+    mergeable: ClassVar[bool] = False  # leaves have identity
+    differentiable: ClassVar[bool] = False
+
+    def infer(self) -> Type:
+        return Type(self.shape, self.dtype)
+
+
+class Leaf(Op):
+    """A tensor whose value is there; `Node.value` holds it. A program sees it as an input.
+
+    `of` names the op that computed it, if one did: its inputs are gone.
+    """
+
+    of: str = ""
+    mergeable: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+    @property
+    def title(self) -> str:
+        return self.of.lower() or "leaf"
+
+
+class Scalar(Op):
+    """A Python number that the user wrote: an input, packed with the program's other scalars."""
+
+    mergeable: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+
+
+class Const(Op):
+    """A constant: its data are bytes, so that equality is by bits."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    data: bytes
+    differentiable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        expected = self.dtype.numpy.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        if len(self.data) != expected:
+            raise VerificationError(
+                f"constant data must be {expected} bytes for {self.dtype}{list(self.shape)}, "
+                f"got {len(self.data)}",
+                code="E4005",
+            )
+
+    @property
+    def array(self) -> np.ndarray:
+        return np.frombuffer(self.data, self.dtype.numpy).reshape(self.shape)
+
+    def infer(self) -> Type:
+        return Type(self.shape, self.dtype)
+
+    def numpy(self) -> np.ndarray:
+        return self.array
+
+    def hlo(self, b: Any, out: Type) -> Any:
+        return b.constant(self.array, self.dtype)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for dtype in dtypes.ALL:
+            data = np.array([[1, 0, 3]]).astype(dtype.numpy)
+            yield cls(dtype, data.shape, data.tobytes()), ()
+
+
+class Unpack(Op):
+    """One scalar out of the packed scalars of a program (64-bit words; complex128 takes two)."""
+
+    word: int
+    dtype: DType
+    differentiable: ClassVar[bool] = False
+
+    def infer(self, words: Type) -> Type:
+        return Type((), self.dtype)
+
+    def numpy(self, words: np.ndarray) -> np.ndarray:
+        size = self.dtype.numpy.itemsize
+        return np.frombuffer(words[self.word :].tobytes()[:size], self.dtype.numpy)[0]
+
+    def hlo(self, b: Any, out: Type, words: Any) -> Any:
+        if self.dtype is dtypes.complex128:
+            parts = [self._word(b, words, self.word + i, dtypes.float64) for i in range(2)]
+            return b.op("stablehlo.complex", *parts, out=out)
+        if self.dtype is dtypes.complex64:
+            low = self._word(b, words, self.word, dtypes.float32)
+            high = self._word(b, words, self.word, dtypes.float32, shift=32)
+            return b.op("stablehlo.complex", low, high, out=out)
+        return self._word(b, words, self.word, self.dtype)
+
+    @staticmethod
+    def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
+        """The low bits of word `index`, read as `dtype`."""
+        u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
+        word = b.op(
+            "stablehlo.slice", words, out=Type((1,), u64),
+            start_indices=(index,), limit_indices=(index + 1,), strides=(1,),
+        )  # fmt: skip
+        word = b.op("stablehlo.reshape", word, out=Type((), u64))
+        if shift:
+            by = b.constant(np.uint64(shift), u64)
+            word = b.op("stablehlo.shift_right_logical", word, by, out=Type((), u64))
+        if dtype is dtypes.bool_:
+            return b.compare("NE", word, b.constant(np.uint64(0), u64))
+        if unsigned is not u64:
+            word = b.op("stablehlo.convert", word, out=Type((), unsigned))
+        if unsigned is dtype:
+            return word
+        return b.op("stablehlo.bitcast_convert", word, out=Type((), dtype))
+
+    @classmethod
+    def samples(cls) -> Any:
+        words = np.array([0x3F80000040490FDB, 0x400921FB54442D18, 7], np.uint64)
+        for dtype in dtypes.ALL:
+            yield cls(1, dtype), (words,)
+
+
+class Result(Op):
+    """Result number `index` of an op with several results."""
+
+    index: int
+    differentiable: ClassVar[bool] = False  # derivatives treat the op and its results as one
+
+    def infer(self, types: Any) -> Type:
+        return types[self.index]
+
+
+def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
+    """The 64-bit words that hold a scalar."""
+    if dtype is dtypes.float32 and type(value) is float and abs(value) < 1e38:
+        return _F32.unpack(_F32_FLOAT.pack(value))  # the common case, without NumPy
+    data = np.asarray(value, dtype.numpy).tobytes()
+    data += b"\0" * (-len(data) % 8)
+    return tuple(np.frombuffer(data, np.uint64).tolist())
+
+
+_F32, _F32_FLOAT = struct.Struct("<I"), struct.Struct("<f")
+LEAF, SCALAR = Leaf(), Scalar()
+
+
+def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
+    return Node(LEAF, (), type, where, tokens, False, value)
+
+
+__all__: Sequence[str] = [
+    "Const", "Input", "LEAF", "Leaf", "Result", "SCALAR", "Scalar", "Unpack", "leaf", "pack_bits",
+]  # fmt: skip

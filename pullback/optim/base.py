@@ -1,0 +1,210 @@
+"""What every optimizer shares: trees, state, checks, and the object form."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, float32
+from pullback.ir.errors import ArgumentError
+from pullback.ir.where import user_line
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.settings import no_grad
+from pullback.tensor.tensor import Tensor
+
+Slots = dict[str, Tensor]  # what an optimizer remembers about one parameter, by name
+
+
+class State(NamedTuple):
+    """What the functional form hands from step to step: a tree of tensors."""
+
+    count: Tensor  # steps taken
+    slots: dict[str, Any]  # each a tree like the parameters
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An optimizer in functional form: pure functions over trees of tensors.
+
+    A rule names its `slots` and says in `change` what one step does to one parameter.
+    """
+
+    learning_rate: float | Tensor
+
+    @property
+    def slots(self) -> dict[str, bool]:
+        """The names of the slots, and whether each holds real numbers for a complex parameter."""
+        return {}
+
+    def factors(self, count: Tensor, dtype: DType) -> Any:
+        """What depends on the number of the step alone, computed once for all parameters."""
+        return None
+
+    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
+        """The parameter and its slots after one step."""
+        raise NotImplementedError
+
+    def init(self, params: Any) -> State:
+        """The state before the first step."""
+        leaves, structure = tree.flatten(params)
+        for leaf, path in zip(leaves, tree.paths(params), strict=True):
+            check_parameter(leaf, path)
+        made = [self.fresh(p) for p in leaves]
+        return State(
+            zero_count(),
+            {name: tree.unflatten(structure, [s[name] for s in made]) for name in self.slots},
+        )
+
+    def update(self, grads: Any, state: State, params: Any) -> tuple[Any, State]:
+        """New parameters and new state; nothing is changed in place."""
+        leaves, structure = tree.flatten(params)
+        gradients = _like(structure, grads, "grads")
+        columns = [_like(structure, s, "state") for s in state.slots.values()]
+        slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
+        count, leaves, slots = self.advance(state.count, leaves, gradients, slots)
+        return tree.unflatten(structure, leaves), State(
+            count,
+            {name: tree.unflatten(structure, [s[name] for s in slots]) for name in state.slots},
+        )
+
+    def advance(
+        self, count: Tensor, params: list[Any], grads: list[Any], slots: list[Slots]
+    ) -> tuple[Tensor, list[Tensor], list[Slots]]:
+        """One step of a list of parameters that have taken the same number of steps."""
+        count = count + 1
+        factors = functools.cache(functools.partial(self.factors, count))
+        changed, remembered = [], []
+        for param, grad, slot in zip(params, grads, slots, strict=True):
+            dtype = working_dtype(param.dtype)
+            p, s = self.change(
+                param.astype(dtype), grad.astype(dtype), slot, factors(dtype.real)
+            )  # fmt: skip
+            changed.append(p.astype(param.dtype))
+            remembered.append(s)
+        return count, changed, remembered
+
+    def fresh(self, p: Tensor) -> Slots:
+        """Slots of zeros. They are values, not promises, so that step 1 is step 2's program."""
+        dtype = working_dtype(p.dtype)
+        return {
+            name: zeros(p.shape, dtype.real if is_real else dtype)
+            for name, is_real in self.slots.items()
+        }
+
+
+class Optimizer:
+    """An optimizer as an object: it changes leaves that require a gradient, by their `.grad`."""
+
+    _name: ClassVar[str] = "optimizer"
+
+    def __init__(self, params: Any, rule: Rule) -> None:
+        self.rule = rule
+        self.params = _leaves(params, self._name)
+        self.slots = [rule.fresh(p) for p in self.params]
+        self._counts = [zero_count()] * len(self.params)
+
+    @property
+    def learning_rate(self) -> float | Tensor:
+        """May be set at any time; a number is an input of the program, so nothing recompiles."""
+        return self.rule.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float | Tensor) -> None:
+        self.rule = replace(self.rule, learning_rate=value)
+
+    def step(self) -> None:
+        """Change every parameter that has a gradient; one without is left as it is."""
+        with no_grad():
+            for members in self._together():
+                count, params, slots = self.rule.advance(
+                    self._counts[members[0]],
+                    [self.params[i] for i in members],
+                    [self.params[i].grad for i in members],
+                    [self.slots[i] for i in members],
+                )
+                for i, value, remembered in zip(members, params, slots, strict=True):
+                    self.params[i].assign(value)
+                    self.slots[i], self._counts[i] = remembered, count
+
+    def zero_grad(self) -> None:
+        """Forget the gradients, so that the next `backward()` starts anew."""
+        for p in self.params:
+            p.zero_grad()
+
+    def _together(self) -> list[list[int]]:
+        """The parameters with a gradient, grouped by the step that they have reached."""
+        groups: dict[int, list[int]] = {}
+        for i, p in enumerate(self.params):
+            if p.grad is not None:
+                groups.setdefault(id(self._counts[i]), []).append(i)
+        return list(groups.values())
+
+
+def working_dtype(dtype: DType) -> DType:
+    """The type that a step is computed and remembered in: f32 for half precision."""
+    return float32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
+def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
+    return asarray(np.zeros(shape, dtype.numpy))
+
+
+def zero_count() -> Tensor:
+    return asarray(np.zeros((), np.int32))
+
+
+def check_parameter(p: Any, path: str) -> None:
+    if not isinstance(p, Tensor):
+        raise ArgumentError(
+            f"optim: a parameter must be a tensor, got {type(p).__name__} at {path or 'the root'}",
+            where=user_line(),
+        )
+    if not p.dtype.is_inexact:
+        raise ArgumentError(
+            f"optim: a parameter must be float or complex, got {p.dtype}{list(p.shape)} "
+            f"at {path or 'the root'}",
+            where=user_line(),
+        )
+
+
+def _like(structure: Any, tree_: Any, what: str) -> list[Any]:
+    """The leaves of a tree that must have the structure of the parameters."""
+    leaves, found = tree.flatten(tree_)
+    if found != structure:
+        raise ArgumentError(
+            f"update: {what} must be a tree like params, {structure}, got {found}",
+            where=user_line(),
+        )
+    return leaves
+
+
+def _leaves(params: Any, name: str) -> list[Tensor]:
+    """The parameters of the object form, each once, checked."""
+    if isinstance(params, Iterator):
+        params = list(params)
+    made: dict[int, Tensor] = {}
+    for p, path in zip(tree.leaves(params), tree.paths(params), strict=True):
+        check_parameter(p, path)
+        if not p.is_leaf:
+            raise ArgumentError(
+                f"{name}: a parameter must be a leaf, the tensor at {path} was computed",
+                where=user_line(),
+                hint="Only leaves keep a gradient. Make one from its value with\n"
+                "`pb.tensor(x.numpy(), requires_grad=True)`.",
+            )
+        if not p.requires_grad:
+            raise ArgumentError(
+                f"{name}: a parameter must require a gradient, the tensor at {path} does not",
+                where=user_line(),
+                hint="Without it backward() never gives it a gradient and step() never changes "
+                "it.\nMake it with `pb.tensor(data, requires_grad=True)`.",
+            )
+        made[id(p)] = p
+    if not made:
+        raise ArgumentError(f"{name}: there are no parameters", where=user_line())
+    return list(made.values())

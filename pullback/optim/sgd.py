@@ -1,0 +1,82 @@
+"""Gradient descent, with momentum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.where import user_line
+from pullback.optim.base import Optimizer, Rule, Slots
+from pullback.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class SGDRule(Rule):
+    """velocity = momentum * velocity + g; p = p - learning_rate * velocity."""
+
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.nesterov and not self.momentum:
+            raise ArgumentError("sgd: nesterov needs a momentum", where=user_line())
+
+    @property
+    def slots(self) -> dict[str, bool]:
+        return {"velocity": False} if self.momentum else {}
+
+    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
+        if self.weight_decay:
+            g = g + p * self.weight_decay
+        if not self.momentum:
+            return p - g * self.learning_rate, slots
+        velocity = slots["velocity"] * self.momentum + g
+        direction = velocity * self.momentum + g if self.nesterov else velocity
+        return p - direction * self.learning_rate, {"velocity": velocity}
+
+
+def sgd(
+    learning_rate: float | Tensor = 1e-2,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+) -> SGDRule:
+    """Gradient descent in functional form.
+
+    >>> import pullback as pb
+    >>> opt = pb.optim.sgd(learning_rate=0.5)
+    >>> params = {"w": pb.tensor([4.0, 8.0])}
+    >>> state = opt.init(params)
+    >>> grads = pb.grad(lambda p: (p["w"] * p["w"]).sum() / 2)(params)
+    >>> params, state = opt.update(grads, state, params)
+    >>> params["w"].tolist()
+    [2.0, 4.0]
+    """
+    return SGDRule(learning_rate, momentum, nesterov, weight_decay)
+
+
+class SGD(Optimizer):
+    """Gradient descent over leaves that require a gradient.
+
+    >>> import pullback as pb
+    >>> w = pb.tensor([4.0, 8.0], requires_grad=True)
+    >>> opt = pb.optim.SGD([w], learning_rate=0.5)
+    >>> ((w * w).sum() / 2).backward()
+    >>> opt.step()
+    >>> w.tolist()
+    [2.0, 4.0]
+    """
+
+    _name = "SGD"
+
+    def __init__(
+        self,
+        params: Any,
+        learning_rate: float | Tensor = 1e-2,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, sgd(learning_rate, momentum, nesterov, weight_decay))

@@ -1,0 +1,92 @@
+"""`Tensor.backward()`: gradients of a scalar loss, accumulated into the leaves it came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pullback.ir.errors import ArgumentError, GraphConsumed, UnsupportedShape
+from pullback.ir.node import Node, origin
+from pullback.ir.token import CONSUMED
+from pullback.ir.where import user_line
+from pullback.ops.base import ones
+from pullback.tensor.history import forget
+from pullback.tensor.record import register
+from pullback.tensor.tensor import wrap
+from pullback.transforms.reverse import accumulate, gradients
+from pullback.transforms.rules import start_log
+
+if TYPE_CHECKING:
+    from pullback.tensor.tensor import Tensor
+
+
+def backward(loss: Tensor) -> None:
+    """Differentiate `loss` by every leaf that requires a gradient, and use its graph up."""
+    _check(loss)
+    path = _path(loss._node)
+    leaves = [n for n in path if not n.inputs]
+    start_log()
+    origin.leaf_tokens = False
+    try:
+        found = gradients([loss._node], [ones(loss._node.type)], leaves)
+        for node, g in zip(leaves, found, strict=True):
+            if g is not None:
+                _deposit(node, g)
+    finally:
+        origin.leaf_tokens = True
+    for node in path:
+        if node.inputs:
+            _consume(node)
+
+
+def _check(loss: Tensor) -> None:
+    type = loss._node.type
+    if type.shape != ():
+        raise UnsupportedShape(
+            f"backward() needs a scalar loss, got {type}", where=user_line(),
+            hint="Reduce it first, with .sum() or .mean().",
+        )  # fmt: skip
+    if not loss.requires_grad:
+        raise ArgumentError(
+            "backward() needs a loss that depends on a tensor with requires_grad=True",
+            where=user_line(),
+            hint="Make the parameters with pb.tensor(data, requires_grad=True); what is recorded "
+            "inside\n`with pb.no_grad():` does not count.",
+        )
+
+
+def _path(loss: Node) -> list[Node]:
+    """The nodes between the loss and its leaves; one that was consumed before raises."""
+    stack = [loss]
+    seen = {loss}
+    for node in stack:
+        if CONSUMED in node.tokens:
+            raise GraphConsumed(
+                f"the graph of this loss was already consumed at {node.op.title}"
+                f"{f' ({node.where})' if node.where else ''}; run the forward again",
+                where=user_line(),
+                hint="backward() uses up the nodes it walks. Add two losses before calling it if "
+                "they share a forward pass.",
+            )
+        for x in node.inputs:
+            if x not in seen and any(t.leaf or t is CONSUMED for t in x.tokens):
+                seen.add(x)
+                stack.append(x)
+    return stack
+
+
+def _deposit(leaf: Node, g: Node) -> None:
+    """Add a gradient to `.grad` of the tensor whose leaf this is."""
+    for token in leaf.tokens:
+        tensor = token.tensor() if token.leaf else None
+        if tensor is not None:
+            before = [] if tensor._grad is None else [(1, 0, tensor._grad._node)]
+            total = accumulate(leaf, [*before, (0, 0, g)])
+            assert total is not None
+            tensor._grad = wrap(total)
+            register(tensor._grad)
+
+
+def _consume(node: Node) -> None:
+    node.tokens = (*(t for t in node.tokens if not t.leaf), CONSUMED)
+    if node.value is not None and not any(t.alive for t in node.tokens):
+        forget(node)

@@ -1,0 +1,113 @@
+"""Making tensors: from data, and filled with numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, complex64, complex128, dtype as dtype_of, float64, int64
+from pullback.ir.errors import ArgumentError, DTypeError
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.structure import leaf
+from pullback.tensor.settings import current
+from pullback.tensor.tensor import Tensor, wrap
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor that owns a copy of `data`: a number, a nested list, an array or a tensor.
+
+    A Python float makes f32, an int i64, a complex complex64; arrays keep their dtype.
+
+    >>> import pullback as pb
+    >>> pb.tensor([[1, 2], [3, 4]]).dtype
+    i64
+    """
+    made = asarray(data, dtype=dtype)
+    if made is data:
+        made = wrap(made._node)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def asarray(data: Any, dtype: Any = None) -> Tensor:
+    """`data` as a tensor; a tensor of the right dtype is returned as it is.
+
+    >>> import pullback as pb
+    >>> import numpy as np
+    >>> pb.asarray(np.float32(2)).dtype
+    f32
+    """
+    wanted = None if dtype is None else dtype_of(dtype)
+    if isinstance(data, Tensor):
+        return data if wanted is None or data.dtype is wanted else data.astype(wanted)
+    if isinstance(data, (list, tuple)) and _holds_tensors(data):
+        from pullback.tensor.functions import stack
+
+        return asarray(stack([asarray(row) for row in data]), dtype)
+    return from_host(_host_array(data, wanted))
+
+
+def from_host(array: np.ndarray) -> Tensor:
+    """A tensor on an array that nobody else will write to."""
+    array.flags.writeable = False
+    return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array, where=user_line()))
+
+
+def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
+    if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
+        data = np.from_dlpack(data)
+    keeps = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
+    try:
+        array = np.array(data, order="C", copy=True)
+    except ValueError:
+        raise ArgumentError(
+            "tensor: nested lists must have equal lengths at each depth", where=user_line()
+        ) from None
+    if array.dtype == object or array.dtype.kind in "USmMV" and not _known(array.dtype):
+        raise DTypeError(
+            f"tensor: cannot hold {type(data).__name__} data of NumPy dtype {array.dtype}",
+            where=user_line(),
+        )
+    if wanted is None and not keeps:
+        wanted = _default(array.dtype)
+    if wanted is not None and array.dtype != wanted.numpy:
+        if wanted.is_integer and array.dtype.kind in "iu" and array.size:
+            _check_range(array, wanted)
+        with np.errstate(all="ignore"):
+            array = array.astype(wanted.numpy)
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _known(dtype: np.dtype) -> bool:
+    try:
+        dtype_of(dtype)
+    except DTypeError:
+        return False
+    return True
+
+
+def _default(found: np.dtype) -> DType | None:
+    """The element type of Python numbers: f32 for floats unless the default was set."""
+    wide = current().default_dtype is float64
+    if found.kind == "f":
+        return current().default_dtype
+    if found.kind == "c":
+        return complex128 if wide else complex64
+    return int64 if found.kind in "iu" else None
+
+
+def _check_range(array: np.ndarray, wanted: DType) -> None:
+    limits = np.iinfo(wanted.numpy)
+    low, high = int(array.min()), int(array.max())
+    if low < limits.min or high > limits.max:
+        value = low if low < limits.min else high
+        raise DTypeError(f"tensor: {value} does not fit into {wanted}", where=user_line())
+
+
+def _holds_tensors(data: Any) -> bool:
+    return any(
+        isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensors(x)) for x in data
+    )

@@ -1,0 +1,169 @@
+"""Element types: changing them, and asking about them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import ml_dtypes
+
+from pullback.ir.dtypes import DType, promote
+from pullback.ir.dtypes import dtype as dtype_of
+from pullback.ir.errors import ArgumentError, DTypeError
+from pullback.ir.table import TABLE
+from pullback.ir.where import user_line
+from pullback.tensor.functions.arguments import (
+    Tensor,
+    as_tensor,
+    fresh,
+    node,
+    node_of,
+    number,
+    placed,
+)
+from pullback.tensor.operators import NUMBERS, scalar_dtype
+from pullback.tensor.record import record
+
+_KINDS = {
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+    "real floating": "f", "complex floating": "c", "numeric": "iufc",
+}  # fmt: skip
+
+
+def astype(x: Any, dtype: Any) -> Tensor:
+    """The same values in another element type; floats lose their fraction as integers.
+
+    >>> import pullback as pb
+    >>> pb.astype([1.7, -1.7], pb.int32).tolist()
+    [1, -1]
+    """
+    x = as_tensor(x)
+    wanted = placed("astype", dtype_of, dtype)
+    return fresh(x) if x.dtype is wanted else record(TABLE["Cast"](wanted), (node_of(x),))
+
+
+def cast(x: Any, dtype: Any) -> Tensor:
+    """The same as `astype`.
+
+    >>> import pullback as pb
+    >>> pb.cast([0, 2], "bool").tolist()
+    [False, True]
+    """
+    return astype(x, dtype)
+
+
+def bitcast(x: Any, dtype: Any) -> Tensor:
+    """The same bits read as another element type of the same width.
+
+    >>> import pullback as pb
+    >>> pb.bitcast(pb.tensor(1.0), "int32").item()
+    1065353216
+    """
+    return record(TABLE["Bitcast"](placed("bitcast", dtype_of, dtype)), (node(x),))
+
+
+def result_type(*values: Any) -> DType:
+    """The element type that an operation on these tensors, dtypes and Python numbers has.
+
+    >>> import pullback as pb
+    >>> pb.result_type(pb.int32, pb.float32), pb.result_type(pb.float16, 2.5)
+    (f32, f16)
+    """
+    found: DType | None = None
+    numbers = []
+    for value in map(number, values):
+        if type(value) in NUMBERS:
+            numbers.append(value)
+            continue
+        one = _dtype_or_tensor("result_type", value)
+        found = one if found is None else promote(found, one)
+    if found is None:
+        if not numbers:
+            raise ArgumentError("needs at least one argument", op="result_type", where=user_line())
+        found = as_tensor(numbers[0]).dtype
+    for value in numbers:
+        found = scalar_dtype(value, found)
+    return found
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether every value of the first type is kept by promotion to the second.
+
+    >>> import pullback as pb
+    >>> pb.can_cast(pb.int32, pb.int64), pb.can_cast(pb.float64, pb.float32)
+    (True, False)
+    """
+    source, target = _dtype_or_tensor("can_cast", from_), placed("can_cast", dtype_of, to)
+    return promote(source, target) is target
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind: a dtype, a kind's name, or a tuple of either.
+
+    >>> import pullback as pb
+    >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
+    (True, True)
+    """
+    found = placed("isdtype", dtype_of, dtype)
+    if isinstance(kind, tuple):
+        return any([isdtype(found, k) for k in kind])
+    if isinstance(kind, str) and kind in _KINDS:
+        return found.kind in _KINDS[kind]
+    return found is placed("isdtype", dtype_of, kind)
+
+
+class FloatInfo(NamedTuple):
+    """The limits of a float type."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntegerInfo(NamedTuple):
+    """The limits of an integer type."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(dtype: Any) -> FloatInfo:
+    """The limits of a float type; of a complex one, those of its parts.
+
+    >>> import pullback as pb
+    >>> pb.finfo(pb.float16).max
+    65504.0
+    """
+    found = _dtype_or_tensor("finfo", dtype)
+    if not found.is_inexact:
+        raise DTypeError(f"needs a float type, got {found}", op="finfo", where=user_line())
+    info = ml_dtypes.finfo(found.real.numpy)
+    numbers = (info.eps, info.max, info.min, info.smallest_normal)
+    return FloatInfo(info.bits, *map(float, numbers), found)
+
+
+def iinfo(dtype: Any) -> IntegerInfo:
+    """The limits of an integer type.
+
+    >>> import pullback as pb
+    >>> pb.iinfo(pb.int8).min, pb.iinfo(pb.uint16).max
+    (-128, 65535)
+    """
+    found = _dtype_or_tensor("iinfo", dtype)
+    if not found.is_integer:
+        raise DTypeError(f"needs an integer type, got {found}", op="iinfo", where=user_line())
+    info = ml_dtypes.iinfo(found.numpy)
+    return IntegerInfo(found.bits, int(info.max), int(info.min), found)
+
+
+def _dtype_or_tensor(op: str, value: Any) -> DType:
+    return value.dtype if isinstance(value, Tensor) else placed(op, dtype_of, _array_dtype(value))
+
+
+def _array_dtype(value: Any) -> Any:
+    """A NumPy array stands for its dtype."""
+    return value.dtype if hasattr(value, "__array_interface__") else value

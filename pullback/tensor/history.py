@@ -1,0 +1,59 @@
+"""History: what a computed node still remembers, and who needs it to."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from pullback.ir.node import Node
+from pullback.ir.token import CONSUMED, Token
+from pullback.ops.structure import Leaf
+
+
+def realise(node: Node, value: Any) -> None:
+    """Give a node its value; its op and inputs go unless a living derivative may need them."""
+    node.value = value
+    if node.tokens:
+        living = [t for t in node.tokens if t.alive]
+        if living:
+            for token in living:
+                if not token.leaf:
+                    token.computed.append(weakref.ref(node))
+            return
+    forget(node)
+
+
+def forget(node: Node) -> None:
+    """Leave a tombstone: which op it was, its line, and whether backward() used it up."""
+    node.tokens = (CONSUMED,) if CONSUMED in node.tokens else ()
+    node.op = Leaf(node.op.of if isinstance(node.op, Leaf) else node.op.name)
+    node.inputs = ()
+
+
+class Derivative:
+    """Holds a token: while this object lives, what is recorded under the token is kept."""
+
+    def __init__(self) -> None:
+        self.token = Token()
+
+    def close(self) -> None:
+        """The derivative is over: what was computed under it alone forgets its history."""
+        token = self.token
+        if not token.alive:
+            return
+        token.alive = False
+        for ref in token.computed:
+            node = ref()
+            if node is not None and node.value is not None:
+                if not any(t.alive for t in node.tokens):
+                    forget(node)
+        token.computed = []
+
+    def __enter__(self) -> Derivative:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()

@@ -1,0 +1,54 @@
+"""Programs: a piece of work as a Graph, compiled by an engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.engines.reference import ReferenceEngine
+from pullback.ir.canonical import canonicalise
+from pullback.ir.dtypes import complex128, uint64
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.table import TABLE
+from pullback.ir.types import Type
+from pullback.ops.structure import Input
+from pullback.tensor.collect import Work, base
+
+_engines: dict[tuple[str, str | None], Any] = {}
+
+
+def engine(name: str, device: str | None = None) -> Any:
+    """The engine of that name, made when it is first needed."""
+    platform = device.partition(":")[0] if device else None
+    if (name, platform) not in _engines:
+        if name == "reference":
+            _engines[name, platform] = ReferenceEngine()
+        else:
+            from pullback.engines.xla.engine import XlaEngine
+
+            _engines[name, platform] = XlaEngine(platform)
+    return _engines[name, platform]
+
+
+def build(work: Work, outputs: tuple[int, ...]) -> Graph:
+    """The work as a program: leaves become inputs, scalars one packed input."""
+    inputs = [Input(f"x{i}", x.type.shape, x.type.dtype)() for i, x in enumerate(work.leaves)]
+    new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
+    if work.scalars:
+        sizes = [2 if s.type.dtype is complex128 else 1 for s in work.scalars]
+        packed = Input("scalars", (sum(sizes),), uint64)()
+        inputs.append(packed)
+        for i, s in enumerate(work.scalars):
+            new[s] = TABLE["Unpack"](sum(sizes[:i]), s.type.dtype)(packed)
+    for node in work.nodes:
+        xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
+        new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+    return canonicalise(Graph(inputs, [new[work.nodes[i]] for i in outputs]))
+
+
+def pack(scalars: list[Node], engine: Any) -> Any:
+    """The scalars of a run, as one argument."""
+    words = np.array([word for s in scalars for word in s.value], np.uint64)
+    return engine.put(words, Type(words.shape, uint64))

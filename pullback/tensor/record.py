@@ -1,0 +1,136 @@
+"""Recording: an op applied to tensors becomes a node, and a new tensor that promises its value.
+
+This is the hot path: every operation that a user writes goes through `record`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from pullback.ir.errors import InPlaceError, PullbackError
+from pullback.ir.node import Node, results
+from pullback.ir.token import merge_tokens
+from pullback.ir.where import user_line
+from pullback.ops.identity import StopGradient
+from pullback.ops.structure import LEAF
+from pullback.tensor.settings import current
+
+if TYPE_CHECKING:
+    from pullback.ops.base import Op
+    from pullback.tensor.tensor import Tensor
+
+# A pending graph larger than this is computed by itself: a loop that never reads a value must not
+# grow without bound, and XLA's compile time grows faster than the program.
+PENDING_LIMIT = 2500
+
+_STOP = StopGradient()
+
+
+class _Pending(threading.local):
+    """This thread's promises: handles whose value was not computed when they were recorded."""
+
+    def __init__(self) -> None:
+        self.handles: list[weakref.ref[Tensor]] = []
+        self.recorded = 0  # nodes since the last look at how many are really pending
+        self.placeholders = 0  # how many functions are being run on placeholders
+
+
+pending = _Pending()
+
+
+def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
+    """Apply `op`: check types, make the node, and return a handle on it."""
+    mode = current()
+    if not mode.grad_enabled:
+        nodes = tuple(map(cut, nodes))
+    where = user_line()
+    try:
+        type = op.type_of(*[x.type for x in nodes])
+    except PullbackError as error:
+        raise error.at(op.title, where) from None
+    tensor = _new(_Tensor)
+    tensor._node = Node(op, nodes, type, where, merge_tokens(nodes))
+    tensor._token = tensor._grad = None
+    handles = pending.handles
+    handles.append(_ref(tensor))
+    if len(handles) > PENDING_LIMIT or not mode.plain:
+        settle(tensor)
+    return tensor
+
+
+def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
+    """Apply an op with several results: one node, a handle on each result."""
+    whole = record(op, nodes)
+    made = tuple(_wrap(r) for r in results(whole._node))
+    for tensor in made:
+        register(tensor)
+        if not current().plain:
+            settle(tensor)
+    return made
+
+
+def apply(op: Op, *tensors: Tensor) -> Tensor:
+    """Apply `op` to tensors."""
+    return record(op, tuple([t._node if t._token is None else root(t) for t in tensors]))
+
+
+def register(tensor: Tensor) -> None:
+    """Remember a handle whose value is pending."""
+    pending.handles.append(_ref(tensor))
+
+
+def settle(tensor: Tensor) -> None:
+    """What recording does besides: execute at once in eager mode, bound what is pending."""
+    from pullback.tensor import evaluate
+
+    if current().one_by_one and not pending.placeholders:
+        if not isinstance(tensor._node.type, tuple):
+            evaluate.execute_alone(tensor._node)
+    if len(pending.handles) > PENDING_LIMIT:
+        evaluate.bound_pending()
+
+
+def root(tensor: Tensor) -> Node:
+    """The node of a leaf that requires a gradient: a differentiation root is never pending."""
+    node = tensor._node
+    if tensor._token in node.tokens or not current().grad_enabled:
+        return node
+    if node.value is None:
+        from pullback.tensor.evaluate import submit_pending
+
+        submit_pending()
+    tokens = (tensor._token, *node.tokens)
+    tensor._node = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
+    return tensor._node
+
+
+def cut(node: Node) -> Node:
+    """The node as a constant of every derivative in progress."""
+    return Node(_STOP, (node,), node.type, node.where) if node.tokens else node
+
+
+def guard_placeholder_write(tensor: Tensor, what: str) -> None:
+    """While a function runs on placeholders it must not change tensors from outside."""
+    if pending.placeholders and tensor._node.number < pending.placeholders:
+        raise InPlaceError(
+            f"{what}: this tensor was made outside the function that is being traced",
+            where=user_line(),
+            hint="The function runs once, on placeholders, so the write would not happen again "
+            "on later calls.\nReturn the new value instead.",
+        )
+
+
+def _bind_tensor() -> None:
+    """Fetch the Tensor class, which itself needs this module."""
+    global _Tensor, _wrap
+    from pullback.tensor.tensor import Tensor, wrap
+
+    _Tensor, _wrap = Tensor, wrap
+
+
+_new: Any = object.__new__
+_ref = weakref.ref
+_Tensor: Any = None
+_wrap: Any = None

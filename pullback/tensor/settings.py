@@ -1,0 +1,139 @@
+"""Settings: which mode, engine and defaults hold here, in this thread and task."""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pullback.ir.dtypes import DType, dtype, float32
+from pullback.ir.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One consistent set of settings; never changed, only replaced."""
+
+    eager: bool = False
+    verify_shapes: bool = False
+    engine: str = "xla"
+    grad_enabled: bool = True
+    default_dtype: DType = float32
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        # the one thing that recording asks: whether it may take the shortest way
+        object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
+
+    plain = True
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether each op is executed as it is recorded."""
+        return self.eager or self.verify_shapes
+
+
+def _from_environment() -> Settings:
+    def on(name: str) -> bool:
+        return os.environ.get(name, "") not in ("", "0")
+
+    engine = os.environ.get("PULLBACK_ENGINE", "xla")
+    return Settings(on("PULLBACK_EAGER"), on("PULLBACK_VERIFY_SHAPES"), engine)
+
+
+_settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_from_environment())
+current = _settings.get
+
+
+class Scope:
+    """Settings that hold from now on, or, used with `with`, until the block ends."""
+
+    def __init__(self, **changes: Any) -> None:
+        self._changes = changes
+        self._token: Token | None = _settings.set(replace(current(), **changes))
+
+    def __enter__(self) -> Scope:
+        if self._token is None:  # the same object, entered again
+            self._token = _settings.set(replace(current(), **self._changes))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._token is not None:
+            _settings.reset(self._token)
+            self._token = None
+
+    def __call__(self, f: Any) -> Any:
+        """As a decorator: the settings hold while `f` runs."""
+        import functools
+
+        self.__exit__()
+        changes = self._changes
+
+        @functools.wraps(f)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with Scope(**changes):
+                return f(*args, **kwargs)
+
+        return inside
+
+
+_PUBLIC = {"eager", "verify_shapes", "engine"}
+
+
+def config(**changes: Any) -> Scope:
+    """Set `eager`, `verify_shapes` or `engine` ("xla" or "reference").
+
+    As a function it holds from here on in this thread and task; as a context manager until the
+    block ends. Other threads start from the environment: `PULLBACK_EAGER`,
+    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE`.
+
+    >>> import pullback as pb
+    >>> with pb.config(engine="reference"):
+    ...     pb.engine_info().platform
+    'numpy'
+    """
+    unknown = set(changes) - _PUBLIC
+    if unknown:
+        raise ArgumentError(
+            f"config: unknown setting {sorted(unknown)[0]!r}; known are {sorted(_PUBLIC)}"
+        )
+    if changes.get("engine", "xla") not in ("xla", "reference"):
+        raise ArgumentError(
+            f'config: engine must be "xla" or "reference", got {changes["engine"]!r}'
+        )
+    return Scope(**changes)
+
+
+def no_grad() -> Scope:
+    """Inside the block, nothing recorded is part of a derivative.
+
+    >>> import pullback as pb
+    >>> w = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> with pb.no_grad():
+    ...     (w * 2).requires_grad
+    False
+    """
+    return Scope(grad_enabled=False)
+
+
+def default_dtype(spec: Any) -> Scope:
+    """The element type that Python floats become, f32 unless set.
+
+    >>> import pullback as pb
+    >>> with pb.default_dtype("float64"):
+    ...     pb.tensor(1.5).dtype
+    f64
+    """
+    made = dtype(spec)
+    if not made.is_float:
+        raise ArgumentError(f"default_dtype: must be a float type, got {made}")
+    return Scope(default_dtype=made)
+
+
+def default_device(name: str) -> Scope:
+    """The device that new tensors live on: the engine's platform with an index, as `cpu:0`."""
+    return Scope(device=name)
+
+
+__all__ = ["Settings", "config", "current", "default_device", "default_dtype", "no_grad"]

@@ -1,0 +1,283 @@
+"""Tensor: a small mutable handle on an immutable node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType
+from pullback.ir.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.ir.node import Node
+from pullback.ir.token import CONSUMED, LeafToken
+from pullback.ir.where import user_line
+from pullback.ops.structure import LEAF, SCALAR
+from pullback.tensor import settings
+from pullback.tensor.methods import Methods
+from pullback.tensor.operators import Operators
+from pullback.tensor.record import _bind_tensor
+
+
+class Tensor(Operators, Methods):
+    """An n-dimensional array whose shape and dtype are known now and whose value when needed.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0, 3.0])
+    >>> y = (x * x).sum()
+    >>> y.shape, y.dtype
+    ((), f32)
+    >>> y.item()
+    14.0
+    """
+
+    __slots__ = ("__weakref__", "_grad", "_node", "_token")
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    _node: Node
+    _token: LeafToken | None  # of a leaf that requires a gradient
+    _grad: Tensor | None
+
+    def __init__(self) -> None:
+        raise ArgumentError("Tensor: make one with pb.tensor(data) or pb.asarray(data)")
+
+    # -- what is known at once ----------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._node.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._node.type.dtype
+
+    @property
+    def sharding(self) -> Any:
+        return self._node.type.sharding
+
+    @property
+    def device(self) -> str:
+        from pullback.tensor.evaluate import device
+
+        return device()
+
+    @property
+    def ndim(self) -> int:
+        return len(self._node.type.shape)
+
+    @property
+    def size(self) -> int:
+        return self._node.type.size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("len: a rank-0 tensor has no length", where=user_line())
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise ArgumentError("iteration over a rank-0 tensor", where=user_line())
+        return (self[i] for i in range(self.shape[0]))
+
+    # -- values ------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The value as a NumPy array that is read-only, so that nothing can change the tensor."""
+        from pullback.tensor.evaluate import read
+
+        return read(self)
+
+    def item(self) -> Any:
+        """The value of a tensor with one element as a Python number."""
+        if self.size != 1:
+            raise ArgumentError(
+                f"item: needs one element, got {self._node.type}", where=user_line()
+            )
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    def _scalar(self, what: str) -> Any:
+        if self.size != 1:
+            raise ArgumentError(
+                f"{what}: needs one element, got {self._node.type}", where=user_line(),
+                hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
+            )  # fmt: skip
+        return self.numpy().reshape(())[()]
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer or self.shape:
+            raise ArgumentError(
+                f"index: needs an integer tensor of rank 0, got {self._node.type}",
+                where=user_line(),
+            )
+        return int(self._scalar("index"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self.numpy()
+        if dtype is not None and value.dtype != dtype:
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __dlpack__(self, **options: Any) -> Any:
+        # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy
+        return self.numpy().copy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
+    def __repr__(self) -> str:
+        from pullback.tensor.printing import show
+
+        return show(self)
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if spec else str(self), spec)
+
+    # -- gradients ---------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        if self._token is not None:
+            return True
+        return any(t.leaf and t.alive or t is CONSUMED for t in self._node.tokens)
+
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        if not self.is_leaf:
+            raise ArgumentError(
+                "requires_grad: can only be set on a leaf, this tensor was computed from one that "
+                "requires a gradient",
+                where=user_line(),
+            )
+        if on and not self.dtype.is_inexact:
+            raise NonDifferentiableInput(
+                f"requires_grad: needs float or complex elements, got {self._node.type}",
+                where=user_line(),
+            )
+        value = _value(self)
+        self._token = LeafToken(self) if on else None
+        tokens = (self._token,) if on else ()
+        self._node = Node(LEAF, (), self._node.type, self._node.where, tokens, False, value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor is not the result of a computation on tensors that require grad."""
+        return self._token is not None or not self.requires_grad
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward()` accumulated; only leaves have one."""
+        if not self.is_leaf:
+            raise ArgumentError(
+                "grad: only leaves keep a gradient, this tensor was computed",
+                where=user_line(),
+                hint="Use pb.grad or pb.vjp to differentiate by an intermediate value.",
+            )
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        self._grad = value
+
+    def zero_grad(self) -> None:
+        """Forget the gradient: `grad` is None, and the next backward() starts anew."""
+        self._grad = None
+
+    def backward(self) -> None:
+        """Accumulate this scalar's gradient into `.grad` of every leaf that requires one.
+
+        >>> import pullback as pb
+        >>> w = pb.tensor([1.0, 2.0], requires_grad=True)
+        >>> (w * w).sum().backward()
+        >>> w.grad.tolist()
+        [2.0, 4.0]
+        """
+        from pullback.tensor.backward import backward
+
+        backward(self)
+
+    def detach(self) -> Tensor:
+        """The same value as a constant of every derivative."""
+        from pullback.tensor.functions import stop_gradient
+
+        return stop_gradient(self)
+
+    # -- in place ----------------------------------------------------------------------------
+
+    def assign(self, value: Any) -> Tensor:
+        """Make this handle stand for another value, of the same shape and dtype."""
+        from pullback.tensor.functions import asarray
+
+        new = asarray(value, dtype=self.dtype)
+        if new.shape != self.shape:
+            raise ArgumentError(
+                f"assign: the value must be {self._node.type}, got {new._node.type}",
+                where=user_line(),
+            )
+        return self._rebind(new._node, "assign")
+
+    def _rebind(self, node: Node, what: str) -> Tensor:
+        from pullback.tensor.record import cut, guard_placeholder_write, register
+
+        guard_placeholder_write(self, what)
+        if self._token is not None:
+            if settings.current().grad_enabled:
+                raise InPlaceError(
+                    f"{what}: {self._node.type} is a leaf that requires a gradient and cannot be "
+                    "changed in place",
+                    where=user_line(),
+                    hint="A derivative may still need its old value. Write `x = x + ...` to make "
+                    "a new tensor,\nor change it inside `with pb.no_grad():`.",
+                )
+            node = cut(node)
+        self._node = node
+        if node.value is None:
+            register(self)
+        return self
+
+
+def wrap(node: Node) -> Tensor:
+    """A new handle on a node."""
+    tensor = object.__new__(Tensor)
+    if node.op is SCALAR:  # a number from a program: now a tensor in its own right
+        node = _leaf_of_scalar(node)
+    tensor._node = node
+    tensor._token = None
+    tensor._grad = None
+    return tensor
+
+
+def _leaf_of_scalar(node: Node) -> Node:
+    data = np.array(node.value, np.uint64).tobytes()[: node.type.dtype.numpy.itemsize]
+    value = np.frombuffer(data, node.type.dtype.numpy).reshape(()).copy()
+    return Node(LEAF, (), node.type, node.where, (), False, value)
+
+
+def _value(tensor: Tensor) -> Any:
+    """The tensor's buffer; a leaf that is asked to require a gradient is computed first."""
+    from pullback.tensor.evaluate import evaluate
+
+    if tensor._node.value is None:
+        evaluate(tensor)
+    return tensor._node.value
+
+
+_bind_tensor()

@@ -1,0 +1,54 @@
+"""Forward mode: tangents of inputs to tangents of outputs, through each op's jvp rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.ir.errors import GradientVerification
+from pullback.ir.node import Node, results
+from pullback.ops.base import TABLE
+from pullback.transforms.reverse import on_path
+from pullback.transforms.rules import derived_from, require_rule
+
+
+def tangents(
+    outputs: Sequence[Node], inputs: Sequence[Node], ts: Sequence[Node | None]
+) -> list[Node | None]:
+    """The tangent of each output: `None` where it does not depend on the inputs."""
+    known: dict[Node, Any] = {}
+    given = dict(zip(inputs, ts, strict=True))
+    for node in on_path(outputs, inputs):
+        known[node] = given[node] if node in given else push(node, known)
+    return [known.get(y) for y in outputs]
+
+
+def push(node: Node, known: dict[Node, Any]) -> Any:
+    """The tangent of a node (a tuple for several results) from those of its operands."""
+    ts = [known.get(x) for x in node.inputs]
+    if all(t is None for t in ts):
+        return None
+    if isinstance(node.inputs[0].type, tuple):
+        return ts[0][node.op.index]
+    require_rule(node, "forward-mode")
+    several = isinstance(node.type, tuple)
+    with derived_from(node, backward=False):
+        made = _apply_rule(node, results(node) if several else node, ts)
+    for t, type in zip(made if several and made else (made,), node.type if several else (node.type,)):
+        if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
+            raise GradientVerification(
+                f"the rule gave a tangent of type {t.type} for a result of type {type}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip
+    return made
+
+
+def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
+    rule = node.op.jvp
+    if rule is not None:
+        return rule(out, node.inputs, ts)
+    xs = [TABLE["Alias"]()(x) for x in node.inputs]
+    made = node.op.expand(*xs)  # type: ignore[attr-defined]
+    ys = made if isinstance(made, tuple) else (made,)
+    pushed = tuple(tangents(ys, xs, ts))
+    return pushed if isinstance(made, tuple) else pushed[0]

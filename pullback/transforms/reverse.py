@@ -1,0 +1,145 @@
+"""Reverse mode: from outputs, seeds and targets to gradients, by counting consumers.
+
+A node's rule runs once, when all its consumers on a path to a target have run. Contributions to
+one value meet in `accumulate`, the only place where gradients are reduced and added.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from pullback.ir.errors import GradientVerification
+from pullback.ir.graph import by_number
+from pullback.ir.node import Node, results
+from pullback.ops.base import TABLE, sum_to, zeros
+from pullback.transforms.rules import (
+    carries_derivative,
+    check_cotangent,
+    derived_from,
+    require_rule,
+)
+
+Contribution = tuple[int, int, Node]  # (number of the consumer, position among its operands, g)
+
+
+def gradients(
+    outputs: Sequence[Node], seeds: Sequence[Node | None], targets: Sequence[Node]
+) -> list[Node | None]:
+    """The gradient of each target: `None` where no output depends on it.
+
+    A target does not cut the graph: gradients flow to it and through it.
+    """
+    active = on_path(outputs, targets)
+    consumers = count_consumers(active)
+    arrived: dict[Node, list[Contribution]] = {}
+    for i, (y, seed) in enumerate(zip(outputs, seeds, strict=True)):
+        if seed is not None and y in active:
+            arrived.setdefault(y, []).append((y.number + 1, i, seed))
+    wanted = set(targets)
+    found: dict[Node, Node | None] = {}
+    ready = [-n.number for n in active if not consumers[n]]
+    heapq.heapify(ready)
+    nodes = {n.number: n for n in active}
+    while ready:
+        node = nodes[-heapq.heappop(ready)]
+        contributions = arrived.pop(node, [])
+        if node in wanted:
+            found[node] = accumulate(node, contributions)
+            contributions = [(0, 0, g)] if (g := found[node]) is not None else []
+        inputs = [x for x in node.inputs if x in active]
+        if contributions and inputs:
+            for i, g in enumerate(pull(node, contributions, active)):
+                if g is not None:
+                    x = node.inputs[i]
+                    # a result hands its cotangent to the op, in its own position
+                    at = node.op.index if isinstance(x.type, tuple) else i
+                    arrived.setdefault(x, []).append((node.number, at, g))
+        for x in inputs:
+            consumers[x] -= 1
+            assert consumers[x] >= 0, "a node ran before one of its consumers"
+            if not consumers[x]:
+                heapq.heappush(ready, -x.number)
+    return [found.get(t) for t in targets]
+
+
+def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
+    """The nodes on a path from an output to a target, in the order of recording."""
+    if not targets:
+        return {}
+    # What was recorded before the first target cannot depend on it: the walk stops there.
+    first = min(t.number for t in targets)
+    stack = [y for y in dict.fromkeys(outputs) if y.number >= first]
+    seen = set(stack)
+    for node in stack:
+        for x in node.inputs:
+            if x.number >= first and x not in seen:
+                seen.add(x)
+                stack.append(x)
+    active: dict[Node, None] = {}
+    goals = set(targets)
+    for node in sorted(seen, key=by_number):
+        reaches = node in goals or any(x in active for x in node.inputs)
+        if reaches and carries_derivative(node.type):
+            active[node] = None
+    return active
+
+
+def count_consumers(active: dict[Node, None]) -> dict[Node, int]:
+    """How many edges lead from active nodes to each active node: `x + x` counts two."""
+    counts = dict.fromkeys(active, 0)
+    for node in active:
+        for x in node.inputs:
+            if x in counts:
+                counts[x] += 1
+    return counts
+
+
+def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:
+    """The sum of what arrived at `x`, reduced to its shape; in node order, so always the same."""
+    total: Node | None = None
+    for _, _, g in sorted(contributions, key=lambda c: (-c[0], c[1])):
+        g = sum_to(g, x.type)
+        total = g if total is None else total + g
+    return total
+
+
+def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]) -> Sequence:
+    """Call the node's rule: one cotangent per input, `None` where there is none."""
+    if isinstance(node.inputs[0].type, tuple):  # a result of an op with several
+        return [accumulate(node, contributions)]
+    require_rule(node, "reverse-mode")
+    need = [x in active for x in node.inputs]
+    with derived_from(node, backward=True):
+        if isinstance(node.type, tuple):
+            out: Node | tuple = results(node)
+            g: Node | tuple = tuple(
+                accumulate(r, [c for c in contributions if c[1] == i]) or zeros(r.type)
+                for i, r in enumerate(out)
+            )
+        else:
+            out, g = node, accumulate(node, contributions)  # type: ignore[assignment]
+        pulled = _apply_rule(node, g, out, need)
+    if len(pulled) != len(node.inputs):
+        raise GradientVerification(
+            f"the rule gave {len(pulled)} cotangents for {len(node.inputs)} operands",
+            op=node.op.title, where=node.where,
+        )  # fmt: skip
+    for x, n, c in zip(node.inputs, need, pulled, strict=True):
+        if n and c is not None:
+            check_cotangent(node, x, c)
+    return [c if n else None for n, c in zip(need, pulled, strict=True)]
+
+
+def _apply_rule(node: Node, g: Node | tuple, out: Node | tuple, need: list[bool]) -> Sequence:
+    rule = node.op.vjp
+    if rule is not None:
+        return rule(g, out, node.inputs, need)
+    # A composite without a rule of its own: differentiate what it is written as.
+    xs = [TABLE["Alias"]()(x) for x in node.inputs]
+    made = node.op.expand(*xs)  # type: ignore[attr-defined]
+    ys = made if isinstance(made, tuple) else (made,)
+    gs = g if isinstance(g, tuple) else (g,)
+    pulled = gradients(ys, gs, [x for x, n in zip(xs, need, strict=True) if n])
+    remaining = iter(pulled)
+    return [next(remaining) if n else None for n in need]

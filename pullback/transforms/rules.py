@@ -1,0 +1,69 @@
+"""Calling derivative rules: whose line the new nodes carry, what ran, what a rule must return."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pullback.ir.errors import GradientVerification, UnsupportedOp
+from pullback.ir.node import Node, origin
+
+
+class _Log(threading.local):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_log = _Log()
+
+
+def rules_applied() -> list[str]:
+    """The ops whose rules ran in this thread's last derivative, in the order they ran."""
+    return list(_log.names)
+
+
+def start_log() -> None:
+    _log.names = []
+
+
+@contextmanager
+def derived_from(node: Node, backward: bool) -> Iterator[None]:
+    """Nodes made inside carry the line of `node`, and whether they run backward."""
+    saved = origin.where, origin.backward
+    origin.where, origin.backward = node.where, backward or node.backward
+    _log.names.append(node.op.name)
+    try:
+        yield
+    finally:
+        origin.where, origin.backward = saved
+
+
+def carries_derivative(type: Any) -> bool:
+    """Whether any part of a value of this type is a real or complex number."""
+    if isinstance(type, tuple):
+        return any(t.dtype.is_inexact for t in type)
+    return type.dtype.is_inexact
+
+
+def require_rule(node: Node, mode: str) -> None:
+    if not node.op.differentiable:
+        raise UnsupportedOp(
+            f"no {mode} rule for {node.op.title}", op=node.op.title, where=node.where,
+            hint="It lies on a path from the result to what it is differentiated by. Use "
+            "pb.stop_gradient on its operand if it should count as a constant.",
+        )  # fmt: skip
+
+
+def check_cotangent(node: Node, x: Node, g: Node) -> None:
+    """A rule's cotangent must have the operand's element type, and reduce to its shape."""
+    offset = g.type.rank - x.type.rank
+    fits = offset >= 0 and all(
+        n in (1, g.type.shape[i + offset]) for i, n in enumerate(x.type.shape)
+    )
+    if not fits or g.type.dtype is not x.type.dtype:
+        raise GradientVerification(
+            f"the rule gave a cotangent of type {g.type} for an operand of type {x.type}",
+            op=node.op.title, where=node.where,
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""Every op of the table, over its own samples: types, engines, derivatives in both modes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import pullback  # noqa: F401  (fills the table)
+from pullback import testing
+from pullback.ir import dtypes
+from pullback.ir.table import TABLE
+from pullback.ops.base import Op
+from pullback.ops.elementwise.base import Elementwise
+from pullback.tensor.program import engine
+
+# What stands for values from elsewhere has no computation of its own to try.
+SOURCES = {"Input", "Leaf", "Scalar", "Result"}
+OPS = sorted(set(TABLE) - SOURCES)
+PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType)
+
+
+def cases(names=OPS):
+    for name in names:
+        for i, (op, arrays) in enumerate(TABLE[name].samples()):
+            yield pytest.param(op, [np.asarray(a) for a in arrays], id=f"{name}-{i}")
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_has_samples(name):
+    assert list(TABLE[name].samples()), f"{name} gives no samples to test it with"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_parameters_are_exact(name):
+    def check(value):
+        if type(value) is tuple:
+            for part in value:
+                check(part)
+        else:
+            assert type(value) in PARAMETER_TYPES, (name, value)
+
+    for op, _ in TABLE[name].samples():
+        check(op.parameters())
+        assert type(op)(*op.parameters()) is op
+        assert dataclasses.is_dataclass(op)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_inferred_type_is_numpys(op, arrays):
+    testing.check_type(op, arrays)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_xla_equals_numpy(op, arrays):
+    testing.check_engine(op, arrays, engine("xla"))
+
+
+def dtype_cases():
+    """The first two samples of each op that says which kinds of elements it takes."""
+    for name in OPS:
+        kinds = getattr(TABLE[name], "kinds", "")
+        samples = list(TABLE[name].samples())[:2]
+        for dtype in dtypes.ALL:
+            if dtype.kind in kinds:
+                for i, (op, arrays) in enumerate(samples):
+                    yield pytest.param(op, arrays, dtype, id=f"{name}-{dtype}-{i}")
+
+
+@pytest.mark.parametrize(("op", "arrays", "dtype"), list(dtype_cases()))
+def test_every_element_type(op, arrays, dtype):
+    arrays = testing.cast_operands(arrays, dtype)
+    testing.check_type(op, arrays)
+    testing.check_engine(op, arrays, engine("xla"), scale=10)
+
+
+# Their derivative is not that of their value, by intent.
+CONSTANT_BY_INTENT = {"StopGradient"}
+DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in CONSTANT_BY_INTENT]
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases(DIFFERENTIABLE)))
+def test_derivatives(op, arrays):
+    """jvp by central differences, vjp by the dot-product identity, both at second order."""
+    testing.check_derivatives(op, arrays, order=2)
+
+
+BROADCASTING = [n for n in DIFFERENTIABLE if issubclass(TABLE[n], Elementwise)]
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases(BROADCASTING)))
+def test_rules_do_not_reduce(op, arrays):
+    testing.check_cotangent_shapes(op, arrays)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_says_how_it_differentiates(name):
+    cls = TABLE[name]
+    composite = hasattr(cls, "expand")
+    if cls.differentiable and not composite:
+        assert cls.vjp is not Op.vjp, f"{name} needs vjp or differentiable = False"
+        assert cls.jvp is not Op.jvp or cls.linear, f"{name} needs jvp or linear = True"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_says_what_it_does(name):
+    assert (TABLE[name].__doc__ or "").strip(), f"{name} has no docstring"
