@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import pullback as pb
 
 HERE = Path(__file__).parent
+OUT = HERE / "out"
 SIZES = (64, 128, 64, 10)
 EPOCHS, BATCH = 40, 64
 
@@ -96,7 +97,7 @@ def main() -> None:
             curves["test"].append((epoch, held_out))
             progress.update(bar, advance=1, description=f"loss {mean:.4f}, on test {held_out:.4f}")
 
-    chart = HERE / "out" / "digits-loss.svg"
+    chart = OUT / "digits-loss.svg"
     line_chart(chart, curves, "Handwritten digits", "epoch", "cross-entropy")
     info = pb.cache_info()
     console.print(f"test accuracy  [bold]{accuracy(params, test_x, test_y):.1%}[/]")

@@ -1,49 +1,260 @@
 """pullback: tensors with gradients that can be trusted and read."""
 
+from __future__ import annotations
+
 import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug as debug
-from pullback.api.check import check_grads as check_grads
-from pullback.api.grad import grad as grad
-from pullback.api.grad import value_and_grad as value_and_grad
-from pullback.api.jacobian import hessian as hessian
-from pullback.api.jacobian import jacfwd as jacfwd
-from pullback.api.jacobian import jacobian as jacobian
-from pullback.api.jacobian import jacrev as jacrev
-from pullback.api.linear import hvp as hvp
-from pullback.api.linear import jvp as jvp
-from pullback.api.linear import linearize as linearize
-from pullback.api.linear import vjp as vjp
-from pullback.api.stage import eval_shape as eval_shape
-from pullback.api.trace import Trace as Trace
-from pullback.api.trace import backward_on_trace as backward_on_trace
-from pullback.api.trace import trace as trace
-from pullback.ir.dtypes import DType as DType
-from pullback.ir.dtypes import bfloat16 as bfloat16
+from pullback import optim as optim
+from pullback.api.check import check_grads
+from pullback.api.grad import grad, value_and_grad
+from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
+from pullback.api.linear import hvp, jvp, linearize, vjp
+from pullback.api.stage import eval_shape
+from pullback.api.trace import Trace, backward_on_trace, trace
+from pullback.ir.dtypes import (
+    DType,
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from pullback.ir.dtypes import bool_ as bool
-from pullback.ir.dtypes import complex64 as complex64
-from pullback.ir.dtypes import complex128 as complex128
-from pullback.ir.dtypes import float16 as float16
-from pullback.ir.dtypes import float32 as float32
-from pullback.ir.dtypes import float64 as float64
-from pullback.ir.dtypes import int8 as int8
-from pullback.ir.dtypes import int16 as int16
-from pullback.ir.dtypes import int32 as int32
-from pullback.ir.dtypes import int64 as int64
-from pullback.ir.dtypes import uint8 as uint8
-from pullback.ir.dtypes import uint16 as uint16
-from pullback.ir.dtypes import uint32 as uint32
-from pullback.ir.dtypes import uint64 as uint64
-from pullback.ir.errors import PullbackError as PullbackError
-from pullback.ir.types import Type as Type
+from pullback.ir.errors import PullbackError
+from pullback.ir.types import Type
 from pullback.tensor import tree as tree
-from pullback.tensor.creation import asarray as asarray
-from pullback.tensor.creation import tensor as tensor
-from pullback.tensor.evaluate import cache_info as cache_info
-from pullback.tensor.evaluate import clear_cache as clear_cache
-from pullback.tensor.evaluate import engine_info as engine_info
-from pullback.tensor.evaluate import evaluate as evaluate
-from pullback.tensor.settings import config as config
-from pullback.tensor.settings import default_device as default_device
-from pullback.tensor.settings import default_dtype as default_dtype
-from pullback.tensor.settings import no_grad as no_grad
-from pullback.tensor.tensor import Tensor as Tensor
+from pullback.tensor.creation import asarray, tensor
+from pullback.tensor.evaluate import evaluate
+from pullback.tensor.functions import (
+    abs,
+    acos,
+    acosh,
+    add,
+    all,
+    allclose,
+    angle,
+    any,
+    arange,
+    argmax,
+    argmin,
+    argsort,
+    asin,
+    asinh,
+    astype,
+    atan,
+    atan2,
+    atanh,
+    avg_pool,
+    bitcast,
+    bitwise_and,
+    bitwise_count,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    can_cast,
+    cast,
+    cbrt,
+    ceil,
+    clip,
+    complex,
+    concat,
+    conj,
+    contiguous,
+    conv,
+    conv2d,
+    copysign,
+    cos,
+    cosh,
+    count_nonzero,
+    cumlogsumexp,
+    cummax,
+    cummin,
+    cumulative_prod,
+    cumulative_sum,
+    diagonal,
+    diff,
+    divide,
+    dynamic_slice,
+    dynamic_update_slice,
+    einsum,
+    elu,
+    empty,
+    empty_like,
+    equal,
+    erf,
+    erfc,
+    exp,
+    exp2,
+    expand_dims,
+    expm1,
+    eye,
+    finfo,
+    flatten,
+    flip,
+    floor,
+    floor_divide,
+    full,
+    full_like,
+    gather,
+    gelu,
+    glu,
+    greater,
+    greater_equal,
+    hypot,
+    iinfo,
+    imag,
+    isclose,
+    isdtype,
+    isfinite,
+    isinf,
+    isnan,
+    leaky_relu,
+    less,
+    less_equal,
+    linspace,
+    log,
+    log1p,
+    log2,
+    log10,
+    log_sigmoid,
+    log_softmax,
+    logaddexp,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    logistic,
+    logsumexp,
+    matmul,
+    matrix_trace,
+    matrix_transpose,
+    max,
+    max_pool,
+    maximum,
+    mean,
+    meshgrid,
+    min,
+    minimum,
+    moveaxis,
+    multiply,
+    negative,
+    nextafter,
+    nonzero,
+    norm,
+    not_equal,
+    one_hot,
+    ones,
+    ones_like,
+    optimization_barrier,
+    outer,
+    pad,
+    permute_dims,
+    positive,
+    pow,
+    prod,
+    real,
+    reciprocal,
+    relu,
+    remainder,
+    repeat,
+    reshape,
+    result_type,
+    roll,
+    rot90,
+    round,
+    rsqrt,
+    scatter,
+    searchsorted,
+    sigmoid,
+    sign,
+    signbit,
+    silu,
+    sin,
+    sinh,
+    softmax,
+    softplus,
+    sort,
+    split,
+    sqrt,
+    square,
+    squeeze,
+    stack,
+    std,
+    stop_gradient,
+    subtract,
+    sum,
+    swapaxes,
+    take,
+    take_along_axis,
+    tan,
+    tanh,
+    tensordot,
+    tile,
+    top_k,
+    transpose,
+    tril,
+    triu,
+    trunc,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+    unstack,
+    var,
+    vecdot,
+    where,
+    zeros,
+    zeros_like,
+)
+from pullback.tensor.information import cache_info, clear_cache, engine_info
+from pullback.tensor.settings import config, default_device, default_dtype, no_grad
+from pullback.tensor.tensor import Tensor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DType", "PullbackError", "Tensor", "Trace", "Type", "abs", "acos", "acosh", "add", "all",
+    "allclose", "angle", "any", "arange", "argmax", "argmin", "argsort", "asarray", "asin",
+    "asinh", "astype", "atan", "atan2", "atanh", "avg_pool", "backward_on_trace", "bfloat16",
+    "bitcast", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "cache_info", "can_cast", "cast", "cbrt", "ceil",
+    "check_grads", "clear_cache", "clip", "complex", "complex128", "complex64", "concat",
+    "config", "conj", "contiguous", "conv", "conv2d", "copysign", "cos", "cosh", "count_nonzero",
+    "cumlogsumexp", "cummax", "cummin", "cumulative_prod", "cumulative_sum", "debug",
+    "default_device", "default_dtype", "diagonal", "diff", "divide", "dynamic_slice",
+    "dynamic_update_slice", "einsum", "elu", "empty", "empty_like", "engine_info", "equal", "erf",
+    "erfc", "eval_shape", "evaluate", "exp", "exp2", "expand_dims", "expm1", "eye", "finfo",
+    "flatten", "flip", "float16", "float32", "float64", "floor", "floor_divide", "full",
+    "full_like", "gather", "gelu", "glu", "grad", "greater", "greater_equal", "hessian", "hvp",
+    "hypot", "iinfo", "imag", "int16", "int32", "int64", "int8", "isclose", "isdtype", "isfinite",
+    "isinf", "isnan", "jacfwd", "jacobian", "jacrev", "jvp", "leaky_relu", "less", "less_equal",
+    "linearize", "linspace", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax",
+    "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logistic",
+    "logsumexp", "matmul", "matrix_trace", "matrix_transpose", "max", "max_pool", "maximum",
+    "mean", "meshgrid", "min", "minimum", "moveaxis", "multiply", "negative", "nextafter",
+    "no_grad", "nonzero", "norm", "not_equal", "one_hot", "ones", "ones_like", "optim",
+    "optimization_barrier", "outer", "pad", "permute_dims", "positive", "pow", "prod", "real",
+    "reciprocal", "relu", "remainder", "repeat", "reshape", "result_type", "roll", "rot90",
+    "round", "rsqrt", "scatter", "searchsorted", "sigmoid", "sign", "signbit", "silu", "sin",
+    "sinh", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "stop_gradient", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
+    "tensor", "tensordot", "tile", "top_k", "trace", "transpose", "tree", "tril", "triu", "trunc",
+    "uint16", "uint32", "uint64", "uint8", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unstack", "value_and_grad", "var", "vecdot", "vjp", "where", "zeros",
+    "zeros_like",
+]  # fmt: skip

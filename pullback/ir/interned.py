@@ -42,10 +42,11 @@ class Interned(type):
 
     _canonical: dict[Any, weakref.ref]
     _quick: dict[Any, weakref.ref] | None
+    _plain: Any = None  # the instance without arguments: most ops have no parameters
 
     def __init__(cls, name: str, bases: tuple, namespace: dict, **kwargs: Any) -> None:
         super().__init__(name, bases, namespace, **kwargs)
-        cls._canonical = {}
+        cls._canonical, cls._plain = {}, None
         # Python's equality confuses 0.0 with -0.0, and a table of arguments keeps them alive:
         # only a class of small, exact parameters may look an instance up by its arguments.
         fields: tuple = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
@@ -53,16 +54,23 @@ class Interned(type):
         cls._quick = {} if words <= _LIGHT else None
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs:
+            if cls._plain is None:
+                cls._plain = cls._intern(args, kwargs)
+            return cls._plain
+        return cls._intern(args, kwargs)
+
+    def _intern(cls, args: tuple, kwargs: dict) -> Any:
         quick = None if kwargs else cls._quick
         if quick is not None:
             try:
-                typed = (*args, *map(type, args)) if args else ()  # Python equates 1 and True
+                typed = (*args, *map(type, args))  # Python equates 1 and True
                 ref = quick.get(typed)
             except TypeError:  # unhashable: a list of axes, say
                 quick = ref = None
             if ref is not None and (found := ref()) is not None:
                 return found
-        made = super().__call__(*args, **kwargs)
+        made = type.__call__(cls, *args, **kwargs)
         key = exact(made.parameters())
         with _lock:
             known = cls._canonical.get(key)

@@ -24,6 +24,7 @@ class Type(metaclass=Interned):
         self.dtype = dtype
         self.sharding = sharding
         self.varying = varying
+        self.inexact = dtype.is_inexact  # whether it can carry a derivative
 
     def parameters(self) -> tuple:
         return (self.shape, self.dtype, self.sharding, self.varying)

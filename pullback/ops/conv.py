@@ -17,8 +17,9 @@ import numpy as np
 from pullback.ir.errors import ShapeError
 from pullback.ir.types import show
 from pullback.ops.base import Composite, Node, Type, same_dtype
+from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.linalg import Contraction, conjugate, precision, wide
+from pullback.ops.linalg import Contraction, conjugate, wide
 from pullback.ops.sample import complexes, real
 from pullback.ops.sliding import (
     Padding,
@@ -127,7 +128,7 @@ class Convolution(Convolving):
         return made.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
-        return convolve(b, out, x, w, "b*f,*io->b*f", *self.motion)
+        return convolve(b, out, x, w, *self.motion)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, w = xs
@@ -182,8 +183,8 @@ class ConvolutionBackwardInput(Convolving):
             w = b.reshape(w, (*window, c * self.groups, o // self.groups))
         padding = tuple(map(transposed_padding, self.extents, g.shape[1:-1], window, self.strides,
                             self.padding, self.rhs_dilation, self.lhs_dilation))  # fmt: skip
-        return convolve(b, out, g, w, "b*f,*oi->b*f", self.lhs_dilation, padding, self.strides,
-                        self.rhs_dilation, self.groups)  # fmt: skip
+        return convolve(b, out, g, w, self.lhs_dilation, padding, self.strides,
+                        self.rhs_dilation, self.groups, "b*f,*oi->b*f")  # fmt: skip
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         y, w = xs
@@ -224,14 +225,7 @@ class ConvolutionBackwardFilter(Convolving):
         return made.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
-        padding = []
-        for n, m, k, s, (low, _), a, d in zip(
-            x.shape[1:-1], g.shape[1:-1], self.extents, self.strides, self.padding,
-            self.lhs_dilation, self.rhs_dilation, strict=True,
-        ):  # fmt: skip
-            padding.append((low, spread(k, d) - 1 + spread(m, s) - spread(n, a) - low))
-        return convolve(b, out, x, g, "f*b,i*o->*bf", self.rhs_dilation, tuple(padding),
-                        self.lhs_dilation, self.strides, batch_groups=self.groups)  # fmt: skip
+        return convolve_filter(b, out, x, g, *self.motion)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, y = xs
@@ -296,44 +290,6 @@ class Conv2d(Composite):
 # -- words of this family -----------------------------------------------------------------------
 
 
-def convolve(
-    b: Any, out: Type, x: Any, w: Any, roles: str, strides: Sequence[int], padding: Padding,
-    lhs_dilation: Sequence[int], rhs_dilation: Sequence[int], feature_groups: int = 1,
-    batch_groups: int = 1,
-) -> Any:  # fmt: skip
-    """The instruction. `roles` says what the dimensions of `x,w->out` are: b and f for batch and
-    feature, i and o for input and output feature, * for the spatial ones."""
-    if not (x.type.size and w.type.size and out.size):
-        return b.full(out, 0)
-    settings = (roles, strides, padding, lhs_dilation, rhs_dilation, feature_groups, batch_groups)
-    if out.dtype.is_complex:
-        return _complex_product(b, out, x, w, settings)
-    spatial = [str(i) for i in range(len(strides))]
-    numbers = [f"[{', '.join(i for role in part for i in (spatial if role == '*' else [role]))}]"
-               for part in roles.replace("->", ",").split(",")]  # fmt: skip
-    border = ", ".join(f"[{low}, {high}]" for low, high in padding)
-    border = f"dense<[{border}]>" if border else "dense<>"
-    return b.op(
-        "stablehlo.convolution", x, w, out=out,
-        window_strides=tuple(strides), padding=f"{border} : tensor<{len(spatial)}x2xi64>",
-        lhs_dilation=tuple(lhs_dilation), rhs_dilation=tuple(rhs_dilation),
-        dimension_numbers=f"#stablehlo.conv<{numbers[0]}x{numbers[1]}->{numbers[2]}>",
-        feature_group_count=feature_groups, batch_group_count=batch_groups,
-        precision_config=precision(out.dtype),
-    )  # fmt: skip
-
-
-def _complex_product(b: Any, out: Type, x: Any, w: Any, settings: tuple) -> Any:
-    """Four products of the parts: no engine convolves complex numbers itself."""
-    part = out.with_dtype(out.dtype.real)
-    a, c, d, e = [b.op(f"stablehlo.{word}", z, out=z.type.with_dtype(part.dtype))
-                  for z in (x, w) for word in ("real", "imag")]  # fmt: skip
-    ad, ce, ae, cd = [convolve(b, part, *z, *settings) for z in ((a, d), (c, e), (a, e), (c, d))]
-    real_part = b.op("stablehlo.subtract", ad, ce, out=part)
-    imaginary = b.op("stablehlo.add", ae, cd, out=part)
-    return b.op("stablehlo.complex", real_part, imaginary, out=out)
-
-
 def _by_group(x: np.ndarray, groups: int) -> np.ndarray:
     """[..., channels] as [groups, rows, channels of a group]: operands of a matrix product."""
     rows = int(np.prod(x.shape[:-1], dtype=np.int64))
@@ -351,6 +307,7 @@ _CASES = (
     (((2,), ((3, 1),), (3,), (2,)), (2, 5, 2), (3, 2, 3)),
     (((2, 1), ((-1, 2), (1, -1)), (2, 1), (1, 2), 3), (1, 4, 5, 3), (2, 2, 1, 3)),
     (((1, 2, 1), ((0, 0), (1, 1), (0, 0))), (1, 2, 4, 3, 2), (2, 2, 2, 2, 1)),
+    (((2, 1), ((1, 0), (0, 0))), (2, 4, 3, 2), (1, 1, 2, 3)),
     (((), ()), (3, 2), (2, 4)),
     (((1,), ((0, 0),)), (2, 2, 3), (4, 3, 2)),
     (((1,), ((0, 0),)), (0, 5, 3), (4, 3, 2)),

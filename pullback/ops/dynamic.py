@@ -34,8 +34,8 @@ class DynamicSlice(Op):
         require_place(b, x.shape, self.sizes, starts)
         if x.shape == self.sizes:  # the only place is the beginning
             return x
-        starts = same_integers(b, starts, x.shape)
-        return b.op("stablehlo.dynamic_slice", x, *starts, out=out, slice_sizes=self.sizes)
+        places = same_integers(b, starts, x.shape)
+        return b.op("stablehlo.dynamic_slice", x, *places, out=out, slice_sizes=self.sizes)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *starts = xs
@@ -74,8 +74,8 @@ class DynamicUpdateSlice(Op):
             return update
         if not update.type.size:
             return x
-        starts = same_integers(b, starts, x.shape)
-        return b.op("stablehlo.dynamic_update_slice", x, update, *starts, out=out)
+        places = same_integers(b, starts, x.shape)
+        return b.op("stablehlo.dynamic_update_slice", x, update, *places, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         _, update, *starts = xs
@@ -86,8 +86,8 @@ class DynamicUpdateSlice(Op):
         ]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        tangents = [zeros(x.type) if t is None else t for x, t in zip(xs[:2], ts)]
-        return self(*tangents, *xs[2:])
+        x, update, *starts = xs
+        return self(ts[0] or zeros(x.type), ts[1] or zeros(update.type), *starts)
 
     @classmethod
     def samples(cls) -> Any:
@@ -99,7 +99,8 @@ class DynamicUpdateSlice(Op):
 
 
 def check_block(x: Type, sizes: tuple[int, ...], starts: Sequence[Type]) -> None:
-    if len(sizes) != x.rank or any(not 0 <= size <= n for size, n in zip(sizes, x.shape)):
+    fits = len(sizes) == x.rank
+    if not fits or any(not 0 <= size <= n for size, n in zip(sizes, x.shape, strict=True)):
         raise ShapeError(f"a block of extents {list(sizes)} does not fit into {x}", code="E3002")
     if len(starts) != x.rank:
         raise ArgumentError(

@@ -66,7 +66,7 @@ class Index(Movement):
                 f"got {list(self.indices)}",
                 code="E4006",
             )
-        for axis, (i, n) in enumerate(zip(self.indices, x.shape)):
+        for axis, (i, n) in enumerate(zip(self.indices, x.shape, strict=True)):
             if not 0 <= i < n:
                 raise out_of_range(axis, n, i)
         return x.with_shape(())
@@ -84,7 +84,7 @@ class Index(Movement):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape
-        high = tuple(n - i - 1 for i, n in zip(self.indices, shape))
+        high = tuple(n - i - 1 for i, n in zip(self.indices, shape, strict=True))
         element = TABLE["Reshape"]((1,) * len(shape))(g)
         pad = TABLE["Pad"](self.indices, high, (0,) * len(shape))
         return [pad(element, constant(0, g.type.dtype))]
@@ -129,11 +129,12 @@ class IndexArrays(Op):
     @classmethod
     def samples(cls) -> Any:
         yield cls((0, 2)), (real(3, 2, 4), integers(5, high=3), integers(5, high=4, salt=1))
-        yield cls((2, 0)), (real(3, 2, 4), np.int32([[3, 0]]), np.uint8([[2, 2]]))
-        yield cls((0,)), (real(3), np.int64([2, 0, 2, 2]))
+        mixed = np.array([[3, 0]], np.int32), np.array([[2, 2]], np.uint8)
+        yield cls((2, 0)), (real(3, 2, 4), *mixed)
+        yield cls((0,)), (real(3), np.array([2, 0, 2, 2], np.int64))
         yield cls((0, 1)), (real(3, 4), np.int64(2), np.int64(3))
         yield cls((1,)), (real(3, 4), np.zeros((0, 2), np.int16))
-        yield cls((0,)), (real(3, 0), np.uint64([1, 2]))
+        yield cls((0,)), (real(3, 0), np.array([1, 2], np.uint64))
         yield cls((0,)), (real(0, 2), np.zeros((0,), np.int64))
 
 
@@ -168,10 +169,10 @@ class Gather(Op):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(4, 3), np.int64([2, 0, 2]))
-        yield cls(1), (real(2, 3, 2), np.int32([[2, 0], [1, 1], [2, 2]]))
+        yield cls(), (real(4, 3), np.array([2, 0, 2], np.int64))
+        yield cls(1), (real(2, 3, 2), np.array([[2, 0], [1, 1], [2, 2]], np.int32))
         yield cls(1), (real(2, 3), np.uint8(2))
-        yield cls(2), (real(2, 1, 3), np.int8([1]))
+        yield cls(2), (real(2, 1, 3), np.array([1], np.int8))
         yield cls(), (real(4, 3), np.zeros((2, 0), np.int64))
         yield cls(), (real(0, 3), np.zeros((0,), np.int64))
 

@@ -39,7 +39,7 @@ class Scatter(Op, abstract=True):
     """
 
     dims: tuple[int, ...]
-    ufunc: ClassVar[Callable]
+    ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
 
@@ -96,13 +96,13 @@ class Scatter(Op, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((0,)), (real(4, 3), real(3, 3, salt=1), np.int64([2, 0, 2]))
-        yield cls((2, 0)), (real(2, 3, 4), real(2, 2, 3, salt=1),
-                            np.uint8([[3, 1], [0, 3]]), np.int32([[1, 0], [1, 1]]))  # fmt: skip
+        yield cls((0,)), (real(4, 3), real(3, 3, salt=1), np.array([2, 0, 2], np.int64))
+        columns, rows = np.array([[3, 1], [0, 3]], np.uint8), np.array([[1, 0], [1, 1]], np.int32)
+        yield cls((2, 0)), (real(2, 3, 4), real(2, 2, 3, salt=1), columns, rows)
         yield cls((1,)), (real(3, 4), real(3, salt=1), np.int16(2))
-        yield cls((0,)), (real(4), real(6, salt=1), np.int64([1, 1, 3, 1, 0, 3]))
+        yield cls((0,)), (real(4), real(6, salt=1), np.array([1, 1, 3, 1, 0, 3], np.int64))
         yield cls((0,)), (real(4, 2), real(0, 2), np.zeros((0,), np.int64))
-        yield cls((1,)), (real(0, 2), real(3, 0), np.int64([1, 1, 0]))
+        yield cls((1,)), (real(0, 2), real(3, 0), np.array([1, 1, 0], np.int64))
 
 
 class ScatterAdd(Scatter):
@@ -138,10 +138,10 @@ class ScatterSet(Scatter):
         if indices[0].type.size > 1:
             # XLA leaves the order of writes open, and drops a write out of range: sent there,
             # all but the last for each place do nothing.
-            indices = same_integers(b, indices, x.shape)
+            first, *others = same_integers(b, indices, x.shape)
             extents = tuple(x.shape[d] for d in self.dims)
-            beyond = b.full(indices[0].type, extents[0])
-            indices[0] = b.select(last_writes(b, indices, extents), indices[0], beyond)
+            last = last_writes(b, indices, extents)
+            indices = b.select(last, first, b.full(first.type, extents[0])), *others
         return scatter(b, x, updates, indices, self.dims, lambda old, new: new, unique=True)
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
@@ -157,8 +157,8 @@ class ScatterSet(Scatter):
         return select(last, taken, 0)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        tangents = [zeros(x.type) if t is None else t for x, t in zip(xs[:2], ts)]
-        return self(*tangents, *xs[2:])
+        x, updates, *indices = xs
+        return self(ts[0] or zeros(x.type), ts[1] or zeros(updates.type), *indices)
 
 
 class ScatterMul(Scatter):
@@ -231,12 +231,10 @@ class _Extremum(Scatter, abstract=True):
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *indices = xs
-        *beaten, count = self.reached(out, x, updates, indices)
-        parts = [
-            zeros(x.type) if t is None else select(lost, 0, t)
-            for t, x, lost in zip(ts, xs[:2], beaten)
-        ]
-        return self.add(*parts, indices) / count
+        x_beaten, updates_beaten, count = self.reached(out, x, updates, indices)
+        of_x = select(x_beaten, 0, ts[0] or zeros(x.type))
+        of_updates = select(updates_beaten, 0, ts[1] or zeros(updates.type))
+        return self.add(of_x, of_updates, indices) / count
 
 
 class ScatterMin(_Extremum):
@@ -274,7 +272,8 @@ class LastWrite(Op):
 
     def numpy(self, *indices: np.ndarray) -> np.ndarray:
         places = in_range(indices, range(len(self.extents)), self.extents)
-        last = {place: i for i, place in enumerate(zip(*[p.ravel().tolist() for p in places]))}
+        columns = [p.ravel().tolist() for p in places]
+        last = {place: i for i, place in enumerate(zip(*columns, strict=True))}
         out = np.zeros(places[0].size, bool)
         out[list(last.values())] = True
         return out.reshape(places[0].shape)
@@ -285,8 +284,9 @@ class LastWrite(Op):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls((4,)), (np.int64([2, 0, 2, 3, 2, 0]),)
-        yield cls((2, 300)), (np.uint8([[1, 1], [0, 1]]), np.int16([[299, 3], [299, 299]]))
+        yield cls((4,)), (np.array([2, 0, 2, 3, 2, 0], np.int64),)
+        rows, columns = np.array([[1, 1], [0, 1]], np.uint8), np.array([[9, 3], [9, 9]], np.int16)
+        yield cls((2, 300)), (rows, columns + np.int16(290))
         yield cls((3,)), (np.int64(1),)
         yield cls((3,)), (np.zeros((0, 2), np.int32),)
 

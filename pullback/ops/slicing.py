@@ -41,7 +41,9 @@ class Slice(Movement):
             )
         for axis, step in enumerate(self.steps):
             if step < 1:
-                raise ShapeError(f"a step must be positive, got {step} for axis {axis}", code="E4008")
+                raise ShapeError(
+                    f"a step must be positive, got {step} for axis {axis}", code="E4008"
+                )
         return x.with_shape(map(len, self.ranges(x.shape)))
 
     def ranges(self, shape: tuple[int, ...]) -> list[range]:
@@ -54,7 +56,7 @@ class Slice(Movement):
         return made
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return x[(*[slice(r.start, r.stop, r.step) for r in self.ranges(x.shape)], ...)]
+        return np.asarray(x[tuple(slice(r.start, r.stop, r.step) for r in self.ranges(x.shape))])
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         ranges = self.ranges(x.shape)
@@ -71,7 +73,7 @@ class Slice(Movement):
         low = [r.start for r in self.ranges(shape)]
         interior = [r.step - 1 if len(r) > 1 else 0 for r in self.ranges(shape)]
         ends = [r[-1] + 1 if r else r.start for r in self.ranges(shape)]
-        high = [n - end for n, end in zip(shape, ends)]
+        high = [n - end for n, end in zip(shape, ends, strict=True)]
         return [Pad(tuple(low), tuple(high), tuple(interior))(g, constant(0, g.type.dtype))]
 
     @classmethod
@@ -129,7 +131,8 @@ class Pad(Op):
     def kept(self, shape: tuple[int, ...]) -> list[tuple[range, range]]:
         """For each dimension: which elements stay, and where they stand in the result."""
         made = []
-        for low, inner, n, m in zip(self.low, self.interior, shape, self.padded(shape)):
+        sides = zip(self.low, self.interior, shape, self.padded(shape), strict=True)
+        for low, inner, n, m in sides:
             step = inner + 1
             first = min(max(0, -(low // step)), n)  # the first i with low + i * step >= 0
             last = max(first, min(n, -((low - m) // step)))  # the first with low + i * step >= m
@@ -159,7 +162,7 @@ class Pad(Op):
         ]
 
     def _pull(self, g: Node, x: Type) -> Node:
-        """One Slice takes the elements out again; where some were cropped, zeros take their place."""
+        """One Slice takes the elements out again; zeros stand for those that were cropped."""
         kept = self.kept(x.shape)
         places = [p for _, p in kept]
         taken = Slice(
@@ -169,7 +172,7 @@ class Pad(Op):
         if taken.type.shape == x.shape:
             return taken
         low = tuple(e.start for e, _ in kept)
-        high = tuple(n - e.stop for (e, _), n in zip(kept, x.shape))
+        high = tuple(n - e.stop for (e, _), n in zip(kept, x.shape, strict=True))
         return Pad(low, high, (0,) * x.rank)(taken, constant(0, g.type.dtype))
 
     def _pull_value(self, g: Node, x: Type) -> Node:

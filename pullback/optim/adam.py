@@ -23,6 +23,8 @@ class AdamRule(Rule):
     weight_decay: float = 0.0
     decoupled: bool = False
 
+    counts = True
+
     def __post_init__(self) -> None:
         if not all(0.0 <= beta < 1.0 for beta in self.betas):
             raise ArgumentError(
@@ -33,7 +35,7 @@ class AdamRule(Rule):
     def slots(self) -> dict[str, bool]:
         return {"mean": False, "square": True}
 
-    def factors(self, count: Tensor, dtype: DType) -> tuple[Tensor, Tensor]:
+    def factors(self, count: Any, dtype: DType) -> tuple[Tensor, Tensor]:
         """The length of the step, and the correction of the root of `square`."""
         steps = count.astype(dtype)
         first, second = (_filled(beta, steps) for beta in self.betas)

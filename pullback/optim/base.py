@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, float32
+from pullback.ir.dtypes import DType, float32, int32
 from pullback.ir.errors import ArgumentError
 from pullback.ir.where import user_line
 from pullback.tensor import tree
@@ -23,7 +23,7 @@ Slots = dict[str, Tensor]  # what an optimizer remembers about one parameter, by
 class State(NamedTuple):
     """What the functional form hands from step to step: a tree of tensors."""
 
-    count: Tensor  # steps taken
+    count: Tensor | None  # steps taken, where the rule depends on them
     slots: dict[str, Any]  # each a tree like the parameters
 
 
@@ -36,12 +36,15 @@ class Rule:
 
     learning_rate: float | Tensor
 
+    # Without need there is no count: it would be a computation of its own, beside the step's.
+    counts: ClassVar[bool] = False
+
     @property
     def slots(self) -> dict[str, bool]:
         """The names of the slots, and whether each holds real numbers for a complex parameter."""
         return {}
 
-    def factors(self, count: Tensor, dtype: DType) -> Any:
+    def factors(self, count: Tensor | None, dtype: DType) -> Any:
         """What depends on the number of the step alone, computed once for all parameters."""
         return None
 
@@ -56,7 +59,7 @@ class Rule:
             check_parameter(leaf, path)
         made = [self.fresh(p) for p in leaves]
         return State(
-            zero_count(),
+            self.zero_count(),
             {name: tree.unflatten(structure, [s[name] for s in made]) for name in self.slots},
         )
 
@@ -73,19 +76,18 @@ class Rule:
         )
 
     def advance(
-        self, count: Tensor, params: list[Any], grads: list[Any], slots: list[Slots]
-    ) -> tuple[Tensor, list[Tensor], list[Slots]]:
+        self, count: Tensor | None, params: list[Any], grads: list[Any], slots: list[Slots]
+    ) -> tuple[Tensor | None, list[Tensor], list[Slots]]:
         """One step of a list of parameters that have taken the same number of steps."""
-        count = count + 1
+        count = None if count is None else count + 1
         factors = functools.cache(functools.partial(self.factors, count))
         changed, remembered = [], []
         for param, grad, slot in zip(params, grads, slots, strict=True):
             dtype = working_dtype(param.dtype)
-            p, s = self.change(
-                param.astype(dtype), grad.astype(dtype), slot, factors(dtype.real)
-            )  # fmt: skip
+            p, g = param.astype(dtype), grad.astype(dtype)
+            p, new = self.change(p, g, slot, factors(dtype.real))
             changed.append(p.astype(param.dtype))
-            remembered.append(s)
+            remembered.append(new)
         return count, changed, remembered
 
     def fresh(self, p: Tensor) -> Slots:
@@ -95,6 +97,9 @@ class Rule:
             name: zeros(p.shape, dtype.real if is_real else dtype)
             for name, is_real in self.slots.items()
         }
+
+    def zero_count(self) -> Tensor | None:
+        return zeros((), int32) if self.counts else None
 
 
 class Optimizer:
@@ -106,7 +111,7 @@ class Optimizer:
         self.rule = rule
         self.params = _leaves(params, self._name)
         self.slots = [rule.fresh(p) for p in self.params]
-        self._counts = [zero_count()] * len(self.params)
+        self._counts = [rule.zero_count()] * len(self.params)
 
     @property
     def learning_rate(self) -> float | Tensor:
@@ -152,10 +157,6 @@ def working_dtype(dtype: DType) -> DType:
 
 def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
     return asarray(np.zeros(shape, dtype.numpy))
-
-
-def zero_count() -> Tensor:
-    return asarray(np.zeros((), np.int32))
 
 
 def check_parameter(p: Any, path: str) -> None:

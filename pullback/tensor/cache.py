@@ -65,6 +65,7 @@ class Cache:
         self.causes: list[Cause] = []
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
         self._evicted: set[int] = set()
+        self._seen: set[int] = set()
 
     def find(self, key: tuple) -> Entry | None:
         entry = self.entries.get(key)
@@ -79,10 +80,19 @@ class Cache:
             self._evicted.add(hash(old))
         return entry
 
-    def missed(self, work: Work, engine: str, known: Entry | None, split: bool) -> None:
+    def first_sight(self, key: tuple) -> bool:
+        """Whether this key was not asked for before."""
+        mark = hash(key)
+        if mark in self._seen:
+            return False
+        if len(self._seen) > MOST_PROGRAMS:
+            self._seen.clear()
+        self._seen.add(mark)
+        return True
+
+    def missed(self, work: Work, key: tuple, known: Entry | None, split: bool) -> None:
         """Count a miss, and say why."""
         self.misses += 1
-        key = (engine, *work.key)
         place = _place(work)
         before = self._last_at.get(place)
         if len(self._last_at) > MOST_PROGRAMS:
@@ -114,10 +124,10 @@ def _place(work: Work) -> Any:
 
 def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:
     """Compare two keys of the same line: the first thing that differs names the cause."""
-    if before[0] != after[0]:
-        return Cause("device", place, "engine", str(before[0]), str(after[0]))
+    if before[:2] != after[:2]:
+        return Cause("device", place, "engine", str(before[:2]), str(after[:2]))
     node_number = -1
-    for old, new in zip(before[1:], after[1:], strict=False):
+    for old, new in zip(before[2:], after[2:], strict=False):
         if isinstance(new, Op):
             node_number += 1
         if old is new or (isinstance(old, int) and isinstance(new, int) and old == new):

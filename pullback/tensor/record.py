@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pullback.ops.base import Op
     from pullback.tensor.tensor import Tensor
 
-# A pending graph larger than this is computed by itself: a loop that never reads a value must not
-# grow without bound, and XLA's compile time grows faster than the program.
-PENDING_LIMIT = 2500
+# A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
+# value must not grow without bound, and XLA's compile time grows faster than the program.
+PENDING_LIMIT = 5000
 
 _STOP = StopGradient()
 

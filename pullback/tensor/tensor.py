@@ -58,7 +58,7 @@ class Tensor(Operators, Methods):
 
     @property
     def device(self) -> str:
-        from pullback.tensor.evaluate import device
+        from pullback.tensor.information import device
 
         return device()
 

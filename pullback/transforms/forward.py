@@ -9,7 +9,7 @@ from pullback.ir.errors import GradientVerification
 from pullback.ir.node import Node, results
 from pullback.ops.base import TABLE
 from pullback.transforms.reverse import on_path
-from pullback.transforms.rules import derived_from, require_rule
+from pullback.transforms.rules import derive_from, deriving, require_rule
 
 
 def tangents(
@@ -18,8 +18,9 @@ def tangents(
     """The tangent of each output: `None` where it does not depend on the inputs."""
     known: dict[Node, Any] = {}
     given = dict(zip(inputs, ts, strict=True))
-    for node in on_path(outputs, inputs):
-        known[node] = given[node] if node in given else push(node, known)
+    with deriving():
+        for node in on_path(outputs, inputs):
+            known[node] = given[node] if node in given else push(node, known)
     return [known.get(y) for y in outputs]
 
 
@@ -32,8 +33,8 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
         return ts[0][node.op.index]
     require_rule(node, "forward-mode")
     several = isinstance(node.type, tuple)
-    with derived_from(node, backward=False):
-        made = _apply_rule(node, results(node) if several else node, ts)
+    derive_from(node, backward=False)
+    made = _apply_rule(node, results(node) if several else node, ts)
     for t, type in zip(made if several and made else (made,), node.type if several else (node.type,)):
         if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
             raise GradientVerification(

@@ -16,7 +16,8 @@ from pullback.ops.base import TABLE, sum_to, zeros
 from pullback.transforms.rules import (
     carries_derivative,
     check_cotangent,
-    derived_from,
+    derive_from,
+    deriving,
     require_rule,
 )
 
@@ -38,29 +39,34 @@ def gradients(
             arrived.setdefault(y, []).append((y.number + 1, i, seed))
     wanted = set(targets)
     found: dict[Node, Node | None] = {}
-    ready = [-n.number for n in active if not consumers[n]]
+    ready = [(-n.number, n) for n in active if not consumers[n]]
     heapq.heapify(ready)
-    nodes = {n.number: n for n in active}
-    while ready:
-        node = nodes[-heapq.heappop(ready)]
-        contributions = arrived.pop(node, [])
-        if node in wanted:
-            found[node] = accumulate(node, contributions)
-            contributions = [(0, 0, g)] if (g := found[node]) is not None else []
-        inputs = [x for x in node.inputs if x in active]
-        if contributions and inputs:
-            for i, g in enumerate(pull(node, contributions, active)):
-                if g is not None:
-                    x = node.inputs[i]
-                    # a result hands its cotangent to the op, in its own position
-                    at = node.op.index if isinstance(x.type, tuple) else i
-                    arrived.setdefault(x, []).append((node.number, at, g))
-        for x in inputs:
-            consumers[x] -= 1
-            assert consumers[x] >= 0, "a node ran before one of its consumers"
-            if not consumers[x]:
-                heapq.heappush(ready, -x.number)
+    with deriving():
+        while ready:
+            node = heapq.heappop(ready)[1]
+            derive_from(node, backward=True)
+            contributions = arrived.pop(node, None)
+            if node in wanted:
+                g = found[node] = accumulate(node, contributions or [])
+                contributions = None if g is None else [(0, 0, g)]
+            if contributions and node.inputs:
+                deliver(node, pull(node, contributions, active), arrived)
+            for x in node.inputs:
+                if x in active:
+                    consumers[x] -= 1
+                    assert consumers[x] >= 0, "a node ran before one of its consumers"
+                    if not consumers[x]:
+                        heapq.heappush(ready, (-x.number, x))
     return [found.get(t) for t in targets]
+
+
+def deliver(node: Node, cotangents: Sequence, arrived: dict[Node, list[Contribution]]) -> None:
+    """Hand the cotangents of a node's operands on to them."""
+    for i, (x, g) in enumerate(zip(node.inputs, cotangents, strict=True)):
+        if g is not None:
+            # a result hands its cotangent to the op, in its own position
+            at = node.op.index if isinstance(x.type, tuple) else i  # type: ignore[attr-defined]
+            arrived.setdefault(x, []).append((node.number, at, g))
 
 
 def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
@@ -98,8 +104,11 @@ def count_consumers(active: dict[Node, None]) -> dict[Node, int]:
 def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:
     """The sum of what arrived at `x`, reduced to its shape; in node order, so always the same."""
     total: Node | None = None
-    for _, _, g in sorted(contributions, key=lambda c: (-c[0], c[1])):
-        g = sum_to(g, x.type)
+    if len(contributions) > 1:
+        contributions = sorted(contributions, key=lambda c: (-c[0], c[1]))
+    for _, _, g in contributions:
+        if g.type is not x.type:
+            g = sum_to(g, x.type)
         total = g if total is None else total + g
     return total
 
@@ -110,25 +119,25 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
         return [accumulate(node, contributions)]
     require_rule(node, "reverse-mode")
     need = [x in active for x in node.inputs]
-    with derived_from(node, backward=True):
-        if isinstance(node.type, tuple):
-            out: Node | tuple = results(node)
-            g: Node | tuple = tuple(
-                accumulate(r, [c for c in contributions if c[1] == i]) or zeros(r.type)
-                for i, r in enumerate(out)
-            )
-        else:
-            out, g = node, accumulate(node, contributions)  # type: ignore[assignment]
-        pulled = _apply_rule(node, g, out, need)
+    if isinstance(node.type, tuple):
+        out: Node | tuple = results(node)
+        g: Node | tuple = tuple(
+            accumulate(r, [c for c in contributions if c[1] == i]) or zeros(r.type)
+            for i, r in enumerate(out)
+        )
+    else:
+        out, g = node, accumulate(node, contributions)  # type: ignore[assignment]
+    pulled = _apply_rule(node, g, out, need)
     if len(pulled) != len(node.inputs):
         raise GradientVerification(
             f"the rule gave {len(pulled)} cotangents for {len(node.inputs)} operands",
             op=node.op.title, where=node.where,
         )  # fmt: skip
-    for x, n, c in zip(node.inputs, need, pulled, strict=True):
-        if n and c is not None:
+    kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
+    for x, c in zip(node.inputs, kept, strict=True):
+        if c is not None:
             check_cotangent(node, x, c)
-    return [c if n else None for n, c in zip(need, pulled, strict=True)]
+    return kept
 
 
 def _apply_rule(node: Node, g: Node | tuple, out: Node | tuple, need: list[bool]) -> Sequence:

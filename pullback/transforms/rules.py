@@ -29,25 +29,28 @@ def start_log() -> None:
 
 
 @contextmanager
-def derived_from(node: Node, backward: bool) -> Iterator[None]:
-    """Nodes made inside carry the line of `node`, and whether they run backward."""
+def deriving() -> Iterator[None]:
+    """While rules run: afterwards, new nodes belong to whatever they belonged to before."""
     saved = origin.where, origin.backward
-    origin.where, origin.backward = node.where, backward or node.backward
-    _log.names.append(node.op.name)
     try:
         yield
     finally:
         origin.where, origin.backward = saved
 
 
+def derive_from(node: Node, backward: bool) -> None:
+    """From now on, new nodes carry the line of `node`."""
+    origin.where, origin.backward = node.where, backward or node.backward
+
+
 def carries_derivative(type: Any) -> bool:
     """Whether any part of a value of this type is a real or complex number."""
-    if isinstance(type, tuple):
-        return any(t.dtype.is_inexact for t in type)
-    return type.dtype.is_inexact
+    return any(t.inexact for t in type) if isinstance(type, tuple) else type.inexact
 
 
 def require_rule(node: Node, mode: str) -> None:
+    """Note that the node's rule is about to run; raise if there is none."""
+    _log.names.append(node.op.name)
     if not node.op.differentiable:
         raise UnsupportedOp(
             f"no {mode} rule for {node.op.title}", op=node.op.title, where=node.where,
@@ -58,6 +61,8 @@ def require_rule(node: Node, mode: str) -> None:
 
 def check_cotangent(node: Node, x: Node, g: Node) -> None:
     """A rule's cotangent must have the operand's element type, and reduce to its shape."""
+    if g.type is x.type:
+        return
     offset = g.type.rank - x.type.rank
     fits = offset >= 0 and all(
         n in (1, g.type.shape[i + offset]) for i, n in enumerate(x.type.shape)

@@ -48,7 +48,11 @@ class _OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
 
     def __init__(self, device: Any) -> None:
         super().__init__(device)
-        self.device_set = {device}
+        self._only = {device}
+
+    @property
+    def device_set(self) -> set:
+        return self._only
 
     def _to_xla_hlo_sharding(self, ndim: int) -> Any:
         return xla_client.HloSharding.replicate()

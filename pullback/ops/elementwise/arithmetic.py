@@ -29,6 +29,8 @@ from pullback.ops.elementwise.base import (
 real_part, conjugate = word("Real"), word("Conj")
 rounded, is_finite = word("Round"), word("IsFinite")
 
+UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides another
+
 
 class Add(Binary):
     """Sum of two operands."""
@@ -162,6 +164,7 @@ class Rem(Binary):
 
     stablehlo = "remainder"
     kinds = "iuf"
+    domains = UNEVEN
     singular = True
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -177,6 +180,7 @@ class FloorDiv(Binary):
     """Python's x // y: the quotient rounded down. An integer divided by 0 gives -1, as in Div."""
 
     kinds = "iuf"
+    domains = UNEVEN
     half_as = float32
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -201,6 +205,7 @@ class Mod(Binary):
     """Python's x % y: what x // y leaves; it has the sign of y. An integer modulo 0 is itself."""
 
     kinds = "iuf"
+    domains = UNEVEN
     half_as = float32
     singular = True
 

@@ -102,14 +102,15 @@ class IntegerPow(Unary):
         return np.power(x.astype(np.float64), float(self.exponent)).astype(x.dtype)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
+        def times(a: Any, c: Any) -> Any:
+            return c if a is one else b.op("stablehlo.multiply", a, c, out=out)
+
         one = power = b.full(out, 1)
         square, rest = x, abs(self.exponent)
         while rest:
-            if rest & 1:
-                power = square if power is one else b.op("stablehlo.multiply", power, square, out=out)
+            power = times(power, square) if rest & 1 else power
             rest >>= 1
-            if rest:
-                square = b.op("stablehlo.multiply", square, square, out=out)
+            square = times(square, square) if rest else square
         return b.op("stablehlo.divide", one, power, out=out) if self.exponent < 0 else power
 
     def partials(self, out: Node, x: Node) -> Sequence:

@@ -46,7 +46,9 @@ def float_operands(*values: Any) -> list[Node]:
     if any(inexact):
         return operands(*values)
     dtype = current().default_dtype
-    return [scalar(v, dtype) if type(v) in NUMBERS else cast_node(node_of(v), dtype) for v in values]
+    return [
+        scalar(v, dtype) if type(v) in NUMBERS else cast_node(node_of(v), dtype) for v in values
+    ]
 
 
 def literal(value: Any, dtype: DType) -> Tensor:
@@ -78,8 +80,9 @@ def integer(op: str, value: Any, what: str) -> int:
         return operator.index(value)
     except TypeError:
         kind = type(value).__name__
-        raise ArgumentError(f"{what} must be an integer, got {kind}", op=op, where=user_line())\
-            from None
+        raise ArgumentError(
+            f"{what} must be an integer, got {kind}", op=op, where=user_line()
+        ) from None
 
 
 def axis_of(op: str, axis: Any, rank: int) -> int:

@@ -9,10 +9,10 @@ from pullback.ir.table import TABLE
 from pullback.tensor.functions.arguments import (
     Tensor,
     apply,
+    as_tensor,
     float_node,
     float_operands,
     fresh,
-    as_tensor,
     node,
     number,
     operands,
@@ -94,15 +94,16 @@ def pow(x1: Any, x2: Any) -> Tensor:
     base = as_tensor(x1)
     dtype = scalar_dtype(exponent, base.dtype)
     x = cast_node(node_of(base), dtype)
-    if type(exponent) in (bool, int) or type(exponent) is float and exponent.is_integer():
-        if abs_int(exponent) < 2**31:
-            return record(TABLE["IntegerPow"](int(exponent)), (x,))
+    if _is_whole(exponent):
+        return record(TABLE["IntegerPow"](int(exponent)), (x,))
     return apply("Pow", x, constant(exponent, dtype))
 
 
-def abs_int(value: Any) -> int:
-    """The magnitude of an integral number."""
-    return -int(value) if value < 0 else int(value)
+def _is_whole(exponent: Any) -> bool:
+    """Whether an exponent is an integer, and small enough to multiply out."""
+    if type(exponent) is float:
+        return exponent.is_integer() and -(2**31) < exponent < 2**31
+    return type(exponent) is not complex and -(2**31) < exponent < 2**31
 
 
 def negative(x: Any) -> Tensor:
@@ -222,4 +223,24 @@ def copysign(x1: Any, x2: Any) -> Tensor:
     >>> pb.copysign([1.0, 2.0], [-0.0, 3.0]).tolist()
     [-1.0, 2.0]
     """
-    return apply("Copysign", *float_operands(x1, x2))
+    return apply("CopySign", *float_operands(x1, x2))
+
+
+def nextafter(x1: Any, x2: Any) -> Tensor:
+    """The float next to the first in the direction of the second.
+
+    >>> import pullback as pb
+    >>> pb.nextafter(1.0, 2.0).item() - 1.0 == pb.finfo(pb.float32).eps
+    True
+    """
+    return apply("NextAfter", *float_operands(x1, x2))
+
+
+def cbrt(x: Any) -> Tensor:
+    """The real cube root of each element.
+
+    >>> import pullback as pb
+    >>> pb.cbrt([8.0, -1.0]).tolist()
+    [2.0, -1.0]
+    """
+    return apply("Cbrt", float_node(x))

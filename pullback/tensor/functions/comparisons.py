@@ -6,7 +6,14 @@ from typing import Any
 
 from pullback.ir.dtypes import bool_
 from pullback.ir.node import Node
-from pullback.tensor.functions.arguments import Tensor, apply, cast_node, float_operands, node, operands
+from pullback.tensor.functions.arguments import (
+    Tensor,
+    apply,
+    cast_node,
+    float_operands,
+    node,
+    operands,
+)
 from pullback.tensor.tensor import wrap
 
 

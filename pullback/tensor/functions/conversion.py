@@ -105,7 +105,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     """
     found = placed("isdtype", dtype_of, dtype)
     if isinstance(kind, tuple):
-        return any([isdtype(found, k) for k in kind])
+        return any(isdtype(found, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
         return found.kind in _KINDS[kind]
     return found is placed("isdtype", dtype_of, kind)

@@ -114,4 +114,4 @@ def logaddexp(x1: Any, x2: Any) -> Tensor:
     >>> round(pb.logaddexp(0.0, 0.0).item(), 4)
     0.6931
     """
-    return apply("Logaddexp", *float_operands(x1, x2))
+    return apply("LogAddExp", *float_operands(x1, x2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,7 +102,7 @@ def split(x: Any, sections: Any, axis: int = 0) -> list[Tensor]:
             )  # fmt: skip
         cuts = list(range(0, n + 1, n // parts)) if n else [0] * (parts + 1)
     before = (slice(None),) * axis
-    return [x[(*before, slice(a, b))] for a, b in zip(cuts, cuts[1:])]
+    return [x[(*before, slice(a, b))] for a, b in itertools.pairwise(cuts)]
 
 
 def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:

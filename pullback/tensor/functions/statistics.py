@@ -14,6 +14,7 @@ from pullback.tensor.functions.arguments import (
     apply,
     as_tensor,
     axes_of,
+    axis_of,
     cast_node,
     float_node,
     literal,
@@ -51,7 +52,7 @@ def var(x: Any, axis: Any = None, correction: float = 0.0, keepdims: bool = Fals
     count = math.prod(x.type.shape[i] for i in axes)
     total = record(TABLE["Sum"](axes, keepdims), (squares._node,))
     made = total / literal(max(count - correction, 0), total.dtype)
-    return wrap(cast_node(made._node, given.real)) if made.dtype is not given.real else made
+    return made if made.dtype is given.real else made.astype(given)
 
 
 def std(x: Any, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -74,6 +75,8 @@ def norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tens
     5.0
     """
     x = wrap(float_node(x))
+    if x.dtype.bits == 16:  # its squares would overflow
+        return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
     axes = axes_of("norm", axis, x.ndim)
     if ord == 2:
         return root(record(TABLE["Sum"](axes, keepdims), (squared_magnitude(x)._node,)))
@@ -109,7 +112,6 @@ def diff(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = 
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
-    from pullback.tensor.functions.arguments import axis_of
     from pullback.tensor.functions.joining import concat
 
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]

@@ -1,0 +1,223 @@
+"""Tensors from nothing but numbers.
+
+Outside of a transform the value is made at once, on the host: the result is a leaf, so the first
+step of a loop has the same structure as every later one. Inside a function that runs on
+placeholders it is a constant of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, int64
+from pullback.ir.dtypes import dtype as dtype_of
+from pullback.ir.errors import ArgumentError
+from pullback.ir.node import constant
+from pullback.ir.table import TABLE
+from pullback.ir.where import user_line
+from pullback.tensor.creation import from_host
+from pullback.tensor.functions.arguments import (
+    Tensor,
+    as_tensor,
+    integer,
+    number,
+    placed,
+    shape_of,
+)
+from pullback.tensor.functions.shaping import shaped, spread
+from pullback.tensor.operators import NUMBERS
+from pullback.tensor.record import pending, record
+from pullback.tensor.settings import current
+
+
+def made(array: np.ndarray) -> Tensor:
+    """An array that a function computed, as a tensor."""
+    if not pending.placeholders:
+        return from_host(np.array(array, order="C"))
+    return record(TABLE["Const"](dtype_of(array.dtype), array.shape, array.tobytes()), ())
+
+
+def _filled(op: str, shape: Any, value: Any, dtype: DType) -> Tensor:
+    shape = shape_of(op, shape)
+    if pending.placeholders:
+        return record(TABLE["Broadcast"](shape), (constant(value, dtype),))
+    return from_host(np.full(shape, value, dtype.numpy))
+
+
+def _chosen(op: str, dtype: Any, default: DType | None = None) -> DType:
+    if dtype is None:
+        return default or current().default_dtype
+    return placed(op, dtype_of, dtype)
+
+
+def zeros(shape: Any, dtype: Any = None) -> Tensor:
+    """A tensor of zeros.
+
+    >>> import pullback as pb
+    >>> pb.zeros((2, 2)).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return _filled("zeros", shape, 0, _chosen("zeros", dtype))
+
+
+def ones(shape: Any, dtype: Any = None) -> Tensor:
+    """A tensor of ones.
+
+    >>> import pullback as pb
+    >>> pb.ones(3, dtype=pb.int32).tolist()
+    [1, 1, 1]
+    """
+    return _filled("ones", shape, 1, _chosen("ones", dtype))
+
+
+def empty(shape: Any, dtype: Any = None) -> Tensor:
+    """A tensor whose values do not matter; they are zeros.
+
+    >>> import pullback as pb
+    >>> pb.empty((2, 3)).shape
+    (2, 3)
+    """
+    return _filled("empty", shape, 0, _chosen("empty", dtype))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """A tensor that holds one value everywhere.
+
+    >>> import pullback as pb
+    >>> pb.full(2, 1.5).tolist()
+    [1.5, 1.5]
+    """
+    value = number(fill_value)
+    if type(value) not in NUMBERS:
+        return spread(as_tensor(value), shape_of("full", shape)).astype(
+            _chosen("full", dtype, as_tensor(value).dtype)
+        )
+    return _filled("full", shape, value, _chosen("full", dtype, as_tensor(value).dtype))
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+    """Zeros in the shape and element type of another tensor.
+
+    >>> import pullback as pb
+    >>> pb.zeros_like([1, 2]).tolist()
+    [0, 0]
+    """
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Any, dtype: Any = None) -> Tensor:
+    """Ones in the shape and element type of another tensor.
+
+    >>> import pullback as pb
+    >>> pb.ones_like([1.5, 2.5]).tolist()
+    [1.0, 1.0]
+    """
+    return full_like(x, 1, dtype)
+
+
+def empty_like(x: Any, dtype: Any = None) -> Tensor:
+    """A tensor like another one whose values do not matter; they are zeros.
+
+    >>> import pullback as pb
+    >>> pb.empty_like([1, 2]).shape
+    (2,)
+    """
+    return full_like(x, 0, dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """One value everywhere, in the shape and element type of another tensor.
+
+    >>> import pullback as pb
+    >>> pb.full_like([1, 2], 7).tolist()
+    [7, 7]
+    """
+    x = as_tensor(x)
+    return full(x.shape, fill_value, _chosen("full_like", dtype, x.dtype))
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    """Numbers from `start` (0 if one number is given) up to, but without, `stop`.
+
+    >>> import pullback as pb
+    >>> pb.arange(3).tolist(), pb.arange(1, 2, 0.5).tolist()
+    ([0, 1, 2], [1.0, 1.5])
+    """
+    if stop is None:
+        start, stop = 0, start
+    start, stop, step = map(_as_number, (start, stop, step))
+    if step == 0:
+        raise ArgumentError("step must not be 0", op="arange", where=user_line())
+    whole = all(isinstance(v, int) for v in (start, stop, step))
+    wanted = _chosen("arange", dtype, int64 if whole else None)
+    count = max(0, len(range(start, stop, step)) if whole else math.ceil((stop - start) / step))
+    places = np.arange(count)
+    return made((start + places * step).astype(wanted.numpy))
+
+
+def _as_number(value: Any) -> Any:
+    value = number(value)
+    if isinstance(value, bool):
+        return int(value)
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def linspace(
+    start: Any, stop: Any, num: int, dtype: Any = None, endpoint: bool = True
+) -> Tensor:
+    """`num` numbers at equal distances from `start` to `stop`.
+
+    >>> import pullback as pb
+    >>> pb.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    count = integer("linspace", num, "num")
+    if count < 0:
+        raise ArgumentError(
+            f"num must not be negative, got {num}", op="linspace", where=user_line()
+        )
+    wanted = _chosen("linspace", dtype)
+    wide = np.complex128 if wanted.is_complex else np.float64
+    start, stop = map(_as_number, (start, stop))
+    return made(np.linspace(start, stop, count, endpoint, dtype=wide).astype(wanted.numpy))
+
+
+def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones on the `k`-th diagonal, zeros elsewhere.
+
+    >>> import pullback as pb
+    >>> pb.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    (rows,) = shape_of("eye", n_rows)
+    (columns,) = (rows,) if n_cols is None else shape_of("eye", n_cols)
+    return made(np.eye(rows, columns, k, dtype=_chosen("eye", dtype).numpy))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
+    """Coordinates of a grid from the coordinates along each axis.
+
+    >>> import pullback as pb
+    >>> [g.tolist() for g in pb.meshgrid([1, 2], [3, 4], indexing="ij")]
+    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(
+            f'indexing must be "xy" or "ij", got {indexing!r}', op="meshgrid", where=user_line()
+        )
+    axes = [as_tensor(a) for a in arrays]
+    if any(a.ndim != 1 for a in axes):
+        shown = ", ".join(str(a._node.type) for a in axes)
+        raise ArgumentError(f"needs vectors, got {shown}", op="meshgrid", where=user_line())
+    order = list(range(len(axes)))
+    if indexing == "xy" and len(axes) > 1:
+        order[:2] = [1, 0]
+    shape = tuple(axes[i].shape[0] for i in order)
+    grids = []
+    for i, a in enumerate(axes):
+        own = tuple(a.shape[0] if at == i else 1 for at in order)
+        grids.append(spread(shaped(a, own), shape))
+    return grids

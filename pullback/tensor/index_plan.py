@@ -1,0 +1,301 @@
+"""An index, taken apart: a block of the tensor first, then picks in it by index arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import bool_, int64
+from pullback.ir.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    IndexOutOfRange,
+    PullbackError,
+    ShapeError,
+)
+from pullback.ir.node import Node, constant
+from pullback.ir.table import TABLE
+from pullback.ir.where import user_line
+from pullback.ops.base import broadcast_shapes
+from pullback.tensor.creation import asarray, from_host
+from pullback.tensor.operators import cast_node, node_of
+from pullback.tensor.record import record
+from pullback.tensor.tensor import Tensor
+
+# The parts of an index, once it is read. A mask has become index arrays.
+_ELLIPSIS, _NEW = object(), object()
+
+
+class Pick:
+    """An index array for one dimension: on the host, or a tensor."""
+
+    def __init__(self, array: Any, fresh: bool = False, extent: int | None = None) -> None:
+        self.array = array
+        self.fresh = fresh  # for a new dimension of extent 1
+        self.extent = extent  # of the mask that it comes from
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+
+@dataclass
+class Plan:
+    """What an index does to a tensor of one shape.
+
+    The block is `ranges`, ascending; `flipped` dimensions of it are then taken backwards. The
+    view is the block without the `dropped` dimensions and with the `added` ones. Index arrays
+    pick along dimensions `dims` of the view, and their own dimensions stand at `place`.
+    """
+
+    ranges: list[range] = field(default_factory=list)
+    flipped: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
+    view: list[int] = field(default_factory=list)
+    dims: list[int] = field(default_factory=list)
+    picks: list[Any] = field(default_factory=list)
+    place: int = 0
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        return tuple(map(len, self.ranges))
+
+    @property
+    def is_one_element(self) -> bool:
+        """Whether every dimension is indexed by an int that is known now."""
+        return len(self.dropped) == len(self.ranges) and not self.added
+
+    def indices(self) -> list[Node]:
+        """The index arrays as nodes of one shape, counting from 0."""
+        shape = self.pick_shape()
+        return [
+            _index_node(pick, shape, self.view[dim])
+            for pick, dim in zip(self.picks, self.dims, strict=True)
+        ]
+
+    def pick_shape(self) -> tuple[int, ...]:
+        try:
+            return broadcast_shapes((), *[p.shape for p in self.picks])
+        except ShapeError as error:
+            raise error.at("index", user_line()) from None
+
+    def result(self) -> tuple[int, ...]:
+        """The shape of what is indexed."""
+        kept = [n for i, n in enumerate(self.view) if i not in self.dims]
+        if not self.picks:
+            return tuple(kept)
+        return (*kept[: self.place], *self.pick_shape(), *kept[self.place :])
+
+
+def plan(shape: tuple[int, ...], index: Any) -> Plan:
+    """Take an index of a tensor of the given shape apart."""
+    parts = _spelled_out(read(index), shape)
+    made = Plan()
+    advanced: list[int] = []  # the parts that NumPy counts among the index arrays
+    before = 0  # dimensions of the result in front of the first of them
+    axis = 0
+    for number, part in enumerate(parts):
+        if part is _NEW:
+            made.added.append(len(made.view))
+            made.view.append(1)
+            continue
+        if part is _ELLIPSIS:  # it stood for no dimension, but still stands between its neighbours
+            continue
+        if isinstance(part, (Pick, int)):
+            if not advanced:
+                before = len(made.view)
+            advanced.append(number)
+        if isinstance(part, Pick) and part.fresh:
+            made.added.append(len(made.view))
+            _add_pick(made, part, 1)
+            continue
+        _add(made, part, axis, shape[axis])
+        axis += 1
+    together = advanced == list(range(advanced[0], advanced[-1] + 1)) if advanced else True
+    made.place = before if made.picks and together else 0
+    return made
+
+
+def _add(made: Plan, part: Any, axis: int, extent: int) -> None:
+    """Enter what one part of the index does to one dimension."""
+    if isinstance(part, int):
+        i = part + extent if part < 0 else part
+        if not 0 <= i < extent:
+            raise out_of_range(part, axis, extent)
+        made.ranges.append(range(i, i + 1))
+        made.dropped.append(axis)
+    elif isinstance(part, slice):
+        taken = _range(part, extent)
+        if taken.step < 0:
+            made.flipped.append(axis)
+            taken = taken[::-1]
+        made.ranges.append(taken)
+        made.view.append(len(taken))
+    else:
+        _check_pick(part, axis, extent)
+        made.ranges.append(range(extent))
+        _add_pick(made, part, extent)
+
+
+def _add_pick(made: Plan, pick: Pick, extent: int) -> None:
+    made.dims.append(len(made.view))
+    made.picks.append(pick)
+    made.view.append(extent)
+
+
+def _range(part: slice, extent: int) -> range:
+    try:
+        taken = range(*part.indices(extent))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, PullbackError):
+            raise
+        raise ArgumentError(
+            f"index: bounds and step of a slice must be integers, and the step not 0, got {part}",
+            where=user_line(),
+        ) from None
+    return taken if len(taken) else range(0)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def read(index: Any) -> list[Any]:
+    """The parts of an index: ints, slices, picks, and marks for `None` and `...`."""
+    given = index if isinstance(index, tuple) else (index,)
+    parts: list[Any] = []
+    for item in given:
+        if item is None:
+            parts.append(_NEW)
+        elif item is Ellipsis:
+            parts.append(_ELLIPSIS)
+        elif isinstance(item, slice):
+            parts.append(item)
+        elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+            parts.append(operator.index(item))
+        else:
+            parts.extend(_picks(item))
+    if sum(1 for p in parts if p is _ELLIPSIS) > 1:
+        raise ArgumentError("index: `...` may occur only once", where=user_line())
+    return parts
+
+
+def _spelled_out(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """`...` as the full slices it stands for; without one, they are added at the end."""
+    used = _consumed(parts)
+    if used > len(shape):
+        raise AxisError(
+            f"index: too many indices, a tensor of rank {len(shape)} got {used}",
+            where=user_line(), code="E4006",
+        )  # fmt: skip
+    rest = [slice(None)] * (len(shape) - used)
+    if _ELLIPSIS not in parts:
+        return parts + rest
+    at = next(i for i, p in enumerate(parts) if p is _ELLIPSIS)
+    return parts[:at] + (rest or [_ELLIPSIS]) + parts[at + 1 :]
+
+
+def _consumed(parts: Sequence[Any]) -> int:
+    """How many dimensions the parts stand for."""
+    marks = (_NEW, _ELLIPSIS)
+    return sum(1 for p in parts if p not in marks and not (isinstance(p, Pick) and p.fresh))
+
+
+def _picks(item: Any) -> list[Pick]:
+    """An array of integers, or a mask, as picks."""
+    array = _as_array(item)
+    dtype = array.dtype
+    if dtype is bool_ or dtype == np.bool_:
+        return _mask(array)
+    if not (dtype.is_integer if isinstance(array, Tensor) else dtype.kind in "iu"):
+        raise _wrong_type(dtype)
+    return [Pick(array)]
+
+
+def _as_array(item: Any) -> Any:
+    if isinstance(item, Tensor):
+        return item
+    if isinstance(item, (list, tuple, range)):
+        item = list(item)
+        if not item:
+            return np.zeros((0,), np.int64)
+        if any(isinstance(x, Tensor) for x in item):
+            return asarray(item)
+    elif not isinstance(item, (bool, np.ndarray, np.generic)):
+        raise _wrong_type(type(item).__name__)
+    try:
+        return np.asarray(item)
+    except ValueError:
+        raise _wrong_type("a list whose rows have different lengths") from None
+
+
+def _wrong_type(found: Any) -> DTypeError:
+    return DTypeError(
+        "index: must be made of integers, slices, `...`, None, integer arrays and masks, "
+        f"got {found}",
+        where=user_line(), code="E4011",
+    )  # fmt: skip
+
+
+def _mask(mask: Any) -> list[Pick]:
+    """The places where a mask holds."""
+    if isinstance(mask, Tensor):
+        mask = mask.numpy()
+    if mask.ndim == 0:
+        return [Pick(np.zeros((int(mask),), np.int64), fresh=True)]
+    places = np.nonzero(mask)
+    return [Pick(np.asarray(i, np.int64), extent=n) for i, n in zip(places, mask.shape)]
+
+
+# -- index arrays ---------------------------------------------------------------------------------
+
+
+def _check_pick(pick: Pick, axis: int, extent: int) -> None:
+    """What is on the host is checked now; a tensor is checked when its values are there."""
+    if pick.extent not in (None, extent):
+        raise AxisError(
+            "index: a mask must have the shape of the dimensions it stands for, "
+            f"axis {axis} has size {extent} and the mask {pick.extent}",
+            where=user_line(), code="E3001",
+        )  # fmt: skip
+    if isinstance(pick.array, Tensor) or not pick.array.size:
+        return
+    wrong = (pick.array < -extent) | (pick.array >= extent)
+    if wrong.any():
+        raise out_of_range(int(pick.array[wrong].flat[0]), axis, extent)
+
+
+def out_of_range(index: int, axis: int, extent: int) -> IndexOutOfRange:
+    return IndexOutOfRange(
+        f"index {index} is out of range for axis {axis} with size {extent}",
+        where=user_line(), index=index, axis=axis, extent=extent,
+    )  # fmt: skip
+
+
+def _index_node(pick: Pick, shape: tuple[int, ...], extent: int) -> Node:
+    array = pick.array
+    if not isinstance(array, Tensor):
+        array = array.astype(np.int64)
+        array = np.broadcast_to(np.where(array < 0, array + extent, array), shape)
+        return from_host(np.array(array, order="C"))._node
+    index = counted_from_start(node_of(array), extent)
+    if index.type.shape != shape:
+        index = record(TABLE["Broadcast"](shape), (index,))._node
+    return index
+
+
+def counted_from_start(index: Node, extent: int) -> Node:
+    """Negative indices count from the end."""
+    if index.type.dtype.kind == "u":
+        return index
+    if index.type.dtype.bits < 32 or extent >= 2**31:
+        index = cast_node(index, int64)
+    dtype = index.type.dtype
+    negative = record(TABLE["Less"](), (index, constant(0, dtype)))._node
+    wrapped = record(TABLE["Add"](), (index, constant(extent, dtype)))._node
+    return record(TABLE["Where"](), (negative, wrapped, index))._node

@@ -1,0 +1,51 @@
+"""What the engine and the program cache did so far."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+
+from pullback.ir.node import Node
+from pullback.tensor.cache import Cache, CacheInfo
+from pullback.tensor.launch import lock, state
+from pullback.tensor.program import engine
+from pullback.tensor.settings import current
+
+
+def cache_info() -> CacheInfo:
+    """Hits, misses and compiles of the program cache, and the cause of every miss."""
+    with lock:
+        return state.cache.info()
+
+
+def clear_cache() -> None:
+    """Forget all compiled programs and counters."""
+    with lock:
+        state.cache = Cache()
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What the engine in use is, and what it did."""
+
+    engine: str
+    platform: str
+    programs_run: int
+    live_nodes: int
+
+
+def engine_info() -> EngineInfo:
+    """The engine in use, programs run so far, and how many nodes are alive."""
+    live = sum(1 for o in gc.get_objects() if type(o) is Node)
+    mode = current()
+    platform = engine(mode.engine, mode.device).platform
+    return EngineInfo(mode.engine, platform, state.programs_run, live)
+
+
+def device() -> str:
+    """The device that values are computed on, as `cpu:0`."""
+    mode = current()
+    if mode.device:
+        return mode.device
+    platform = engine(mode.engine).platform
+    return f"{'cpu' if platform == 'numpy' else platform}:0"

@@ -1,0 +1,234 @@
+"""Launching: pending work to a program of the cache, run on its leaves' buffers.
+
+Collecting, keying and binding happen under one lock; compiling and running outside it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.errors import EngineError, PullbackError
+from pullback.ir.graph import by_number
+from pullback.ir.node import Node
+from pullback.tensor import checks
+from pullback.tensor.cache import Cache, Entry
+from pullback.tensor.collect import Work, base, pending_ancestors
+from pullback.tensor.history import realise
+from pullback.tensor.program import build, engine, pack
+from pullback.tensor.record import PENDING_LIMIT
+from pullback.tensor.settings import Settings, current
+
+lock = threading.RLock()
+
+# How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in
+# half a second, of 4,000 in four.
+PIECE = 1000
+
+
+class State:
+    """What launching remembers: the programs, and how many of them were run."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        self.programs_run = 0
+
+
+state = State()
+
+
+class InFlight:
+    """In place of a value: a program that computes it was started, or is being compiled."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+
+def launch(needed: list[Node], wanted: list[Node]) -> None:
+    """Compute `wanted`, of which `needed` are required; the others may be left out."""
+    with lock:
+        work = pending_ancestors(wanted)
+        small = len(work) <= PENDING_LIMIT
+        if small:
+            prepared = _prepare(work, needed, wanted)
+        else:
+            nodes = sorted(work, key=by_number)
+    if small:
+        prepared.run()
+    else:
+        launch_split(nodes, wanted)
+
+
+def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
+    """Compute a large graph in pieces, cut where a loop begins its body again.
+
+    With `keep_tail`, what remains after the last cut stays pending.
+    """
+    outputs = set(wanted)
+    while nodes:
+        with lock:
+            if len(nodes) > PIECE:
+                cut = _phase(nodes)
+            elif keep_tail:
+                return
+            else:
+                cut = len(nodes)
+            piece, rest = nodes[:cut], nodes[cut:]
+            used = {base(x) for n in rest for x in n.inputs}
+            out = [n for n in piece if (n in used or n in outputs) and n.value is None]
+            out = [n for n in out if not isinstance(n.type, tuple)]
+            prepared = _prepare(set(piece), out, out, split=True) if out else None
+        if prepared is not None:
+            prepared.run()
+        nodes = [n for n in rest if n.value is None]
+
+
+def _phase(nodes: list[Node]) -> int:
+    """Where to cut: before the last node that was recorded where the first one was.
+
+    A loop is then cut at the same point of its body each time, and every piece is the same
+    program. A result stays with its op, which has no value of its own to hand over.
+    """
+    first = nodes[0]
+    for i in range(PIECE, 0, -1):
+        n = nodes[i]
+        if n.op is first.op and n.where == first.where and n.backward == first.backward:
+            return i
+    cut = PIECE
+    while cut < len(nodes) and any(isinstance(x.type, tuple) for x in nodes[cut].inputs):
+        cut += 1
+    return cut
+
+
+# -- choosing a program -------------------------------------------------------------------------
+
+
+def _prepare(
+    nodes: set[Node], needed: list[Node], wanted: list[Node], split: bool = False
+) -> Launch:
+    """Find the program for some work, and mark what it will compute. Called under the lock."""
+    work = Work(n for n in nodes if n.value is None)
+    mode = current()
+    key = (mode.engine, mode.device, *work.key)
+    entry = state.cache.find(key)
+    if entry is None and len(wanted) > len(needed) and state.cache.first_sight(key):
+        smaller = _required_alone(needed, mode)
+        if smaller is not None:
+            return smaller
+    need = {work.index[n] for n in needed}
+    want = tuple(sorted(work.index[n] for n in wanted))
+    chosen = None if entry is None else _variant(entry, need, want)
+    if chosen is None:
+        state.cache.missed(work, key, entry, split)
+        entry, chosen = entry or state.cache.add(key), want
+    else:
+        state.cache.hits += 1
+    return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
+
+
+def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
+    """A program that is there already for the required outputs alone."""
+    work = Work(pending_ancestors(needed))
+    entry = state.cache.find((mode.engine, mode.device, *work.key))
+    want = tuple(sorted(work.index[n] for n in needed))
+    chosen = None if entry is None else _variant(entry, set(want), want)
+    if chosen is None:
+        return None
+    state.cache.hits += 1
+    return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
+
+
+def _variant(entry: Entry, need: set[int], want: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Of the programs of one structure: the exact one, or one that will do.
+
+    One with more outputs does no more work, it hands out values that died in the meantime. One
+    with fewer leaves optional outputs out: good enough the first time a larger set is seen.
+    """
+    if want in entry.variants:
+        return want
+    wanted = set(want)
+    more = [v for v in entry.variants if wanted <= set(v)]
+    if more:
+        return min(more, key=len)
+    fewer = [v for v in entry.variants if need <= set(v) and set(v) <= wanted]
+    if fewer and want not in entry.seen:
+        entry.seen.add(want)
+        return max(fewer, key=len)
+    return None
+
+
+# -- running ------------------------------------------------------------------------------------
+
+
+class Launch:
+    """One run of one program: what goes in, what comes out."""
+
+    def __init__(self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings) -> None:
+        self.work, self.entry, self.outputs = work, entry, outputs
+        self.engine = engine(mode.engine, mode.device)
+        self.mark = InFlight()
+        self.nodes = [work.nodes[i] for i in outputs]
+        for node in self.nodes:
+            node.value = self.mark
+
+    def run(self) -> None:
+        try:
+            program = self.entry.variants.get(self.outputs) or self._compile()
+            args = [self._argument(x) for x in self.work.leaves]
+            if self.work.scalars:
+                args.append(pack(self.work.scalars, self.engine))
+            values = program.run(args)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        with lock:
+            state.programs_run += 1
+            for node, value in zip(self.nodes, values, strict=False):
+                realise(node, value)
+            if program.checks or checks.any_unchecked():
+                word = values[-1] if program.checks else None
+                checks.started(program, word, self.work.leaves, list(enumerate(self.nodes)))
+        self.mark.done.set()
+
+    def _fail(self, error: BaseException) -> None:
+        """Nothing was computed: the nodes are pending again."""
+        for node in self.nodes:
+            node.value = None
+        self.mark.done.set()
+        if isinstance(error, PullbackError):
+            error.at(None, next((n.where for n in reversed(self.nodes) if n.where), None))
+
+    def _compile(self) -> Any:
+        with self.entry.lock:  # the same new program, wanted by two threads, compiles once
+            program = self.entry.variants.get(self.outputs)
+            if program is None:
+                program = self.engine.compile(build(self.work, self.outputs))
+                with lock:
+                    state.cache.compiles += 1
+                    self.entry.variants[self.outputs] = program
+            return program
+
+    def _argument(self, leaf: Node) -> Any:
+        value = settled(leaf)
+        if not self.engine.owns(value):
+            value = leaf.value = self.engine.put(to_host(value), leaf.type)
+        return value
+
+
+def settled(node: Node) -> Any:
+    """The node's buffer; waits while another thread computes it, raises if computing failed."""
+    value = node.value
+    while isinstance(value, InFlight):
+        value.done.wait()
+        value = node.value
+    if isinstance(value, checks.Failed):
+        raise value.error
+    if value is None:
+        raise EngineError("a value that this one depends on could not be computed", where=node.where)
+    return value
+
+
+def to_host(value: Any) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else engine("xla").get(value)

@@ -1,0 +1,1 @@
+"""Lets every test, in this folder and below, import `helpers` and `ir_ops`."""

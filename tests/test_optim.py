@@ -1,0 +1,233 @@
+"""Optimizers: the numbers, both forms, and what must not happen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+RNG = np.random.default_rng(0)
+START = RNG.normal(size=(3, 4)).astype(np.float32)
+TARGET = RNG.normal(size=(3, 4)).astype(np.float32)
+
+CASES = {
+    "sgd": (pb.optim.sgd, pb.optim.SGD, {}),
+    "momentum": (pb.optim.sgd, pb.optim.SGD, {"momentum": 0.9}),
+    "nesterov": (pb.optim.sgd, pb.optim.SGD, {"momentum": 0.9, "nesterov": True}),
+    "sgd-decay": (pb.optim.sgd, pb.optim.SGD, {"momentum": 0.5, "weight_decay": 0.1}),
+    "adam": (pb.optim.adam, pb.optim.Adam, {}),
+    "adam-betas": (pb.optim.adam, pb.optim.Adam, {"betas": (0.0, 0.5), "eps": 1e-3}),
+    "adam-l2": (pb.optim.adam, pb.optim.Adam, {"weight_decay": 0.1}),
+    "adamw": (pb.optim.adam, pb.optim.Adam, {"weight_decay": 0.1, "decoupled": True}),
+}
+cases = pytest.mark.parametrize("case", CASES)
+
+
+def loss_of(w):
+    return ((w - pb.asarray(TARGET)) ** 2).sum()
+
+
+def by_numpy(name: str, steps: int, learning_rate: float) -> np.ndarray:
+    """The textbook update in float64."""
+    options = CASES[name][2]
+    p, slot, square = START.astype(np.float64), np.zeros((3, 4)), np.zeros((3, 4))
+    decay, decoupled = options.get("weight_decay", 0.0), options.get("decoupled", False)
+    for t in range(1, steps + 1):
+        g = 2 * (p - TARGET)
+        if not decoupled:
+            g = g + decay * p
+        if name.startswith("adam"):
+            b1, b2 = options.get("betas", (0.9, 0.999))
+            slot = b1 * slot + (1 - b1) * g
+            square = b2 * square + (1 - b2) * g * g
+            mean, root = slot / (1 - b1**t), np.sqrt(square / (1 - b2**t))
+            step = mean / (root + options.get("eps", 1e-8))
+            p = p - learning_rate * (step + (decay * p if decoupled else 0))
+        else:
+            momentum = options.get("momentum", 0.0)
+            slot = momentum * slot + g
+            p = p - learning_rate * (g + momentum * slot if options.get("nesterov") else slot)
+    return p
+
+
+def run_functional(name: str, steps: int, learning_rate: float) -> np.ndarray:
+    opt = CASES[name][0](learning_rate=learning_rate, **CASES[name][2])
+    params = {"w": pb.tensor(START)}
+    state = opt.init(params)
+    for _ in range(steps):
+        grads = pb.grad(lambda p: loss_of(p["w"]))(params)
+        params, state = opt.update(grads, state, params)
+    return params["w"].numpy()
+
+
+def run_object(name: str, steps: int, learning_rate: float) -> np.ndarray:
+    w = pb.tensor(START, requires_grad=True)
+    opt = CASES[name][1]([w], learning_rate=learning_rate, **CASES[name][2])
+    for _ in range(steps):
+        loss_of(w).backward()
+        opt.step()
+        opt.zero_grad()
+    return w.numpy()
+
+
+@cases
+def test_matches_the_textbook(case):
+    want = by_numpy(case, 10, 0.05)
+    np.testing.assert_allclose(run_functional(case, 10, 0.05), want, rtol=2e-5, atol=2e-5)
+
+
+@cases
+def test_both_forms_give_the_same_numbers(case):
+    np.testing.assert_allclose(
+        run_object(case, 10, 0.05), run_functional(case, 10, 0.05), rtol=1e-6, atol=1e-6
+    )
+
+
+@cases
+def test_one_program_a_step_and_no_compile_after_the_first(case):
+    opt = CASES[case][0](learning_rate=0.05, **CASES[case][2])
+    params = [pb.tensor(START), pb.tensor(START[0])]
+    state = opt.init(params)
+    counts = []
+    for _ in range(6):
+        before = pb.cache_info().compiles, pb.engine_info().programs_run
+        grads = pb.grad(lambda p: loss_of(p[0]) + (p[1] ** 2).sum())(params)
+        params, state = opt.update(grads, state, params)
+        pb.evaluate(*params)
+        after = pb.cache_info().compiles, pb.engine_info().programs_run
+        counts.append((after[0] - before[0], after[1] - before[1]))
+    assert counts[1:] == [(0, 1)] * 5
+
+
+@cases
+def test_the_object_form_compiles_once(case):
+    w = pb.tensor(START, requires_grad=True)
+    opt = CASES[case][1]([w], learning_rate=0.05, **CASES[case][2])
+    compiles = []
+    for i in range(6):
+        loss = loss_of(w)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        opt.learning_rate = 0.05 / (i + 2)  # a changing learning rate never recompiles
+        loss.item()
+        compiles.append(pb.cache_info().compiles)
+    assert compiles[0] == compiles[-1]
+    assert opt.learning_rate == 0.05 / 7
+
+
+def test_the_learning_rate_may_be_a_tensor():
+    params = pb.tensor([1.0, 2.0])
+    opt = pb.optim.sgd(learning_rate=pb.tensor(0.5))
+    params, _ = opt.update(pb.tensor([1.0, 1.0]), opt.init(params), params)
+    assert params.tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_parameters_keep_their_dtype(dtype):
+    params = [pb.tensor([1.0, 2.0], dtype=dtype)]
+    opt = pb.optim.adam(learning_rate=0.25)
+    state = opt.init(params)
+    for _ in range(2):
+        params, state = opt.update([params[0] * 1e-3], state, params)
+    assert params[0].dtype is pb.tensor(0.0, dtype=dtype).dtype
+    np.testing.assert_allclose(params[0].numpy().astype(float), [0.5, 1.5], rtol=2e-2)
+    held = state.slots["square"][0].dtype
+    assert held is (pb.float64 if dtype == "float64" else pb.float32)
+
+
+def test_half_precision_does_not_lose_small_squares():
+    w = pb.tensor([1.0], dtype="float16")
+    opt = pb.optim.adam(learning_rate=0.5, eps=1e-12)
+    w, _ = opt.update(pb.tensor([1e-5], dtype="float16"), opt.init(w), w)
+    assert w.item() == 0.5  # 1e-10 is zero in float16
+
+
+def test_complex_parameters():
+    z = pb.tensor([3.0 + 4.0j])
+    opt = pb.optim.adam(learning_rate=1.0)
+    state = opt.init(z)
+    z, state = opt.update(z, state, z)
+    np.testing.assert_allclose(z.numpy(), [2.4 + 3.2j], rtol=1e-5)
+    assert state.slots["square"].dtype is pb.float32
+
+
+def test_update_changes_nothing_in_place():
+    params, opt = {"w": pb.tensor([1.0])}, pb.optim.sgd(learning_rate=1.0, momentum=0.5)
+    state = opt.init(params)
+    opt.update({"w": pb.tensor([1.0])}, state, params)
+    assert params["w"].item() == 1.0
+    assert state.slots["velocity"]["w"].item() == 0.0
+
+
+def test_an_update_can_be_differentiated():
+    """d/dr of f(w - r f'(w)) at f(w) = w^2, w = 3: a learning rate learned by its gradient."""
+
+    def after(rate):
+        w = pb.tensor(3.0)
+        opt = pb.optim.sgd(learning_rate=rate)
+        new, _ = opt.update(pb.grad(lambda w: w * w)(w), opt.init(w), w)
+        return new * new
+
+    assert pb.grad(after)(pb.tensor(0.25)).item() == pytest.approx(2 * 1.5 * -6)
+
+
+def test_a_parameter_without_gradient_is_skipped():
+    a, b = (pb.tensor([1.0], requires_grad=True) for _ in range(2))
+    opt = pb.optim.Adam([a, b], learning_rate=0.5)
+    (a * 2.0).sum().backward()
+    opt.step()
+    assert b.grad is None
+    assert (a.item(), b.item()) == (0.5, 1.0)
+    opt.zero_grad()
+    (a + b * 3.0).sum().backward()
+    opt.step()
+    assert b.item() == 0.5  # its first step is corrected as a first step
+
+
+def test_step_keeps_the_leaves():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    opt = pb.optim.SGD({"w": w}, learning_rate=0.5)
+    for _ in range(2):
+        (w * w).sum().backward()
+        opt.step()
+        assert w.is_leaf
+        assert w.requires_grad
+        opt.zero_grad()
+        assert w.grad is None
+    assert w.tolist() == [0.0, 0.0]
+
+
+def test_a_shared_parameter_is_changed_once():
+    w = pb.tensor([1.0], requires_grad=True)
+    opt = pb.optim.SGD([w, w], learning_rate=0.5)
+    w.sum().backward()
+    opt.step()
+    assert w.item() == 0.5
+
+
+def test_wrong_parameters_are_told():
+    w = pb.tensor([1.0], requires_grad=True)
+    wrong = {
+        "must be a leaf": [w, w * 2],
+        "must require a gradient": {"a": pb.tensor([1.0])},
+        "float or complex, got i64": [pb.tensor([1])],
+        "must be a tensor, got float": [1.0],
+        "no parameters": [],
+    }
+    for message, params in wrong.items():
+        with pytest.raises(pb.PullbackError, match=message) as caught:
+            pb.optim.Adam(params)
+        assert "test_optim.py" in str(caught.value.where)
+    with pytest.raises(pb.PullbackError, match="betas"):
+        pb.optim.adam(betas=(0.9, 1.0))
+    with pytest.raises(pb.PullbackError, match="nesterov"):
+        pb.optim.sgd(nesterov=True)
+
+
+def test_trees_must_fit():
+    params = {"a": pb.tensor([1.0]), "b": pb.tensor([1.0])}
+    opt = pb.optim.sgd(momentum=0.9)
+    with pytest.raises(pb.PullbackError, match="grads must be a tree like params"):
+        opt.update({"a": pb.tensor([1.0])}, opt.init(params), params)
