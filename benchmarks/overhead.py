@@ -88,11 +88,11 @@ class Pullback:
 
     def step(self) -> dict[str, float]:
         pb = self.pb
+        ran = pb.engine_info().programs_run
         start = time.perf_counter()
         loss, grads = pb.value_and_grad(self.loss)(self.params, *self.batch)
         self.params, self.state = self.optimizer.update(grads, self.state, self.params)
         recorded = time.perf_counter()
-        ran = pb.engine_info().programs_run
         loss.item()
         end = time.perf_counter()
         programs = pb.engine_info().programs_run - ran

@@ -193,7 +193,7 @@ def _spelled_out(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
             f"index: too many indices, a tensor of rank {len(shape)} got {used}",
             where=user_line(), code="E4006",
         )  # fmt: skip
-    rest = [slice(None)] * (len(shape) - used)
+    rest: list[Any] = [slice(None)] * (len(shape) - used)
     if _ELLIPSIS not in parts:
         return parts + rest
     at = next(i for i, p in enumerate(parts) if p is _ELLIPSIS)

@@ -23,7 +23,7 @@ from pullback.tensor.tensor import Tensor, wrap
 
 # What an update does: the op on a block, and the scatter on places that arrays name.
 _MODES = {
-    "set": (None, "ScatterSet"), "add": ("Add", "ScatterAdd"), "multiply": ("Mul", "ScatterMul"),
+    "set": ("", "ScatterSet"), "add": ("Add", "ScatterAdd"), "multiply": ("Mul", "ScatterMul"),
     "min": ("Minimum", "ScatterMin"), "max": ("Maximum", "ScatterMax"),
 }  # fmt: skip
 _KIND_ORDER = "biufc"

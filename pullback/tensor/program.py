@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from pullback.engines.reference import ReferenceEngine
 from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import complex128, uint64
+from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.table import TABLE
@@ -17,19 +19,32 @@ from pullback.ops.structure import Input
 from pullback.tensor.collect import Work, base
 
 _engines: dict[tuple[str, str | None], Any] = {}
+_making = threading.Lock()
 
 
 def engine(name: str, device: str | None = None) -> Any:
-    """The engine of that name, made when it is first needed."""
-    platform = device.partition(":")[0] if device else None
-    if (name, platform) not in _engines:
-        if name == "reference":
-            _engines[name, platform] = ReferenceEngine()
-        else:
-            from pullback.engines.xla.engine import XlaEngine
+    """The engine of that name for a device, made when it is first needed."""
+    found = _engines.get((name, device))
+    if found is None:
+        with _making:
+            found = _engines.get((name, device)) or _make_engine(name, device)
+            _engines[name, device] = found
+    return found
 
-            _engines[name, platform] = XlaEngine(platform)
-    return _engines[name, platform]
+
+def _make_engine(name: str, device: str | None) -> Any:
+    platform, _, index = (device or "").partition(":")
+    if index not in ("", "0"):
+        raise EngineError(f"there is no device {device!r}: only index 0 is in use", code="E6002")
+    # One engine per platform, under whatever name it is asked for.
+    for (other, _), made in _engines.items():
+        if other == name and platform in ("", made.platform):
+            return made
+    if name == "reference":
+        return ReferenceEngine()
+    from pullback.engines.xla.engine import XlaEngine
+
+    return XlaEngine(platform or None)
 
 
 def build(work: Work, outputs: tuple[int, ...]) -> Graph:

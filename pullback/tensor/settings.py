@@ -132,7 +132,16 @@ def default_dtype(spec: Any) -> Scope:
 
 
 def default_device(name: str) -> Scope:
-    """The device that new tensors live on: the engine's platform with an index, as `cpu:0`."""
+    """The device that values are computed on: the platform and an index, as `cpu:0`.
+
+    >>> import pullback as pb
+    >>> with pb.default_device("cpu:0"):
+    ...     pb.tensor(1.0).device
+    'cpu:0'
+    """
+    from pullback.tensor.program import engine
+
+    engine(current().engine, name)  # one that is not there is told here
     return Scope(device=name)
 
 

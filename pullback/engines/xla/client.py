@@ -92,10 +92,14 @@ class Client:
 
     def get(self, buffer: Any) -> np.ndarray:
         """Device to host; on CPU without a copy, so the array is read-only."""
-        return buffer._single_device_array_to_np_array_did_copy()[0]
+        try:
+            return buffer._single_device_array_to_np_array_did_copy()[0]
+        except Exception as error:
+            raise _explain(error, "run") from None
 
     def owns(self, value: Any) -> bool:
-        return isinstance(value, _jax.ArrayImpl)
+        """Whether a value is a buffer on this client's device."""
+        return isinstance(value, _jax.ArrayImpl) and value._sharding is self._sharding
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
         options = xla_client.CompileOptions()

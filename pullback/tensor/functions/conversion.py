@@ -142,8 +142,8 @@ def finfo(dtype: Any) -> FloatInfo:
     if not found.is_inexact:
         raise DTypeError(f"needs a float type, got {found}", op="finfo", where=user_line())
     info = ml_dtypes.finfo(found.real.numpy)
-    numbers = (info.eps, info.max, info.min, info.smallest_normal)
-    return FloatInfo(info.bits, *map(float, numbers), found)
+    eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(info.bits, eps, most, least, normal, found)
 
 
 def iinfo(dtype: Any) -> IntegerInfo:
