@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def data() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """Weights and biases in turn, images, one-hot labels."""
     rng = np.random.default_rng(0)
     params = []
-    for m, n in zip(SIZES[:-1], SIZES[1:], strict=True):
+    for m, n in pairwise(SIZES):
         params.append(rng.normal(0, (2 / m) ** 0.5, (m, n)).astype(np.float32))
         params.append(np.zeros(n, np.float32))
     x = rng.normal(size=(BATCH, SIZES[0])).astype(np.float32)
@@ -119,11 +120,7 @@ class Jax:
 
     def grad(self) -> dict[str, float]:
         jax, jnp = self.jax, self.jnp
-        return {
-            "grad": timed(
-                lambda: np.asarray(jax.grad(lambda x: ten_ops(jnp, x))(self.x)), 20
-            )  # fmt: skip
-        }
+        return {"grad": timed(lambda: np.asarray(jax.grad(lambda x: ten_ops(jnp, x))(self.x)), 20)}
 
     def loss(self, params: list[Any], x: Any, y: Any) -> Any:
         nn = self.jax.nn

@@ -7,6 +7,7 @@ and each call runs as one compiled program.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def initial_params(seed: int = 0) -> list[dict[str, pb.Tensor]]:
             "w": pb.tensor(rng.normal(0, (2 / m) ** 0.5, (m, n)).astype(np.float32)),
             "b": pb.tensor(np.zeros(n, np.float32)),
         }
-        for m, n in zip(SIZES[:-1], SIZES[1:], strict=True)
+        for m, n in pairwise(SIZES)
     ]
 
 
@@ -98,7 +99,7 @@ def main() -> None:
             progress.update(bar, advance=1, description=f"loss {mean:.4f}, on test {held_out:.4f}")
 
     chart = OUT / "digits-loss.svg"
-    line_chart(chart, curves, "Handwritten digits", "epoch", "cross-entropy")
+    line_chart(chart, curves, "Handwritten digits: loss by epoch", "epoch", "cross-entropy")
     info = pb.cache_info()
     console.print(f"test accuracy  [bold]{accuracy(params, test_x, test_y):.1%}[/]")
     console.print(f"{EPOCHS * steps} steps, {info.compiles} programs compiled")

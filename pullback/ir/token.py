@@ -47,18 +47,27 @@ class LeafToken:
     lasting = alive
 
 
-class _Consumed:
-    """Marks nodes that `backward()` has used up, and everything computed from them."""
+class Consumed:
+    """Marks the nodes that one `backward()` has used up, and everything computed from them.
 
+    Nodes numbered under `before` are those it walked; later ones were computed from them.
+    """
+
+    __slots__ = ("before",)
     alive = False
     lasting = True
     leaf = False
 
-    def __repr__(self) -> str:
-        return "CONSUMED"
+    def __init__(self, before: int) -> None:
+        self.before = before
 
 
-CONSUMED = _Consumed()
+def consumption(node: Node) -> Consumed | None:
+    """The mark of the `backward()` that used up the node or something it was computed from."""
+    for token in node.tokens:
+        if type(token) is Consumed:
+            return token
+    return None
 
 
 def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
@@ -73,6 +82,11 @@ def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
                 mixed = True
             else:
                 merged = tokens
-    if mixed:
-        merged = tuple([t for t in merged if t.lasting])
-    return merged
+    return lasting(merged) if mixed else merged
+
+
+def lasting(tokens: tuple) -> tuple:
+    """The tokens that still matter: living ones, and one mark of consumption."""
+    kept = [t for t in tokens if t.alive]
+    marks = [t for t in tokens if type(t) is Consumed]
+    return tuple(kept + marks[-1:])

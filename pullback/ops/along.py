@@ -96,7 +96,7 @@ class PutAlongAxisAdd(Op):
         (indices,) = in_range([indices], [self.axis], shape)
         wide = widened(x)
         out = np.zeros(shape, wide.dtype)
-        places = list(np.indices(x.shape, sparse=True))
+        places: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
         places[self.axis] = indices
         np.add.at(out, tuple(places), wide)
         return out.astype(x.dtype)

@@ -32,6 +32,8 @@ from pullback.ops.sliding import (
     window_count,
 )
 
+Numbers = tuple[int, ...]
+
 
 class Convolving(Contraction, abstract=True):
     """How a filter moves over an input; empty dilations are 1 everywhere.
@@ -54,7 +56,7 @@ class Convolving(Contraction, abstract=True):
         self.set("rhs_dilation", tuple(self.rhs_dilation) or ones)
 
     @property
-    def motion(self) -> tuple:
+    def motion(self) -> tuple[Numbers, Padding, Numbers, Numbers, int]:
         return self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups
 
     def check(self, x: Type, y: Type) -> None:
@@ -140,7 +142,7 @@ class Convolution(Convolving):
         return [left, right]
 
     @classmethod
-    def samples(cls) -> Any:
+    def samples(cls) -> Iterator[tuple[Convolution, tuple]]:
         for motion, x, w in _CASES:
             yield cls(*motion), (real(*x), real(*w, salt=1))
         yield cls((2,), ((0, 1),)), (complexes(2, 4, 2), complexes(2, 2, 2, salt=1))

@@ -83,7 +83,7 @@ def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
     for part in (*parts, right):
         letters = part.replace("...", "", 1)
         if letters and not (letters.isascii() and letters.isalpha()):
-            raise ArgumentError(f"{spec!r}: indices are letters and at most one '...', got {part!r}")
+            raise ArgumentError(f"{spec!r}: an operand is letters and one '...', got {part!r}")
     terms = [_labels(spec, part, type) for part, type in zip(parts, types, strict=True)]
     dots = tuple(sorted({i for labels in terms for i in labels if i.isdigit()}, key=int))[::-1]
     if not arrow:  # what appears once, in alphabetical order, after the dimensions of '...'

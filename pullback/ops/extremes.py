@@ -52,7 +52,7 @@ class Extreme(Reduction, abstract=True):
         share = cast(cast(g, wide) / cast(ties, wide), x.type.dtype)
         return [TABLE["Where"]()(chosen, self.spread(share, x.type), zeros(x.type))]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         x = xs[0]
         chosen, ties = self.chosen(out, x)
         wide = accumulator(x.type.dtype)

@@ -51,10 +51,8 @@ class DotGeneral(Contraction):
         for word, (left, right) in (("contracted", self.contract), ("batch", self.batch)):
             shapes = [x.shape[i] for i in left], [y.shape[i] for i in right]
             if shapes[0] != shapes[1]:
-                raise ShapeError(
-                    f"{word} dimensions must agree, got {list(left)} of {x} and {list(right)} of {y}",
-                    code="E3003",
-                )
+                got = f"{list(left)} of {x} and {list(right)} of {y}"
+                raise ShapeError(f"{word} dimensions must agree, got {got}", code="E3003")
         shape = [x.shape[i] for i in (*self.batch[0], *self.free(0, x.rank))]
         return x.with_shape((*shape, *(y.shape[i] for i in self.free(1, y.rank))))
 
@@ -128,7 +126,7 @@ class MatMul(Contraction):
         inner = rank  # no place in the result
         at_x, at_y = [*own, rank - 2, inner], [*others, inner, rank - 1]
         shared = [i for i in own if i in others]
-        batch = tuple(tuple(at.index(i) for i in shared) for at in (at_x, at_y))
+        batch = tuple(at_x.index(i) for i in shared), tuple(at_y.index(i) for i in shared)
         made = dot_general(b, x, y, ((at_x.index(inner),), (at_y.index(inner),)), batch)
         order = [*shared, *(i for i in (*at_x, *at_y) if i not in shared and i != inner)]
         if order != sorted(order):

@@ -121,7 +121,18 @@ class RandomBits(Op):
 
 
 def cipher(words: Any, k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., 2011) of the counter (x0, x1)."""
+    """Threefry-2x32 with 20 rounds (Salmon et al., 2011) of the counter (x0, x1).
+
+    The known answers of its authors' library:
+
+    >>> words = np.array([[0, 0, 0, 0], [0xFFFFFFFF] * 4,
+    ...                   [0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3]], np.uint32)
+    >>> for first, second in zip(*cipher(_NumPyWords, *words.T)):
+    ...     print(f"{first:08x} {second:08x}")
+    6b200159 99ba4efe
+    1cb996fc bb002be7
+    c4923a9c 483df7a0
+    """
     add, xor, rotate, constant = words.add, words.xor, words.rotate, words.constant
     keys = (k0, k1, xor(xor(k0, k1), constant(PARITY)))
     x0, x1 = add(x0, k0), add(x1, k1)

@@ -42,7 +42,7 @@ class Reduction(Op, abstract=True):
         return math.prod(shape[i] for i in self.axes)
 
     def spread(self, y: Node, x: Type) -> Node:
-        """A value of the result's shape, back in the operand's: along the reduced axes it repeats."""
+        """A value of the result's shape in the operand's: it repeats along the reduced axes."""
         if not self.keepdims and self.axes:
             y = TABLE["ExpandDims"](self.axes)(y)
         return TABLE["Broadcast"](x.shape)(y) if y.type.shape != x.shape else y
@@ -119,7 +119,7 @@ class Prod(Reduction):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self.spread(g, xs[0].type) * conjugate(self.others(xs[0]))]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         return Sum(self.axes, self.keepdims)(ts[0] * self.others(xs[0]))
 
     def others(self, x: Node) -> Node:

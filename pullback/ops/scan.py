@@ -29,7 +29,7 @@ class Scan(Op, abstract=True):
         check_axes((self.axis,), x.rank)
         return x
 
-    def along(self, f: Callable[[np.ndarray], np.ndarray], *xs: np.ndarray) -> np.ndarray:
+    def along(self, f: Callable[..., np.ndarray], *xs: np.ndarray) -> np.ndarray:
         """Apply a NumPy function that scans axis 0 forward."""
         turned = [np.moveaxis(x, self.axis, 0)[:: -1 if self.reverse else 1] for x in xs]
         return np.moveaxis(f(*turned)[:: -1 if self.reverse else 1], 0, self.axis)
@@ -80,7 +80,7 @@ class CumProd(Scan):
         before = previous(out, self.axis, self.reverse, 1)
         return [_adjoint(g, xs[0], self.axis, self.reverse) * conjugate(before)]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         before = previous(out, self.axis, self.reverse, 1)
         return LinearRecurrence(self.axis, self.reverse)(xs[0], before * ts[0])
 
@@ -125,7 +125,7 @@ class LinearRecurrence(Scan):
         before = previous(out, self.axis, self.reverse, 0)
         return [lam * conjugate(before) if need[0] else None, lam]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         da, db = ts
         if da is not None:
             moved = da * previous(out, self.axis, self.reverse, 0)
@@ -173,7 +173,7 @@ class CumExtreme(Scan, abstract=True):
         put = TABLE["PutAlongAxisAdd"](self.axis, xs[0].type.shape[self.axis], True)
         return [put(g, self.holders(xs[0]))]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         return TABLE["TakeAlongAxis"](self.axis, True)(ts[0], self.holders(xs[0]))
 
     def holders(self, x: Node) -> Node:
@@ -276,7 +276,7 @@ class CumLogSumExp(Scan, Composite):
         own, before = self.weights(out, xs[0])
         return [own * _adjoint(g, before, self.axis, self.reverse)]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         own, before = self.weights(out, xs[0])
         return LinearRecurrence(self.axis, self.reverse)(before, own * ts[0])
 

@@ -6,6 +6,7 @@ of window o lies at position `o * stride + j * dilation - low` of the operand.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -109,6 +110,14 @@ def worst(dtype: DType, greatest: bool) -> Any:
     return limits.max if greatest else limits.min
 
 
+def computed_once(b: Any, index: Any, limit: int) -> Any:
+    """`index` (at least 0, below `limit`), in a form that XLA will not compute again in each of
+    its uses: cheap work is repeated so, a remainder by something unknown is not."""
+    below = b.op("stablehlo.minimum", index, b.full(index.type, 0), out=index.type)
+    divisor = b.op("stablehlo.subtract", b.full(index.type, limit), below, out=index.type)
+    return b.op("stablehlo.remainder", index, divisor, out=index.type)
+
+
 class Taps:
     """Walks over the taps of all windows at once: written out if few, else as a loop."""
 
@@ -120,18 +129,28 @@ class Taps:
         self.strides, self.dilation = tuple(strides), tuple(dilation)
         self.reach = tuple(map(spread, counts, strides))
 
+    @property
+    def few(self) -> bool:
+        return math.prod(self.window) <= UNROLLED
+
     def fold(self, start: Sequence[Any], step: Callable[..., Sequence[Any]]) -> Sequence[Any]:
         """`carry = step(n, *carry)` for each tap n: an int, or a value inside a loop."""
-        b, taps = self.b, math.prod(self.window)
-        if taps <= UNROLLED:
-            carry = start
-            for n in range(taps):
-                carry = step(n, *carry)
-            return carry
-        types = (Type((), int32), *(v.type for v in start))
+        if not self.few:
+            return self.loop(start, step)
+        carry = start
+        for n in range(math.prod(self.window)):
+            carry = step(n, *carry)
+        return carry
+
+    def loop(self, start: Sequence[Any], step: Callable[..., Sequence[Any]]) -> Sequence[Any]:
+        b, types = self.b, (Type((), int32), *(v.type for v in start))
+        taps = math.prod(self.window)
+
+        def following(n: Any, *carry: Any) -> list:
+            return [b.op("stablehlo.add", n, b.constant(1, int32), out=n.type), *step(n, *carry)]
+
         more = b.region(types, lambda n, *_: [b.compare("LT", n, b.constant(taps, int32))])
-        body = b.region(types, lambda n, *carry: [
-            b.op("stablehlo.add", n, b.constant(1, int32), out=n.type), *step(n, *carry)])  # fmt: skip
+        body = b.region(types, following)
         zero = b.constant(0, int32)
         return b.op("stablehlo.while", zero, *start, out=types, regions=f"{more}, {body}")[1:]
 
@@ -150,17 +169,45 @@ class Taps:
         )  # fmt: skip
 
     def add(self, total: Any, y: Any, n: Any) -> Any:
-        """Add `y` to tap n of every window of `total`."""
+        """Inside a loop: add `y` to tap n of every window of `total`."""
         b = self.b
         y = pad(b, y, ((0, 0),) * len(self.window), self.strides, 0)
-        if isinstance(n, int):
-            tap = [int(j) * d for j, d in zip(np.unravel_index(n, self.window), self.dilation)]
-            rest = zip(tap, total.shape, self.reach, strict=True)
-            y = pad(b, y, tuple((j, size - j - r) for j, size, r in rest), (1,) * len(tap), 0)
-            return b.op("stablehlo.add", total, y, out=total.type)
         part = self._dynamic("stablehlo.dynamic_slice", n, total, y.type, slice_sizes=self.reach)
         part = b.op("stablehlo.add", part, y, out=y.type)
         return self._dynamic("stablehlo.dynamic_update_slice", n, total, total.type, part)
+
+    def gather(self, values: Callable[[int], Any], shape: Sequence[int]) -> Any:
+        """Few taps: the sum of `values(n)` over all taps n, each added where its tap lies in a
+        tensor of the given shape.
+
+        Taps that lie at the same remainder by the stride are added up first, without gaps; then
+        the remainders are interleaved. That is many times faster than padding each with gaps.
+        """
+        b, rank = self.b, len(self.window)
+        rows = tuple(-(-n // s) for n, s in zip(shape, self.strides, strict=True))
+        sums: dict[tuple[int, ...], Any] = {}
+        for n, tap in enumerate(itertools.product(*map(range, self.window))):
+            at = [divmod(j * d, s) for j, d, s in zip(tap, self.dilation, self.strides)]
+            border = tuple((q, r - q - m) for (q, _), r, m in zip(at, rows, self.counts))
+            here = pad(b, values(n), border, (1,) * rank, 0)
+            key = tuple(remainder for _, remainder in at)
+            known = sums.get(key)
+            sums[key] = here if known is None else b.op("stablehlo.add", known, here, out=here.type)
+        nothing = b.full(here.type, 0)
+
+        def interleaved(key: tuple[int, ...]) -> Any:
+            axis = len(key)
+            if axis == rank:
+                return b.reshape(sums.get(key, nothing), [n for r in rows for n in (r, 1)])
+            parts = [interleaved((*key, i)) for i in range(self.strides[axis])]
+            shape = list(parts[0].shape)
+            shape[2 * axis + 1] = len(parts)
+            return b.op("stablehlo.concatenate", *parts, dimension=2 * axis + 1,
+                        out=Type(tuple(shape), nothing.dtype))  # fmt: skip
+
+        whole = [r * s for r, s in zip(rows, self.strides)]
+        made = b.reshape(interleaved(()), whole)
+        return pad(b, made, tuple((0, n - w) for n, w in zip(shape, whole)), (1,) * rank, 0)
 
     def is_tap(self, index: Any, n: Any) -> Any:
         """Where `index` names tap n."""

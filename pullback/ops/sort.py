@@ -54,7 +54,7 @@ class Sort(Sorting):
         indices = ArgSort(self.axis, self.descending)(xs[0])
         return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g, indices)]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         indices = ArgSort(self.axis, self.descending)(xs[0])
         return TakeAlongAxis(self.axis, True)(ts[0], indices)
 
@@ -92,7 +92,7 @@ class SortWithIndices(Sorting):
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
 
-    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> tuple:
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Any]) -> tuple:
         return TakeAlongAxis(self.axis, True)(ts[0], out[1]), None
 
 
@@ -130,7 +130,7 @@ class TopK(Composite):
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
 
-    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> tuple:
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Any]) -> tuple:
         return TakeAlongAxis(self.axis, True)(ts[0], out[1]), None
 
     @classmethod

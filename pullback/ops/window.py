@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,8 +15,10 @@ from pullback.ops.elementwise.base import check_kind
 from pullback.ops.linalg import wide
 from pullback.ops.sample import complexes, integers, real
 from pullback.ops.sliding import (
+    UNROLLED,
     Padding,
     Taps,
+    computed_once,
     pad,
     padded,
     pairs,
@@ -25,6 +27,8 @@ from pullback.ops.sliding import (
     window_count,
     worst,
 )
+
+Numbers = tuple[int, ...]
 
 
 class Windowed(Op, abstract=True):
@@ -44,7 +48,7 @@ class Windowed(Op, abstract=True):
         self.set("window_dilation", tuple(self.window_dilation) or (1,) * len(self.window))
 
     @property
-    def geometry(self) -> tuple:
+    def geometry(self) -> tuple[Numbers, Numbers, Padding, Numbers]:
         return (self.window, self.strides, self.padding, self.window_dilation)
 
     def check(self, rank: int) -> None:
@@ -85,12 +89,13 @@ class Windowed(Op, abstract=True):
         return Taps(b, self.window, counts, self.strides, self.window_dilation)
 
     @classmethod
-    def samples(cls) -> Any:
+    def samples(cls) -> Iterator[tuple[Windowed, tuple]]:
         yield cls((2, 2), (2, 2), ((0, 0), (0, 0))), (real(4, 6),)
         yield cls((1, 3, 2, 1), (1, 2, 1, 1), ((0, 0), (1, 1), (0, 1), (0, 0))), (real(2, 6, 4, 2),)
         yield cls((3,), (2,), ((2, 0),), (2,)), (real(9),)
         yield cls((2, 3), (1, 2), ((0, 0), (-1, 1))), (real(3, 7),)
         yield cls((9, 9), (1, 2), ((0, 0), (3, 3)), (1, 1)), (real(10, 9),)
+        yield cls((2, 1), (70, 3), ((0, 0), (0, 0))), (real(73, 5),)
         yield cls((3,), (1,), ((0, 0),)), (real(2),)
 
 
@@ -176,7 +181,8 @@ class WindowIndex(Windowed):
             return x, b.select(better, here, best), b.select(better, number, index)
 
         x = pad(b, x, self.padding, (1,) * len(x.shape), worst(x.dtype, not self.greatest))
-        return walk.fold((x, walk.take(x, 0), index), step)[2]
+        index = walk.fold((x, walk.take(x, 0), index), step)[2]
+        return computed_once(b, index, math.prod(self.window))
 
     @classmethod
     def samples(cls) -> Any:
@@ -260,8 +266,10 @@ class WindowPut(Windowed):
             here = b.select(walk.is_tap(index, n), x, zero)
             return x, index, zero, walk.add(total, here, n)
 
-        start = (x, index, zero, b.full(Type(wider, x.dtype), 0))
-        total = walk.fold(start, step)[3]
+        if walk.few and math.prod(self.strides) <= UNROLLED:
+            total = walk.gather(lambda n: b.select(walk.is_tap(index, n), x, zero), wider)
+        else:
+            total = walk.loop((x, index, zero, b.full(Type(wider, x.dtype), 0)), step)[3]
         border = tuple((-low, -high) for low, high in self.padding)
         return b.convert(pad(b, total, border, (1,) * len(border), 0), out.dtype)
 

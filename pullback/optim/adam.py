@@ -80,7 +80,7 @@ def adam(
     >>> params, state = opt.update(grads, state, params)
     >>> params["w"].tolist()
     [3.5, -7.5]
-    >>> state.count.item()
+    >>> state.step.item()
     1
     """
     return AdamRule(learning_rate, betas, eps, weight_decay, decoupled)

@@ -23,7 +23,7 @@ Slots = dict[str, Tensor]  # what an optimizer remembers about one parameter, by
 class State(NamedTuple):
     """What the functional form hands from step to step: a tree of tensors."""
 
-    count: Tensor | None  # steps taken, where the rule depends on them
+    step: Tensor | None  # steps taken, where the rule depends on them
     slots: dict[str, Any]  # each a tree like the parameters
 
 
@@ -69,7 +69,7 @@ class Rule:
         gradients = _like(structure, grads, "grads")
         columns = [_like(structure, s, "state") for s in state.slots.values()]
         slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
-        count, leaves, slots = self.advance(state.count, leaves, gradients, slots)
+        count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
         return tree.unflatten(structure, leaves), State(
             count,
             {name: tree.unflatten(structure, [s[name] for s in slots]) for name in state.slots},

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pullback.ir.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.ir.node import Node, origin
-from pullback.ir.token import CONSUMED
+from pullback.ir.token import Consumed, consumption
 from pullback.ir.where import user_line
 from pullback.ops.base import ones
 from pullback.tensor.history import forget
@@ -33,9 +33,10 @@ def backward(loss: Tensor) -> None:
                 _deposit(node, g)
     finally:
         origin.leaf_tokens = True
+    mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
         if node.inputs:
-            _consume(node)
+            _consume(node, mark)
 
 
 def _check(loss: Tensor) -> None:
@@ -59,16 +60,18 @@ def _path(loss: Node) -> list[Node]:
     stack = [loss]
     seen = {loss}
     for node in stack:
-        if CONSUMED in node.tokens:
+        mark = consumption(node)
+        if mark is not None and (node.number < mark.before or not node.inputs):
+            place = f" ({node.where})" if node.where is not None else ""
             raise GraphConsumed(
-                f"the graph of this loss was already consumed at {node.op.title}"
-                f"{f' ({node.where})' if node.where else ''}; run the forward again",
+                f"the graph of this loss was already consumed at {node.op.title}{place}; run the "
+                "forward again",
                 where=user_line(),
                 hint="backward() uses up the nodes it walks. Add two losses before calling it if "
                 "they share a forward pass.",
             )
         for x in node.inputs:
-            if x not in seen and any(t.leaf or t is CONSUMED for t in x.tokens):
+            if x not in seen and any(t.leaf or type(t) is Consumed for t in x.tokens):
                 seen.add(x)
                 stack.append(x)
     return stack
@@ -86,7 +89,7 @@ def _deposit(leaf: Node, g: Node) -> None:
             register(tensor._grad)
 
 
-def _consume(node: Node) -> None:
-    node.tokens = (*(t for t in node.tokens if not t.leaf), CONSUMED)
+def _consume(node: Node, mark: Consumed) -> None:
+    node.tokens = (*(t for t in node.tokens if not t.leaf), mark)
     if node.value is not None and not any(t.alive for t in node.tokens):
         forget(node)

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 from pullback.ir.node import Node
-from pullback.ir.token import CONSUMED, Token
+from pullback.ir.token import Token, lasting
 from pullback.ops.structure import Leaf
 
 
@@ -25,7 +25,7 @@ def realise(node: Node, value: Any) -> None:
 
 def forget(node: Node) -> None:
     """Leave a tombstone: which op it was, its line, and whether backward() used it up."""
-    node.tokens = (CONSUMED,) if CONSUMED in node.tokens else ()
+    node.tokens = lasting(node.tokens)
     node.op = Leaf(node.op.of if isinstance(node.op, Leaf) else node.op.name)
     node.inputs = ()
 

@@ -18,7 +18,8 @@ from pullback.ir.where import user_line
 from pullback.ops.base import broadcast_shapes
 from pullback.tensor.index_plan import Plan, plan
 from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
-from pullback.tensor.record import record, register
+from pullback.tensor.record import cut, record, register
+from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor, wrap
 
 # What an update does: the op on a block, and the scatter on places that arrays name.
@@ -41,7 +42,7 @@ def get(x: Any, index: Any) -> Tensor:
     start = node_of(x)
     if steps.is_one_element and steps.ranges:
         return record(TABLE["Index"](tuple(r.start for r in steps.ranges)), (start,))
-    return wrap_pending(_picked(_view(start, steps), steps))
+    return handle(_picked(_view(start, steps), steps))
 
 
 def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
@@ -65,12 +66,12 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
         new = _scattered(_view(target, steps), new, steps, mode)
     elif mode != "set":
         new = _apply(_MODES[mode][0], _view(target, steps), new)
-    return wrap_pending(_put_back(target, new, steps))
+    return handle(_put_back(target, new, steps))
 
 
-def wrap_pending(node: Node) -> Tensor:
-    """A new handle on a node."""
-    made = wrap(node)
+def handle(node: Node) -> Tensor:
+    """A new handle on a node; what was not computed counts as this thread's pending work."""
+    made = wrap(node if current().grad_enabled else cut(node))
     if made._node.value is None:
         register(made)
     return made

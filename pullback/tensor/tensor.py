@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 from pullback.ir.node import Node
-from pullback.ir.token import CONSUMED, LeafToken
+from pullback.ir.token import Consumed, LeafToken
 from pullback.ir.where import user_line
 from pullback.ops.structure import LEAF, SCALAR
 from pullback.tensor import settings
@@ -157,7 +157,8 @@ class Tensor(Operators, Methods):
     def requires_grad(self) -> bool:
         if self._token is not None:
             return True
-        return any(t.leaf and t.alive or t is CONSUMED for t in self._node.tokens)
+        tokens = self._node.tokens
+        return any((t.leaf and t.alive) or type(t) is Consumed for t in tokens)
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:

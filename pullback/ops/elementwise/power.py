@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ir.dtypes import float32
 from pullback.ir.errors import DTypeError
-from pullback.ops.base import Node, Type
+from pullback.ops.base import Node, Type, constant
 from pullback.ops.elementwise.base import (
     Binary,
     Unary,
@@ -17,12 +17,14 @@ from pullback.ops.elementwise.base import (
     equal,
     greater_equal,
     guarded,
+    less,
+    not_equal,
     where,
     word,
 )
 from pullback.ops.sample import complexes, positive, real
 
-log = word("Log")
+log, bits_and = word("Log"), word("BitwiseAnd")
 
 
 class Pow(Binary):
@@ -44,7 +46,23 @@ class Pow(Binary):
         units = np.where(x == 1, one, np.where(x == -1, one - 2 * (y & one), 0 * one))
         return np.where(y < 0, units, np.power(x, np.where(y < 0, 0 * one, y)))
 
+    def expand(self, x: Node, y: Node) -> Node:
+        """For integers, by squaring: XLA's own looks only at the lowest bits of the exponent."""
+        dtype = x.type.dtype
+        power, square = constant(1, dtype), x
+        for bit in range(dtype.bits - (dtype.kind == "i")):
+            taken = not_equal(bits_and(y, 1 << bit), 0)
+            power, square = where(taken, power * square, power), square * square
+        if dtype.kind == "u":
+            return power
+        odd = not_equal(bits_and(y, 1), 0)
+        # of all integers only 1 and -1 have a reciprocal
+        units = where(equal(x, 1), x, where(equal(x, -1), where(odd, x, -x), 0))
+        return where(less(y, 0), units, power)
+
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        if out.dtype.is_integer:
+            return super().lower(b, out, x, y)
         power = b.op("stablehlo.power", x, y, out=out)
         if not out.dtype.is_complex:
             return power

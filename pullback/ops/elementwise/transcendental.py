@@ -19,6 +19,8 @@ from pullback.ops.elementwise.base import (
     where,
     word,
 )
+from pullback.ops.elementwise.complexes import Complex, Imag, Real
+from pullback.ops.elementwise.floats import CopySign
 
 reciprocal, absolute, maximum, is_infinite = (
     word("Reciprocal"), word("Abs"), word("Maximum"), word("IsInf"),
@@ -31,6 +33,7 @@ class Exp(Transcendental):
     ufunc = np.exp
     stablehlo = "exponential"
     kinds = "fc"
+    singular = True
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (out,)
@@ -41,9 +44,15 @@ class Exp2(Transcendental):
 
     ufunc = np.exp2
     kinds = "fc"
+    singular = True
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
+        if out.dtype.is_complex:
+            return super().lower(b, out, x)
         return b.op("stablehlo.power", b.full(out, 2), x, out=out)
+
+    def expand(self, x: Node) -> Node:
+        return Exp()(scaled(x, math.log(2)))
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: out * math.log(2),)
@@ -55,6 +64,7 @@ class Expm1(Transcendental):
     ufunc = np.expm1
     stablehlo = "exponential_minus_one"
     kinds = "fc"
+    singular = True
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
@@ -82,7 +92,7 @@ class Log2(Transcendental):
     singular = True
 
     def expand(self, x: Node) -> Node:
-        return Log()(x) / math.log(2)
+        return scaled(Log()(x), 1 / math.log(2))
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: reciprocal(x * math.log(2)),)
@@ -97,7 +107,7 @@ class Log10(Transcendental):
     singular = True
 
     def expand(self, x: Node) -> Node:
-        return Log()(x) / math.log(10)
+        return scaled(Log()(x), 1 / math.log(10))
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: reciprocal(x * math.log(10)),)
@@ -117,13 +127,24 @@ class Log1p(Transcendental):
 
 
 class Sqrt(Transcendental):
-    """The square root."""
+    """The square root; its real part is not negative."""
 
     ufunc = np.sqrt
-    stablehlo = "sqrt"
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        root = b.op("stablehlo.sqrt", x, out=out)
+        if not out.dtype.is_complex:
+            return root
+        # the imaginary part has the sign of x's, also where that is -0.0; XLA's has not
+        part = out.with_dtype(out.dtype.real)
+        re, im, below = (
+            b.op(f"stablehlo.{name}", z, out=part)
+            for name, z in (("real", root), ("imag", root), ("imag", x))
+        )
+        return b.op("stablehlo.complex", re, CopySign().lower(b, part, im, below), out=out)
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: 0.5 / out,)
@@ -185,6 +206,13 @@ class LogAddExp(Binary):
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         gap = difference(x, y)
         return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
+
+
+def scaled(x: Node, factor: float) -> Node:
+    """x times a real number: part by part, so that an infinite one does not spoil the other."""
+    if not x.type.dtype.is_complex:
+        return x * factor
+    return Complex()(Real()(x) * factor, Imag()(x) * factor)
 
 
 def difference(x: Node, y: Node) -> Node:

@@ -24,7 +24,7 @@ from pullback.ops.elementwise.complexes import Complex, Conj, Imag, Real
 
 exp, expm1, log, log1p = word("Exp"), word("Expm1"), word("Log"), word("Log1p")
 sqrt, rsqrt, reciprocal = word("Sqrt"), word("Rsqrt"), word("Reciprocal")
-absolute, atan2 = word("Abs"), word("Atan2")
+absolute, atan2, with_sign = word("Abs"), word("Atan2"), word("CopySign")
 
 
 class Sin(Transcendental):
@@ -120,11 +120,12 @@ class Sinh(Transcendental):
 
     ufunc = np.sinh
     kinds = "fc"
+    singular = True
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
             re, im = Real()(x), Imag()(x)
-            return Complex()(Sinh()(re) * Cos()(im), Cosh()(re) * Sin()(im))
+            return Complex()(Sinh()(re) * Cos()(im), guarded(Sin()(im), Cosh()(re)))
         size = absolute(x)
         less_one, root = expm1(size), exp(size * 0.5)
         near = (less_one + less_one / (less_one + 1)) * 0.5
@@ -140,11 +141,12 @@ class Cosh(Transcendental):
 
     ufunc = np.cosh
     kinds = "fc"
+    singular = True
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype.is_complex:
             re, im = Real()(x), Imag()(x)
-            return Complex()(Cosh()(re) * Cos()(im), Sinh()(re) * Sin()(im))
+            return Complex()(Cosh()(re) * Cos()(im), guarded(Sin()(im), Sinh()(re)))
         size = absolute(x)
         root = exp(size * 0.5)  # its square may overflow where the result does not
         return root * 0.5 * root + exp(-size) * 0.5
@@ -192,12 +194,13 @@ class Acosh(Transcendental):
     singular = True
 
     def expand(self, x: Node) -> Node:
-        left, right = sqrt(x - 1), sqrt(x + 1)
+        left = sqrt(x - 1)
         if x.type.dtype.is_complex:
+            right = sqrt(one_plus(x))
             return Complex()(
                 Asinh()(Real()(Conj()(left) * right)), atan2(Imag()(left), Real()(right)) * 2
             )
-        near = log1p(x - 1 + left * right)
+        near = log1p(x - 1 + left * sqrt(x + 1))
         return where(is_huge(x), log(x) + math.log(2), near)
 
     def partials(self, out: Node, x: Node) -> Sequence:
@@ -238,11 +241,6 @@ def over_i(op: Transcendental, z: Node) -> Node:
     """op(i z) / i: the circular function from the hyperbolic one, and the other way round."""
     turned = op(Complex()(-Imag()(z), Real()(z)))
     return Complex()(Imag()(turned), -Real()(turned))
-
-
-def with_sign(size: Node, x: Node) -> Node:
-    """The odd function of x that is `size` for positive x."""
-    return where(less(x, 0), -size, size)
 
 
 def is_huge(x: Node) -> Node:

@@ -11,9 +11,10 @@ from pullback.ir.errors import ArgumentError, AxisError, PullbackError, ShapeErr
 from pullback.ir.node import Node, constant
 from pullback.ir.table import TABLE
 from pullback.ir.where import user_line
+from pullback.tensor.indexing import handle
 from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands
 from pullback.tensor.operators import scalar as scalar
-from pullback.tensor.record import record, register
+from pullback.tensor.record import record
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -58,10 +59,7 @@ def literal(value: Any, dtype: DType) -> Tensor:
 
 def fresh(x: Tensor) -> Tensor:
     """A new handle on the same value: rebinding one of them must not change the other."""
-    made = wrap(node_of(x))
-    if made._node.value is None:
-        register(made)
-    return made
+    return handle(node_of(x))
 
 
 def counting_dtype(dtype: DType) -> DType:
@@ -108,9 +106,7 @@ def ordered_axes(op: str, axis: Any, rank: int) -> tuple[int, ...]:
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     axes = tuple(axis_of(op, a, rank) for a in given)
     if len(set(axes)) < len(axes):
-        raise AxisError(
-            f"an axis is named twice in {axis}", op=op, where=user_line(), code="E3005"
-        )
+        raise AxisError(f"an axis is named twice in {axis}", op=op, where=user_line(), code="E3005")
     return axes
 
 

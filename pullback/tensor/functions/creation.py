@@ -165,9 +165,7 @@ def _as_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
-def linspace(
-    start: Any, stop: Any, num: int, dtype: Any = None, endpoint: bool = True
-) -> Tensor:
+def linspace(start: Any, stop: Any, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`.
 
     >>> import pullback as pb

@@ -58,9 +58,7 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
         raise ArgumentError("needs at least one tensor", op="stack", where=user_line())
     if any(p.shape != parts[0].shape for p in parts):
         shown = ", ".join(str(p._node.type) for p in parts)
-        raise ShapeError(
-            f"tensors must have one shape, got {shown}", op="stack", where=user_line()
-        )
+        raise ShapeError(f"tensors must have one shape, got {shown}", op="stack", where=user_line())
     axis = axis_of("stack", axis, parts[0].ndim + 1)
     shape = parts[0].shape
     wide = (*shape[:axis], 1, *shape[axis:])
@@ -151,9 +149,7 @@ def tile(x: Any, repetitions: Any) -> Tensor:
     shape = (1,) * (rank - x.ndim) + x.shape
     apart = tuple(n for s in shape for n in (1, s))
     wide = tuple(n for r, s in zip(times, shape) for n in (r, s))
-    return shaped(
-        spread(shaped(x, apart), wide), tuple(r * s for r, s in zip(times, shape))
-    )
+    return shaped(spread(shaped(x, apart), wide), tuple(r * s for r, s in zip(times, shape)))
 
 
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:

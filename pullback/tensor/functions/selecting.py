@@ -105,9 +105,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tensor:
         )  # fmt: skip
     others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
     shape = placed("take_along_axis", broadcast_shapes, *others)
-    x, wide = (
-        spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places)
-    )
+    x, wide = (spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places))
     extent = x.shape[axis]
     if places is not indices and places.dtype.is_integer:
         _check_range(places.numpy(), axis, extent)

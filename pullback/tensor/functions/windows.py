@@ -93,9 +93,7 @@ def avg_pool(x: Any, window: Any, strides: Any = None, padding: Any = "VALID") -
     return record(op, (x,)) / literal(counts, x.type.dtype)
 
 
-def _window(
-    name: str, title: str, x: Node, window: Any, strides: Any, padding: Any
-) -> Any:
+def _window(name: str, title: str, x: Node, window: Any, strides: Any, padding: Any) -> Any:
     rank = x.type.rank - 2
     if rank < 1:
         raise ShapeError(
