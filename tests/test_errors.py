@@ -132,7 +132,7 @@ def test_the_line_is_the_users_inside_a_function_of_theirs(x, v):
         (("300", "i8"), lambda x: pb.tensor([300], dtype="int8")),
         (("str",), lambda x: pb.tensor("text")),
         (("float", "i64[2]"), lambda x: pb.tensor([1, 2]).at[0].set(1.5)),
-        (("f32[]", "i64[2]"), lambda x: pb.tensor([1, 2]).at[0].set(x[0, 0])),
+        (("f32", "i64[2]"), lambda x: pb.tensor([1, 2]).at[0].set(x[0, 0])),
     ],
 )
 def test_element_types_that_an_op_cannot_take(words, act, x):
@@ -210,7 +210,7 @@ def test_indices_out_of_range(words, act, x):
 def test_computed_indices_out_of_range_are_told_when_a_value_is_read(engine, x):
     with pb.config(engine=engine):
         y = x[pb.tensor([0, 7])]
-        with told(IndexOutOfRange, IndexError, "7", "2", at=line(-1)):
+        with told(IndexOutOfRange, IndexError, "gather:", "axis 0", "size 2", at=line(-1)):
             (y * 2.0).numpy()
 
 
@@ -488,9 +488,9 @@ def test_what_is_no_trace(x):
         (("config:", "speed"), lambda x: pb.config(speed=11)),
         (("config:", "gpu"), lambda x: pb.config(engine="gpu")),
         (("default_dtype:", "i32"), lambda x: pb.default_dtype("int32")),
-        (("check_grads:", "sideways"), lambda x: pb.check_grads(lambda x: x, (x,), modes=["sideways"])),
+        (("check_grads:", "up"), lambda x: pb.check_grads(lambda x: x, (x,), modes=["up"])),
     ],
-)  # fmt: skip
+)
 def test_calls_that_mean_nothing(words, act, x):
     with told(ArgumentError, TypeError, *words):
         act(x)

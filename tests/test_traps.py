@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -163,11 +161,12 @@ def test_a_training_loop_compiles_once():
     assert seen == [1] * 6, pb.cache_info().causes
 
 
-def test_the_first_operation_does_not_take_seconds():
+def test_the_first_operation_is_one_small_program():
     pb.clear_cache()
-    start = time.perf_counter()
-    (pb.tensor([1.0]) + 1.0).item()
-    assert time.perf_counter() - start < 5.0  # 20 s there; milliseconds here
+    before = pb.engine_info().programs_run
+    assert (pb.tensor([1.0]) + 1.0).tolist() == [2.0]
+    assert pb.engine_info().programs_run == before + 1
+    assert compiles() == 1
 
 
 # -- tinygrad -------------------------------------------------------------------------------------
@@ -347,11 +346,11 @@ def test_a_failed_computation_does_not_poison_what_follows():
     x = pb.tensor([1.0, 2.0])
     bad = record.apply(Unlowered(), x)
     wanted = line(-1)
-    good = x * 3.0
-    assert good.tolist() == [3.0, 6.0]
-    assert pb.grad(lambda x: (x * x).sum())(x).tolist() == [2.0, 4.0]
-    with pytest.raises(UnsupportedOp) as info:
-        (bad + 1.0).numpy()
-    assert "unlowered" in str(info.value) and wanted in str(info.value)
-    del bad
-    gc.collect()
+    try:
+        assert (x * 3.0).tolist() == [3.0, 6.0]
+        assert pb.grad(lambda x: (x * x).sum())(x).tolist() == [2.0, 4.0]
+        with pytest.raises(UnsupportedOp) as info:
+            (bad + 1.0).numpy()
+        assert "unlowered" in str(info.value) and wanted in str(info.value)
+    finally:
+        del bad

@@ -131,6 +131,11 @@ def _place(chosen: Any, i: int) -> str:
 
 def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
+    if not isinstance(argnums, (int, tuple, list)):
+        raise ArgumentError(
+            f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}",
+            where=user_line(),
+        )
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for i in chosen:
         if not isinstance(i, int) or not -count <= i < count:

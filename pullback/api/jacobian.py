@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.function import normal_argnums
+from pullback.api.function import differentiable, normal_argnums
 from pullback.api.linear import linearize, vjp
 from pullback.tensor import tree
 from pullback.tensor.creation import from_host
@@ -42,7 +42,9 @@ def jacrev(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     return jacobian
 
 
-def jacfwd(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
+def jacfwd(
+    f: Callable, argnums: int | Sequence[int] = 0, _name: str = "jacfwd"
+) -> Callable:
     """The Jacobian by forward mode: good when `f` has few arguments.
 
     >>> import pullback as pb
@@ -52,7 +54,7 @@ def jacfwd(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
 
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        g, xs, put = _by_chosen("jacfwd", f, argnums, args, kwargs)
+        g, xs, put = _by_chosen(_name, f, argnums, args, kwargs)
         y, push = linearize(g, *xs)
         leaves, in_tree = tree.flatten(list(xs))
         columns = []  # for each input leaf, the tangents of all results
@@ -92,7 +94,7 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     >>> pb.hessian(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(f, argnums), argnums)
+    return jacfwd(jacrev(f, argnums), argnums, _name="hessian")
 
 
 def basis(x: Tensor) -> Iterator[Tensor]:
@@ -122,9 +124,10 @@ def _by_chosen(
     def put(per_argument: Sequence[Any]) -> Any:
         return per_argument[0] if isinstance(argnums, int) else tuple(per_argument)
 
-    from pullback.tensor.creation import asarray
-
-    return g, [tree.map(asarray, args[i]) for i in chosen], put
+    xs = [args[i] for i in chosen]
+    leaves, structure = tree.flatten(xs)
+    checked = [differentiable(name, x, i, xs) for i, x in enumerate(leaves)]
+    return g, tree.unflatten(structure, checked), put
 
 
 def _stack(rows: list[Any], xs: Sequence[Any], shape: Callable) -> list[Any]:

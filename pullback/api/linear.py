@@ -120,5 +120,11 @@ def _matching(name: str, given: Any, structure: Any, like: Sequence[Any]) -> lis
                 f"{name}: shapes must agree, expected {want._node.type}, got {made._node.type}",
                 where=user_line(),
             )
+        if made.dtype.is_complex and not want.dtype.is_complex:
+            raise ArgumentError(
+                f"{name}: a real value needs a real one beside it, expected {want._node.type}, got "
+                f"{made._node.type}",
+                where=user_line(),
+            )
         nodes.append(node_of(asarray(made, dtype=want.dtype)))
     return nodes

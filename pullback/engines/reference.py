@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
+from pullback.ops.base import interpret
 
 
 class ReferenceEngine:
@@ -39,27 +39,6 @@ class ReferenceProgram:
         self.graph = graph
 
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:
-        values: dict[Any, Any] = dict(zip(self.graph.inputs, args, strict=True))
         with np.errstate(all="ignore"):
-            for node in self.graph.nodes[len(self.graph.inputs) :]:
-                values[node] = evaluate(node, [values[x] for x in node.inputs])
-        return [np.ascontiguousarray(values[y]).reshape(y.type.shape) for y in self.graph.outputs]
-
-
-def evaluate(node: Any, xs: list[Any]) -> Any:
-    """One node's value; its type must be the inferred one."""
-    if node.op.name == "Result":
-        return xs[0][node.op.index]
-    try:
-        made = node.op.numpy(*xs)
-    except PullbackError as error:
-        raise error.at(node.op.title, node.where) from None
-    several = isinstance(node.type, tuple)
-    for value, type in zip(made if several else (made,), node.type if several else (node.type,)):
-        if np.shape(value) != type.shape or np.asarray(value).dtype != type.dtype.numpy:
-            got = f"{np.asarray(value).dtype}{list(np.shape(value))}"
-            raise EngineError(
-                f"inferred type {type} differs from the engine's {got}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
-    return made
+            made = interpret(self.graph, args)
+        return [np.array(v, order="C") for v in made]

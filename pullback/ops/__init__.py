@@ -11,6 +11,7 @@ from pullback.ops import (
     linalg as linalg,
     movement as movement,
     prefix as prefix,
+    random as random,
     reduce as reduce,
     scan as scan,
     scatter as scatter,

@@ -8,12 +8,13 @@ dataclass; ops are interned, so two equal ops are the same object.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
-from pullback.ir.errors import PullbackError, ShapeError, UnsupportedOp
+from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results
 from pullback.ir.table import TABLE
@@ -47,6 +48,7 @@ class Op(metaclass=OpMeta, abstract=True):
     linear: ClassVar[bool] = False  # jointly in all inputs: its jvp is the op on the tangents
     commutative: ClassVar[bool] = False
     transparent: ClassVar[bool] = False  # the value is its first input's; keys look through it
+    singular: ClassVar[bool] = False  # the value or its derivative is infinite somewhere
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
 
@@ -106,8 +108,8 @@ class Op(metaclass=OpMeta, abstract=True):
 
     @property
     def title(self) -> str:
-        """The name that messages use."""
-        return self.name.lower()
+        """The name that messages use: `top_k` for TopK."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
@@ -144,11 +146,8 @@ class Composite(Op, abstract=True):
         from pullback.ir.dtypes import dtype
 
         graph = self.expansion([Type(x.shape, dtype(x.dtype)) for x in map(np.asarray, xs)])
-        values = dict(zip(graph.inputs, xs, strict=True))
-        for node in graph.nodes[len(graph.inputs) :]:
-            values[node] = node.op.numpy(*[values[x] for x in node.inputs])
-        made = tuple(values[y] for y in graph.outputs)
-        return made if len(made) > 1 else made[0]
+        made = interpret(graph, xs)
+        return tuple(made) if len(made) > 1 else made[0]
 
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         made = b.inline(self.expansion([x.type for x in xs]), xs)
@@ -157,6 +156,35 @@ class Composite(Op, abstract=True):
     # Reverse and forward mode look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
+
+
+def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
+    for node in graph.nodes[len(graph.inputs) :]:
+        xs = [values[x] for x in node.inputs]
+        if xs and isinstance(node.inputs[0].type, tuple):
+            values[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
+            continue
+        try:
+            values[node] = node.op.numpy(*xs)
+        except PullbackError as error:
+            raise error.at(node.op.title, node.where) from None
+        _check_value(node, values[node])
+    return [np.asarray(values[y]) for y in graph.outputs]
+
+
+def _check_value(node: Node, made: Any) -> None:
+    several = isinstance(node.type, tuple)
+    types = node.type if several else (node.type,)
+    for value, type in zip(made if several else (made,), types, strict=True):
+        array = np.asarray(value)
+        if array.shape != type.shape or array.dtype != type.dtype.numpy:
+            got = f"{array.dtype}{list(array.shape)}"
+            raise EngineError(
+                f"inferred type {type} differs from the engine's {got}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip
 
 
 # -- words that rules are written with ----------------------------------------------------------
@@ -176,6 +204,11 @@ def full(type: Type, value: Any) -> Node:
     return scalar if not type.shape else TABLE["Broadcast"](type.shape)(scalar)
 
 
+def conjugate(x: Node) -> Node:
+    """The complex conjugate; a real number is its own."""
+    return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
+
+
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
     if g.type.shape == type.shape:
@@ -185,6 +218,15 @@ def sum_to(g: Node, type: Type) -> Node:
         g = TABLE["Sum"](tuple(range(extra)), False)(g)
     wide = tuple(i for i, n in enumerate(type.shape) if n == 1 and g.type.shape[i] != 1)
     return TABLE["Sum"](wide, True)(g) if wide else g
+
+
+def broadcast_types(*types: Type) -> tuple[int, ...]:
+    """The shape that operands of these types broadcast to."""
+    try:
+        return broadcast_shapes(*[t.shape for t in types])
+    except ShapeError as error:
+        error.message += f", got {show(types)}"
+        raise
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -215,6 +257,6 @@ def same_dtype(op: str, *xs: Type) -> Any:
 
 
 __all__ = [
-    "Composite", "Node", "Op", "TABLE", "Type", "broadcast_shapes", "constant", "full",
-    "ones", "results", "same_dtype", "sum_to", "zeros",
+    "Composite", "Node", "Op", "TABLE", "Type", "broadcast_shapes", "broadcast_types", "conjugate",
+    "constant", "full", "interpret", "ones", "results", "same_dtype", "sum_to", "zeros",
 ]  # fmt: skip

@@ -16,10 +16,10 @@ import numpy as np
 
 from pullback.ir.errors import ShapeError
 from pullback.ir.types import show
-from pullback.ops.base import Composite, Node, Type, same_dtype
+from pullback.ops.base import Composite, Node, Type, conjugate, same_dtype
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.linalg import Contraction, conjugate, wide
+from pullback.ops.linalg import Contraction, wide
 from pullback.ops.sample import complexes, real
 from pullback.ops.sliding import (
     Padding,

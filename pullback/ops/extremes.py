@@ -144,12 +144,14 @@ class ArgExtreme(Op, abstract=True):
 class ArgMax(ArgExtreme):
     """The index of the largest element along an axis."""
 
+    title = "argmax"
     of = Max
 
 
 class ArgMin(ArgExtreme):
     """The index of the smallest element along an axis."""
 
+    title = "argmin"
     of = Min
 
 

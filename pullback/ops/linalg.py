@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import AxisError, ShapeError
-from pullback.ops.base import TABLE, Node, Op, Type, broadcast_shapes, same_dtype
+from pullback.ops.base import TABLE, Node, Op, Type, broadcast_shapes, conjugate, same_dtype
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.sample import complexes, real
 
@@ -104,6 +104,8 @@ class DotGeneral(Contraction):
 
 class MatMul(Contraction):
     """The product of matrices in the last two dimensions; those before them broadcast."""
+
+    title = "matmul"
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
@@ -203,10 +205,6 @@ class Dot(Contraction):
 
 
 # -- words of this family -----------------------------------------------------------------------
-
-
-def conjugate(x: Node) -> Node:
-    return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
 
 
 def adjoint(x: Node) -> Node:

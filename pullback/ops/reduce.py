@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Node, Op, Type
+from pullback.ops.base import TABLE, Node, Op, Type, conjugate
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.sample import booleans, real
 
@@ -213,8 +213,3 @@ def widened(x: np.ndarray) -> np.ndarray:
 
 def cast(x: Node, dtype: DType) -> Node:
     return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)
-
-
-def conjugate(x: Node) -> Node:
-    """The complex conjugate; a real value as it is."""
-    return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x

@@ -16,7 +16,7 @@ import numpy as np
 from pullback.ir.dtypes import bool_, int32, int64
 from pullback.ir.errors import ShapeError
 from pullback.ir.node import operand
-from pullback.ops.base import TABLE, Node, Op, Type, ones, same_dtype, zeros
+from pullback.ops.base import TABLE, Node, Op, Type, conjugate, ones, same_dtype, zeros
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.index import (
     IndexArrays,
@@ -298,10 +298,6 @@ def select(condition: Node, x: Any, y: Any) -> Node:
     """Elements of `x` where the condition holds, else of `y`; one of them may be a number."""
     like = x if isinstance(x, Node) else y
     return TABLE["Where"]()(condition, operand(x, like), operand(y, like))
-
-
-def conjugate(x: Node) -> Node:
-    return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
 
 
 def last_writes(b: Any, indices: Sequence[Any], extents: tuple[int, ...]) -> Any:

@@ -62,6 +62,7 @@ class Sort(Sorting):
 class ArgSort(Sorting):
     """The indices (i64) that put the elements in order."""
 
+    title = "argsort"
     differentiable: ClassVar[bool] = False
 
     def infer(self, x: Type) -> Type:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def backward(loss: Tensor) -> None:
     """Differentiate `loss` by every leaf that requires a gradient, and use its graph up."""
     _check(loss)
+    if not any(t.alive for t in loss._node.tokens) and consumption(loss._node) is None:
+        return  # the leaves it came from are gone: nobody is left to hold a gradient
     path = _path(loss._node)
     leaves = [n for n in path if not n.inputs]
     start_log()
@@ -40,13 +42,12 @@ def backward(loss: Tensor) -> None:
 
 
 def _check(loss: Tensor) -> None:
-    type = loss._node.type
-    if type.shape != ():
+    if loss.shape != ():
         raise UnsupportedShape(
-            f"backward() needs a scalar loss, got {type}", where=user_line(),
+            f"backward() needs a scalar loss, got {loss._node.type}", where=user_line(),
             hint="Reduce it first, with .sum() or .mean().",
         )  # fmt: skip
-    if not loss.requires_grad:
+    if not any(t.leaf or type(t) is Consumed for t in loss._node.tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
             where=user_line(),

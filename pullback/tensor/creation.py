@@ -11,7 +11,7 @@ from pullback.ir.errors import ArgumentError, DTypeError
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.structure import leaf
-from pullback.tensor.settings import current
+from pullback.tensor.settings import current, user_dtype
 from pullback.tensor.tensor import Tensor, wrap
 
 
@@ -40,7 +40,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     >>> pb.asarray(np.float32(2)).dtype
     f32
     """
-    wanted = None if dtype is None else dtype_of(dtype)
+    wanted = None if dtype is None else user_dtype("tensor", dtype)
     if isinstance(data, Tensor):
         return data if wanted is None or data.dtype is wanted else data.astype(wanted)
     if isinstance(data, (list, tuple)) and _holds_tensors(data):

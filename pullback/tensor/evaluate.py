@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import HostReadError, PullbackError
+from pullback.ir.errors import HostReadError, OutOfMemory, PullbackError
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
@@ -51,7 +51,11 @@ def read(tensor: Tensor) -> np.ndarray:
 def submit_pending() -> None:
     """Start everything that this thread has pending: a differentiation root is never pending."""
     if pending.handles and not pending.placeholders:
-        compute(live_pending())
+        nodes = live_pending()
+        try:
+            compute(nodes)
+        except PullbackError:
+            _compute_apart(nodes)
 
 
 def compute(targets: Sequence[Node]) -> None:
@@ -68,10 +72,23 @@ def compute(targets: Sequence[Node]) -> None:
         try:
             launch(needed, wanted)
         except PullbackError:
-            # Optional outputs must not make required ones fail: try those alone.
+            # Optional outputs must not make required ones fail.
             if len(wanted) == len(needed):
                 raise
             launch(needed, needed)
+            _compute_apart(wanted[len(needed) :])
+
+
+def _compute_apart(nodes: Sequence[Node]) -> None:
+    """Compute promises that nobody asked for yet; a failure is stored, and raised when read."""
+    for node in nodes:
+        if node.value is None:
+            try:
+                launch([node], [node])
+            except OutOfMemory:
+                return  # they stay pending: there may be room later
+            except PullbackError as error:
+                node.value = checks.Failed(error)
 
 
 def _hand_on(targets: Sequence[Node]) -> None:
@@ -95,7 +112,7 @@ def live_pending() -> list[Node]:
             elif not isinstance(node.type, tuple):
                 live.append(ref)
                 nodes[node] = None
-    pending.handles = live
+    pending.handles, pending.limit = live, PENDING_LIMIT
     return sorted(nodes, key=by_number)
 
 
@@ -113,11 +130,13 @@ def bound_pending() -> None:
         live = live_pending()
         nodes = sorted(pending_ancestors(live), key=by_number)
     if pending.placeholders:
-        return
-    if len(live) > PENDING_LIMIT // 2:
+        pending.limit = 2 * len(live) + PENDING_LIMIT
+    elif len(live) > PENDING_LIMIT // 2:
         compute(live)
     elif len(nodes) > PENDING_LIMIT:
         launch_split(nodes, live, keep_tail=True)
+    else:  # most of what is pending has no handle of its own: look again sooner
+        pending.limit = PENDING_LIMIT - len(nodes) + len(live)
 
 
 def _forbid_placeholders(what: str) -> None:

@@ -196,7 +196,9 @@ class Operators:
         return record(TABLE["Neg"](), (node_of(self),))  # type: ignore[arg-type]
 
     def __pos__(self) -> Any:
-        return self
+        from pullback.tensor.functions import positive
+
+        return positive(self)
 
     def __abs__(self) -> Any:
         return record(TABLE["Abs"](), (node_of(self),))  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ class _Pending(threading.local):
 
     def __init__(self) -> None:
         self.handles: list[weakref.ref[Tensor]] = []
-        self.recorded = 0  # nodes since the last look at how many are really pending
+        self.limit = PENDING_LIMIT  # how many handles there may be before a look at them
         self.placeholders = 0  # how many functions are being run on placeholders
 
 
@@ -55,7 +55,7 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     tensor._token = tensor._grad = None
     handles = pending.handles
     handles.append(_ref(tensor))
-    if len(handles) > PENDING_LIMIT or not mode.plain:
+    if len(handles) > pending.limit or not mode.plain:
         settle(tensor)
     return tensor
 
@@ -88,7 +88,7 @@ def settle(tensor: Tensor) -> None:
     if current().one_by_one and not pending.placeholders:
         if not isinstance(tensor._node.type, tuple):
             evaluate.execute_alone(tensor._node)
-    if len(pending.handles) > PENDING_LIMIT:
+    if len(pending.handles) > pending.limit:
         evaluate.bound_pending()
 
 

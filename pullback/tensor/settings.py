@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback.ir.dtypes import DType, dtype, float32
-from pullback.ir.errors import ArgumentError
+from pullback.ir.errors import ArgumentError, DTypeError
+from pullback.ir.where import user_line
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,13 @@ def config(**changes: Any) -> Scope:
     unknown = set(changes) - _PUBLIC
     if unknown:
         raise ArgumentError(
-            f"config: unknown setting {sorted(unknown)[0]!r}; known are {sorted(_PUBLIC)}"
+            f"config: unknown setting {sorted(unknown)[0]!r}; known are {sorted(_PUBLIC)}",
+            where=user_line(),
         )
     if changes.get("engine", "xla") not in ("xla", "reference"):
         raise ArgumentError(
-            f'config: engine must be "xla" or "reference", got {changes["engine"]!r}'
+            f'config: engine must be "xla" or "reference", got {changes["engine"]!r}',
+            where=user_line(),
         )
     return Scope(**changes)
 
@@ -117,6 +120,14 @@ def no_grad() -> Scope:
     return Scope(grad_enabled=False)
 
 
+def user_dtype(name: str, spec: Any) -> DType:
+    """The element type that a user named; an unknown one is told at the user's line."""
+    try:
+        return dtype(spec)
+    except DTypeError as error:
+        raise error.at(name, user_line()) from None
+
+
 def default_dtype(spec: Any) -> Scope:
     """The element type that Python floats become, f32 unless set.
 
@@ -125,9 +136,11 @@ def default_dtype(spec: Any) -> Scope:
     ...     pb.tensor(1.5).dtype
     f64
     """
-    made = dtype(spec)
+    made = user_dtype("default_dtype", spec)
     if not made.is_float:
-        raise ArgumentError(f"default_dtype: must be a float type, got {made}")
+        raise ArgumentError(
+            f"default_dtype: must be a float type, got {made}", where=user_line()
+        )
     return Scope(default_dtype=made)
 
 

@@ -40,7 +40,9 @@ class Tensor(Operators, Methods):
     _grad: Tensor | None
 
     def __init__(self) -> None:
-        raise ArgumentError("Tensor: make one with pb.tensor(data) or pb.asarray(data)")
+        raise ArgumentError(
+            "Tensor: make one with pb.tensor(data) or pb.asarray(data)", where=user_line()
+        )
 
     # -- what is known at once ----------------------------------------------------------------
 

@@ -123,7 +123,7 @@ def test_N22_everything_ends_in_the_one_reverse_pass(monkeypatch):
     for way in ways:
         calls.clear()
         g = way()
-        assert [args[0].op.name for args in calls] == ["Sum", "Mul", "Exp"]
+        assert debug.rules_applied() == ["Sum", "Mul", "Exp"] and len(calls) == 3
         bits.append(g.numpy().tobytes())
     assert len(set(bits)) == 1
 
@@ -354,13 +354,14 @@ def test_N32_an_op_without_a_rule_raises():
         return apply(Opaque(), a * 2).sum()
 
     x = f64(A)
+    leaf = pb.tensor(x, requires_grad=True)
     for way in (
         lambda: pb.grad(f)(x),
         lambda: pb.vjp(f, x)[1](f64(1.0)),
         lambda: pb.jvp(f, (x,), (x,)),
         lambda: pb.linearize(f, x)[1](x),
         lambda: pb.backward_on_trace(pb.trace(f, x)),
-        lambda: f(pb.tensor(x, requires_grad=True)).backward(),
+        lambda: f(leaf).backward(),
     ):
         with pytest.raises(UnsupportedOp, match="opaque") as info:
             way()

@@ -11,7 +11,7 @@ from pullback.ir.dtypes import DType, bool_, float32
 from pullback.ir.errors import DTypeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import operand
-from pullback.ops.base import TABLE, Node, Op, Type, broadcast_shapes, same_dtype
+from pullback.ops.base import TABLE, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.sample import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
@@ -30,7 +30,6 @@ class Elementwise(Op, abstract=True):
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
     predicate: ClassVar[bool] = False  # the result is bool
-    singular: ClassVar[bool] = False  # partials grow infinite, or overflow: see MulNoNan
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
 
     def result(self, dtype: DType) -> DType:
@@ -39,7 +38,7 @@ class Elementwise(Op, abstract=True):
     def infer(self, *xs: Type) -> Type:
         dtype = same_dtype(self.title, *xs)
         check_kind(dtype, self.kinds)
-        return Type(broadcast_shapes(*[x.shape for x in xs]), self.result(dtype))
+        return Type(broadcast_types(*xs), self.result(dtype))
 
     def numpy(self, *xs: np.ndarray) -> np.ndarray:
         return np.asarray(type(self).ufunc(*xs))
@@ -94,9 +93,9 @@ class Elementwise(Op, abstract=True):
             return g if d == 1 else -g if d == -1 else g * d
         if d.type.dtype is bool_:
             return where(d, g, 0)
-        if reverse and d.type.dtype.is_complex:
-            d = TABLE["Conj"]()(d)
-        if self.singular:
+        if reverse:
+            d = conjugate(d)
+        if self.singular or d.op.singular:
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
 

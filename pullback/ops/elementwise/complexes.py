@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, complex64, complex128, float32, float64
 from pullback.ir.errors import DTypeError
-from pullback.ops.base import Composite, Node, Type, broadcast_shapes, same_dtype, zeros
+from pullback.ops.base import Composite, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, word
 from pullback.ops.sample import complexes, real
 
@@ -85,7 +85,7 @@ class Complex(Elementwise):
         dtype = same_dtype(self.title, re, im)
         if dtype not in COMPLEX_OF:
             raise DTypeError(f"needs f32 or f64 parts, got {dtype}", code="E2005")
-        return Type(broadcast_shapes(re.shape, im.shape), COMPLEX_OF[dtype])
+        return Type(broadcast_types(re, im), COMPLEX_OF[dtype])
 
     def numpy(self, re: np.ndarray, im: np.ndarray) -> np.ndarray:
         re, im = np.broadcast_arrays(re, im)

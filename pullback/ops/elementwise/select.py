@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import DTypeError
-from pullback.ops.base import Node, Type, broadcast_shapes, same_dtype, zeros
+from pullback.ops.base import Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.sample import booleans, complexes, real
 
@@ -22,7 +22,7 @@ class Where(Elementwise):
     def infer(self, condition: Type, x: Type, y: Type) -> Type:
         if condition.dtype is not bool_:
             raise DTypeError(f"the condition must be bool, got {condition}", code="E2005")
-        shape = broadcast_shapes(condition.shape, x.shape, y.shape)
+        shape = broadcast_types(condition, x, y)
         return Type(shape, same_dtype(self.title, x, y))
 
     def numpy(self, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -189,7 +189,7 @@ def pad(x: Any, padding: Any, value: Any = 0) -> Tensor:
     pairs = _pairs(padding, x.ndim)
     filler = number(value)
     if type(filler) in NUMBERS:
-        fill = constant(0, x.dtype) if filler == 0 else scalar(filler, x.dtype)
+        fill = constant(filler, x.dtype) if filler == 0 else scalar(filler, x.dtype)
     else:
         fill = node(as_tensor(filler).astype(x.dtype))
     low, high = (tuple(pair[i] for pair in pairs) for i in (0, 1))

@@ -1,0 +1,182 @@
+"""Depth and length: 100,000 ops, stacked diamonds, loops that never read."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from counters import counting, live_nodes
+
+import pullback as pb
+from pullback import debug
+from pullback.tensor.record import PENDING_LIMIT, pending
+
+LONG = 100_000
+
+
+@pytest.fixture(autouse=True)
+def _low_recursion_limit() -> Any:
+    """No walk may recurse: a deep graph would need a deep stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(400)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+def affine_chain(x: Any, ops: int) -> Any:
+    """x * a + b, again and again: two ops a round."""
+    for _ in range(ops // 2):
+        x = x * 0.9999 + 0.0001
+    return x
+
+
+def affine_value(x: Any, ops: int) -> Any:
+    for _ in range(ops // 2):
+        x = x * 0.9999 + 0.0001
+    return x
+
+
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+def test_a_chain_of_100_000_ops_is_recorded_and_evaluated(engine):
+    pb.clear_cache()
+    start = np.array([2.0, -1.0])
+    with pb.config(engine=engine), counting() as counts:
+        y = affine_chain(pb.tensor(start), LONG)
+        np.testing.assert_allclose(y.numpy(), affine_value(start, LONG), rtol=1e-9)
+        assert counts.programs >= LONG // PENDING_LIMIT
+        assert counts.programs <= 2 * LONG // PENDING_LIMIT + 2
+        assert counts.compiles <= 4, [str(c) for c in pb.cache_info().causes]
+
+
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+def test_a_chain_of_100_000_ops_is_differentiated(engine):
+    pb.clear_cache()
+    start = np.array([2.0, -1.0])
+    with pb.config(engine=engine), counting() as counts:
+        value, g = pb.value_and_grad(lambda x: affine_chain(x, LONG).sum())(pb.tensor(start))
+        np.testing.assert_allclose(value.item(), affine_value(start, LONG).sum(), rtol=1e-9)
+        np.testing.assert_allclose(g.numpy(), np.full(2, 0.9999 ** (LONG // 2)), rtol=1e-9)
+        assert counts.compiles <= 8, [str(c) for c in pb.cache_info().causes]
+    assert len(debug.rules_applied()) == LONG + 1
+    before = live_nodes()
+    del value, g
+    gc.collect()
+    assert live_nodes() <= before
+
+
+def test_a_chain_through_backward():
+    pb.clear_cache()
+    w = pb.tensor(np.array([2.0]), requires_grad=True)
+    with pb.config(engine="reference"):
+        loss = affine_chain(w, LONG).sum()
+        loss.backward()
+        np.testing.assert_allclose(w.grad.numpy(), [0.9999 ** (LONG // 2)], rtol=1e-9)
+
+
+def test_forward_mode_through_a_chain():
+    with pb.config(engine="reference"):
+        _, t = pb.jvp(
+            lambda x: affine_chain(x, LONG), (pb.tensor(np.array(2.0)),), (pb.tensor(np.array(1.0)),)
+        )
+        np.testing.assert_allclose(t.item(), 0.9999 ** (LONG // 2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+def test_60_stacked_diamonds_take_a_linear_number_of_rule_calls(engine):
+    def f(x: Any) -> Any:
+        for _ in range(60):
+            x = x + x
+        return x
+
+    x = pb.tensor(np.float64(1.5))
+    with pb.config(engine=engine):
+        g = pb.grad(f)(x)
+        assert debug.rules_applied() == ["Add"] * 60
+        assert g.item() == 2.0**60
+        _, t = pb.jvp(f, (x,), (pb.tensor(np.float64(1.0)),))
+        assert debug.rules_applied() == ["Add"] * 60
+        assert t.item() == 2.0**60
+
+
+def test_diamonds_of_products_take_a_linear_number_of_rule_calls():
+    def f(x: Any) -> Any:
+        for _ in range(200):
+            a, b = pb.sin(x), pb.cos(x)
+            x = a * b + x
+        return x
+
+    pb.grad(f)(pb.tensor(np.float64(0.3)))
+    assert len(debug.rules_applied()) == 800
+
+
+def test_a_loop_that_never_reads_stays_bounded():
+    x = pb.tensor(np.ones(3))
+    most_handles = most_nodes = 0
+    with counting() as counts:
+        for i in range(8 * PENDING_LIMIT):
+            x = pb.sin(x) + 1.0
+            if i % 500 == 0:
+                most_handles = max(most_handles, len(pending.handles))
+                most_nodes = max(most_nodes, pb.engine_info().live_nodes)
+        assert counts.programs >= 6
+        assert counts.compiles <= 3
+    assert most_handles <= 2 * PENDING_LIMIT
+    assert most_nodes <= 8 * PENDING_LIMIT + live_nodes()
+    assert x.shape == (3,)
+    np.testing.assert_allclose(x.numpy(), 1.934563, rtol=1e-6)
+
+
+def test_a_loop_that_keeps_everything_alive_is_evaluated_on_the_way():
+    x = pb.tensor(np.ones(2))
+    kept = []
+    for i in range(2 * PENDING_LIMIT):
+        kept.append(x * float(i))
+    computed = sum(1 for t in kept if t._node.value is not None)
+    assert computed >= PENDING_LIMIT // 2
+    for i in (0, 17, PENDING_LIMIT, 2 * PENDING_LIMIT - 1):
+        assert kept[i].tolist() == [i, i]
+
+
+@pytest.mark.parametrize("how", ["pending", "differentiated"])
+def test_deep_graphs_are_garbage_collected_without_recursion(how):
+    gc.collect()
+    before = live_nodes()
+    with pb.config(engine="reference"):
+        x = pb.tensor(np.ones(1))
+        if how == "pending":
+            from pullback.ir.node import Node
+            from pullback.ops.base import TABLE
+
+            node: Any = x._node
+            for _ in range(LONG):  # deeper than what is ever pending
+                node = TABLE["Sin"]()(node)
+            last = weakref.ref(node)
+            assert isinstance(node, Node)
+        else:
+            y, node = pb.vjp(lambda a: affine_chain(a, LONG), x)
+            last = weakref.ref(y._node)
+            del y
+        assert live_nodes() >= before + LONG // 2
+        del node
+        gc.collect()
+        assert last() is None
+        del x
+    assert live_nodes() <= before + 1
+
+
+def test_wide_graphs():
+    """One value used 20,000 times."""
+    x = pb.tensor(np.array([1.0, 2.0]))
+
+    def f(a: Any) -> Any:
+        total = a
+        for _ in range(20_000):
+            total = total + a
+        return total.sum()
+
+    with pb.config(engine="reference"):
+        assert pb.grad(f)(x).tolist() == [20_001, 20_001]
