@@ -2,6 +2,7 @@
 #
 #   make demo    train a small classifier on handwritten digits
 #   make test    run every test, with the examples in the documentation
+#   make long    run the long checks: 20,000 training steps in three styles
 #   make lint    run the linter and the type checker
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove what was made, .venv included
@@ -11,13 +12,16 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test long lint bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
 test: .venv/ready
 	$(BIN)/python -m pytest -q -n $(JOBS)
+
+long: .venv/ready
+	$(BIN)/python tests/long/training_loops.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -119,9 +119,9 @@ def test_the_line_is_the_users_inside_a_function_of_theirs(x, v):
 @pytest.mark.parametrize(
     ("words", "act"),
     [
-        (("bitwiseand:", "f32"), lambda x: x & x),
-        (("shiftleft:", "f32"), lambda x: x << 1),
-        (("bitwisenot:", "f32"), lambda x: ~x),
+        (("bitwise_and:", "f32"), lambda x: x & x),
+        (("shift_left:", "f32"), lambda x: x << 1),
+        (("bitwise_not:", "f32"), lambda x: ~x),
         (("greater:", "complex64"), lambda x: x.astype("complex64") > 1.0),
         (("max:", "complex64"), lambda x: x.astype("complex64").max()),
         (("bitcast:", "f32", "i16"), lambda x: pb.bitcast(x, "int16")),

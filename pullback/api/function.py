@@ -102,7 +102,7 @@ def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
 
 
 def _is_value(x: Any) -> bool:
-    return isinstance(x, Tensor) or hasattr(x, "__array__") or isinstance(x, (bool, int, float, complex))
+    return isinstance(x, (Tensor, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
 def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:

@@ -52,7 +52,9 @@ def value_and_grad(
         with Transform():
             recording = Recording(_name, f, args, kwargs, chosen)
             with recording.derivative:
-                value, aux = split_aux(_name, recording.result) if has_aux else (recording.result, None)
+                value, aux = recording.result, None
+                if has_aux:
+                    value, aux = split_aux(_name, value)
                 y = _scalar(_name, value)
                 found = gradients([y._node], [ones(y._node.type)], recording.inputs)
                 grads = recording.gradients(found)

@@ -32,10 +32,10 @@ def jacrev(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
         ys, structure = tree.flatten(y)
         blocks = []
         for i, leaf in enumerate(ys):
-            rows = [
-                pull(tree.unflatten(structure, [e if j == i else _zeros(z) for j, z in enumerate(ys)]))
-                for e in basis(leaf)
-            ]
+            rows = []
+            for e in basis(leaf):
+                gs = [e if j == i else _zeros(z) for j, z in enumerate(ys)]
+                rows.append(pull(tree.unflatten(structure, gs)))
             blocks.append(put(_stack(rows, xs, lambda x, leaf=leaf: leaf.shape + x.shape)))
         return tree.unflatten(structure, blocks)
 

@@ -86,7 +86,8 @@ def hvp(f: Callable, xs: Sequence[Any], vs: Sequence[Any], **kwargs: Any) -> tup
     """The Hessian of a scalar function times a vector: forward over reverse.
 
     >>> import pullback as pb
-    >>> pb.hvp(lambda x: (x ** 3).sum(), (pb.tensor([1.0, 2.0]),), (pb.tensor([1.0, 1.0]),))[0].tolist()
+    >>> x, v = pb.tensor([1.0, 2.0]), pb.tensor([1.0, 1.0])
+    >>> pb.hvp(lambda x: (x ** 3).sum(), (x,), (v,))[0].tolist()
     [6.0, 12.0]
     """
     xs = _arguments("hvp", xs)

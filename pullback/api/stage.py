@@ -62,7 +62,8 @@ def close_over(inputs: list[Node], made: list[Node]) -> tuple[Graph, list[Node]]
         return n in boundary or n.value is not None or n.number < first
 
     new: dict[Node, Node] = {x: x for x in inputs}
-    captured, extra = [], []
+    captured: list[Node] = []
+    extra: list[Node] = []
     for node in ancestors(made, outside):
         if node in new:
             continue

@@ -33,7 +33,7 @@ class ReferenceEngine:
 class ReferenceProgram:
     """A graph, ready to be interpreted."""
 
-    checks: list = []
+    checks = ()  # a failed one raises at once
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

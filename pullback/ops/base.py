@@ -23,12 +23,27 @@ from pullback.ir.types import Type, show
 _INFERRED_LIMIT = 1024
 
 
+def _has_fields(namespace: dict) -> bool:
+    if "__annotations__" not in namespace:  # from Python 3.14 on they are made when asked for
+        return any(name.startswith("__annotate") for name in namespace)
+    return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
+
+
+def _refuse(self: Any, name: str, *value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
+
+
 @dataclass_transform(frozen_default=True)
 class OpMeta(Interned):
     """Makes every op class a frozen dataclass, and enters it into the table."""
 
     def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
         cls = super().__new__(meta, name, bases, namespace)
+        if bases and not _has_fields(namespace):
+            # It is its base's dataclass, and making it one again takes a millisecond.
+            type.__setattr__(cls, "__setattr__", _refuse)
+            type.__setattr__(cls, "__delattr__", _refuse)
+            return cls
         return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __init__(
@@ -78,7 +93,7 @@ class Op(metaclass=OpMeta, abstract=True):
 
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
-        """Applications to try in tests: pairs of an op and its operands (see `pullback.testing`)."""
+        """Applications to try in tests: pairs of an op and its operands."""
         return ()
 
     # -- what follows from it -----------------------------------------------------------------
@@ -257,6 +272,20 @@ def same_dtype(op: str, *xs: Type) -> Any:
 
 
 __all__ = [
-    "Composite", "Node", "Op", "TABLE", "Type", "broadcast_shapes", "broadcast_types", "conjugate",
-    "constant", "full", "interpret", "ones", "results", "same_dtype", "sum_to", "zeros",
+    "TABLE",
+    "Composite",
+    "Node",
+    "Op",
+    "Type",
+    "broadcast_shapes",
+    "broadcast_types",
+    "conjugate",
+    "constant",
+    "full",
+    "interpret",
+    "ones",
+    "results",
+    "same_dtype",
+    "sum_to",
+    "zeros",
 ]  # fmt: skip

@@ -9,7 +9,17 @@ import numpy as np
 
 from pullback.ir.dtypes import int64
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import TABLE, Composite, Node, Op, Type, conjugate, constant, same_dtype, zeros
+from pullback.ops.base import (
+    TABLE,
+    Composite,
+    Node,
+    Op,
+    Type,
+    conjugate,
+    constant,
+    same_dtype,
+    zeros,
+)
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.extremes import Extreme, Max, Min
 from pullback.ops.prefix import prefixes, scan, shifted

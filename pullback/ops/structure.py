@@ -165,5 +165,14 @@ def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
 
 
 __all__: Sequence[str] = [
-    "Const", "Input", "LEAF", "Leaf", "Result", "SCALAR", "Scalar", "Unpack", "leaf", "pack_bits",
+    "LEAF",
+    "SCALAR",
+    "Const",
+    "Input",
+    "Leaf",
+    "Result",
+    "Scalar",
+    "Unpack",
+    "leaf",
+    "pack_bits",
 ]  # fmt: skip

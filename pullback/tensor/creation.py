@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, complex64, complex128, dtype as dtype_of, float64, int64
+from pullback.ir.dtypes import DType, complex64, complex128, float64, int64
+from pullback.ir.dtypes import dtype as dtype_of
 from pullback.ir.errors import ArgumentError, DTypeError
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
@@ -66,7 +67,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         raise ArgumentError(
             "tensor: nested lists must have equal lengths at each depth", where=user_line()
         ) from None
-    if array.dtype == object or array.dtype.kind in "USmMV" and not _known(array.dtype):
+    if array.dtype == object or (array.dtype.kind in "USmMV" and not _known(array.dtype)):
         raise DTypeError(
             f"tensor: cannot hold {type(data).__name__} data of NumPy dtype {array.dtype}",
             where=user_line(),

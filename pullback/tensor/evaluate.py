@@ -102,7 +102,8 @@ def _hand_on(targets: Sequence[Node]) -> None:
 
 def live_pending() -> list[Node]:
     """The nodes of this thread's live promises, in record order; the dead are forgotten."""
-    live, nodes = [], {}
+    live = []
+    nodes: dict[Node, None] = {}
     for ref in pending.handles:
         tensor = ref()
         if tensor is not None and tensor._node.value is None:

@@ -44,9 +44,9 @@ class Derivative:
         token.alive = False
         for ref in token.computed:
             node = ref()
-            if node is not None and node.value is not None:
-                if not any(t.alive for t in node.tokens):
-                    forget(node)
+            if node is None or node.value is None or any(t.alive for t in node.tokens):
+                continue
+            forget(node)
         token.computed = []
 
     def __enter__(self) -> Derivative:

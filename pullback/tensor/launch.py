@@ -226,7 +226,7 @@ def settled(node: Node) -> Any:
     if isinstance(value, checks.Failed):
         raise value.error
     if value is None:
-        raise EngineError("a value that this one depends on could not be computed", where=node.where)
+        raise EngineError("a value this one depends on could not be computed", where=node.where)
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def binary(op: Any, x: Tensor, y: Any, swap: bool = False) -> Any:
     """x op y for operators: the common cases first, `NotImplemented` for foreign objects."""
     a = x._node if x._token is None else root(x)
     if isinstance(y, Operators):
-        b = y._node if y._token is None else root(y)  # type: ignore[attr-defined]
+        b = y._node if y._token is None else root(y)  # type: ignore[attr-defined, arg-type]
         if a.type.dtype is not b.type.dtype:
             dtype = promote(a.type.dtype, b.type.dtype)
             a, b = cast_node(a, dtype), cast_node(b, dtype)
@@ -122,14 +123,24 @@ def _arithmetic(name: str, swap: bool = False) -> Any:
     """An operator that is one op of the table."""
     op: Any = None
 
-    def operator(self: Any, other: Any) -> Any:
+    def apply(self: Any, other: Any) -> Any:
         nonlocal op
         if op is None:
             op = TABLE[name]()
         return binary(op, self, other, swap)
 
-    operator.__name__ = name.lower()
-    return operator
+    apply.__name__ = name.lower()
+    return apply
+
+
+def _in_place(symbol: str, function: Any) -> Any:
+    """An operator that binds the handle to the result of another one."""
+
+    def update(self: Any, other: Any) -> Any:
+        return self._update(function(self, other), symbol)
+
+    update.__name__ = f"in_place_{function.__name__}"
+    return update
 
 
 class Operators:
@@ -207,38 +218,17 @@ class Operators:
         return record(TABLE["BitwiseNot"](), (node_of(self),))  # type: ignore[arg-type]
 
     # In place: the handle is bound to the new value; there are no views, so no one else sees it.
-    def __iadd__(self, other: Any) -> Any:
-        return self._update(self + other, "+=")
-
-    def __isub__(self, other: Any) -> Any:
-        return self._update(self - other, "-=")
-
-    def __imul__(self, other: Any) -> Any:
-        return self._update(self * other, "*=")
-
-    def __itruediv__(self, other: Any) -> Any:
-        return self._update(self / other, "/=")
-
-    def __ifloordiv__(self, other: Any) -> Any:
-        return self._update(self // other, "//=")
-
-    def __imod__(self, other: Any) -> Any:
-        return self._update(self % other, "%=")
-
-    def __ipow__(self, other: Any) -> Any:
-        return self._update(self**other, "**=")
-
-    def __imatmul__(self, other: Any) -> Any:
-        return self._update(self @ other, "@=")
-
-    def __iand__(self, other: Any) -> Any:
-        return self._update(self & other, "&=")
-
-    def __ior__(self, other: Any) -> Any:
-        return self._update(self | other, "|=")
-
-    def __ixor__(self, other: Any) -> Any:
-        return self._update(self ^ other, "^=")
+    __iadd__ = _in_place("+=", operator.add)
+    __isub__ = _in_place("-=", operator.sub)
+    __imul__ = _in_place("*=", operator.mul)
+    __itruediv__ = _in_place("/=", operator.truediv)
+    __ifloordiv__ = _in_place("//=", operator.floordiv)
+    __imod__ = _in_place("%=", operator.mod)
+    __ipow__ = _in_place("**=", operator.pow)
+    __imatmul__ = _in_place("@=", operator.matmul)
+    __iand__ = _in_place("&=", operator.and_)
+    __ior__ = _in_place("|=", operator.or_)
+    __ixor__ = _in_place("^=", operator.xor)
 
     def _update(self, new: Any, what: str) -> Any:
         if new.shape != self._node.type.shape or new.dtype is not self._node.type.dtype:

@@ -85,9 +85,9 @@ def settle(tensor: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
     from pullback.tensor import evaluate
 
-    if current().one_by_one and not pending.placeholders:
-        if not isinstance(tensor._node.type, tuple):
-            evaluate.execute_alone(tensor._node)
+    alone = current().one_by_one and not pending.placeholders
+    if alone and not isinstance(tensor._node.type, tuple):
+        evaluate.execute_alone(tensor._node)
     if len(pending.handles) > pending.limit:
         evaluate.bound_pending()
 

@@ -43,7 +43,8 @@ def _from_environment() -> Settings:
     return Settings(on("PULLBACK_EAGER"), on("PULLBACK_VERIFY_SHAPES"), engine)
 
 
-_settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_from_environment())
+_environment = _from_environment()  # frozen, so it can be every context's default
+_settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_environment)
 current = _settings.get
 
 

@@ -53,7 +53,7 @@ def register(cls: type, flatten: Callable | None = None, unflatten: Callable | N
             return [getattr(x, n) for n in names], None, names
 
         def unflatten(data: Any, children: Any) -> Any:
-            made = object.__new__(cls)
+            made: Any = object.__new__(cls)
             for n, child in zip(names, children, strict=True):
                 object.__setattr__(made, n, child)
             return made

@@ -30,12 +30,13 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
     if all(t is None for t in ts):
         return None
     if isinstance(node.inputs[0].type, tuple):
-        return ts[0][node.op.index]
+        return ts[0][node.op.index]  # type: ignore[index, attr-defined]
     require_rule(node, "forward-mode")
     several = isinstance(node.type, tuple)
     derive_from(node, backward=False)
     made = _apply_rule(node, results(node) if several else node, ts)
-    for t, type in zip(made if several and made else (made,), node.type if several else (node.type,)):
+    types = node.type if several else (node.type,)
+    for t, type in zip(made if several and made else (made,), types):
         if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
             raise GradientVerification(
                 f"the rule gave a tangent of type {t.type} for a result of type {type}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.ir.errors import GradientVerification
 from pullback.ir.graph import by_number
@@ -126,14 +127,16 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
         return [accumulate(node, contributions)]
     require_rule(node, "reverse-mode")
     need = [x in active for x in node.inputs]
+    out: Any = node
+    g: Any
     if isinstance(node.type, tuple):
-        out: Node | tuple = results(node)
-        g: Node | tuple = tuple(
+        out = results(node)
+        g = tuple(
             accumulate(r, [c for c in contributions if c[1] == i]) or zeros(r.type)
             for i, r in enumerate(out)
         )
     else:
-        out, g = node, accumulate(node, contributions)  # type: ignore[assignment]
+        g = accumulate(node, contributions)
     pulled = _apply_rule(node, g, out, need)
     if len(pulled) != len(node.inputs):
         raise GradientVerification(
@@ -147,7 +150,7 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
     return kept
 
 
-def _apply_rule(node: Node, g: Node | tuple, out: Node | tuple, need: list[bool]) -> Sequence:
+def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence:
     rule = node.op.vjp
     if rule is not None:
         return rule(g, out, node.inputs, need)

@@ -72,8 +72,8 @@ class Builder:
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants or not self._constants_usable:
             made = Value(self._fresh(), Type(array.shape, dtype))
-            line = f"{made.name} = stablehlo.constant {dense(array, dtype)} : {mlir_type(made.type)}"
-            self.lines.append(line)
+            value = f"{dense(array, dtype)} : {mlir_type(made.type)}"
+            self.lines.append(f"{made.name} = stablehlo.constant {value}")
             if not self._constants_usable:
                 return made
             self._constants[key] = made
@@ -207,7 +207,8 @@ def module(graph: Graph, builder: Builder | None = None) -> str:
     names = ", ".join(o.name for o in outs)
     b.lines.append(f"return {names} : {kinds}" if outs else "return")
     body = "\n".join(b.lines)
-    return f"module @pullback {{\nfunc.func public @main({header}) -> ({kinds}) {{\n{body}\n}}\n}}\n"
+    main = f"func.func public @main({header}) -> ({kinds}) {{\n{body}\n}}"
+    return f"module @pullback {{\n{main}\n}}\n"
 
 
 def _error_word(b: Builder) -> Value:

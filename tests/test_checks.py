@@ -1,0 +1,163 @@
+"""Indices that depend on data: an index out of range raises when something it touches is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.ir.errors import IndexOutOfRange
+from pullback.tensor import checks
+
+TABLE = np.arange(10.0).reshape(5, 2)
+
+
+@pytest.fixture(params=["xla", "reference"])
+def _engine(request: Any) -> Any:
+    with pb.config(engine=request.param):
+        yield request.param
+
+
+@pytest.fixture
+def table() -> Any:
+    return pb.tensor(TABLE)
+
+
+def index(*values: int) -> Any:
+    """An index that is known only when the program runs."""
+    return pb.tensor(np.array(values)) * 1
+
+
+GATHERS = {
+    "x[i]": lambda x, i: x[i],
+    "x[:, j]": lambda x, i: x.at[i, i * 0].get(),
+    "take": lambda x, i: pb.take(x, i, axis=0),
+    "x[i] = ": lambda x, i: x.at[i].set(1.0),
+    "add": lambda x, i: x.at[i].add(1.0),
+    "take_along_axis": lambda x, i: pb.take_along_axis(x, pb.reshape(i, (-1, 1)), axis=0),
+}
+gathers = pytest.mark.parametrize("name", GATHERS)
+
+
+@gathers
+@pytest.mark.parametrize("bad", [5, 1_000_000, -6])
+@pytest.mark.usefixtures("_engine")
+def test_an_index_out_of_range_raises_when_the_result_is_read(name, bad, table):
+    picked = GATHERS[name](table, index(0, bad))
+    with pytest.raises(IndexOutOfRange, match=r"test_checks\.py") as info:
+        picked.numpy()
+    assert isinstance(info.value, IndexError) and isinstance(info.value, pb.PullbackError)
+    with pytest.raises(IndexOutOfRange):
+        picked.numpy()  # and again
+
+
+@gathers
+@pytest.mark.usefixtures("_engine")
+def test_indices_in_range_are_right(name, table):
+    got = GATHERS[name](table, index(4, -5)).numpy()
+    assert np.isfinite(got).all()
+    if name in ("x[i]", "take"):
+        np.testing.assert_array_equal(got, TABLE[[4, 0]])
+
+
+@pytest.mark.usefixtures("_engine")
+def test_it_raises_when_something_computed_from_it_is_read(table):
+    picked = table[index(0, 9)]
+    total = (picked * 2 + 1).sum()
+    with pytest.raises(IndexOutOfRange):
+        total.item()
+    with pytest.raises(IndexOutOfRange):
+        picked.numpy()
+
+
+@pytest.fixture(params=["looked at as soon as it is ready", "looked at when read"])
+def _pace(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow device: whether a check has an answer when the next program starts."""
+    if request.param == "looked at when read":
+        monkeypatch.setattr(checks.Run, "ready", lambda self: False)
+
+
+@pytest.mark.usefixtures("_pace")
+def test_a_good_result_used_by_a_later_program_is_fine(table):
+    picked, fine = table[index(0, 9)], table * 2
+    pb.evaluate(picked, fine)
+    later = fine + 1
+    pb.evaluate(later)
+    np.testing.assert_array_equal(later.numpy(), TABLE * 2 + 1)
+    np.testing.assert_array_equal(fine.numpy(), TABLE * 2)
+    with pytest.raises(IndexOutOfRange):
+        picked.numpy()
+
+
+@pytest.mark.usefixtures("_pace")
+def test_it_raises_through_later_programs(table):
+    """The first program was started and its check not looked at; the second used its result."""
+    picked = table[index(0, 9)]
+    pb.evaluate(picked)
+    later = picked + 1
+    pb.evaluate(later)
+    last = later * 2
+    with pytest.raises(IndexOutOfRange):
+        last.numpy()
+    with pytest.raises(IndexOutOfRange):
+        later.numpy()
+
+
+@pytest.mark.usefixtures("_engine")
+def test_an_unrelated_result_of_the_same_program_is_fine(table):
+    i = index(0, 9)
+    picked = table[i]
+    fine = table * 2
+    also_fine = i + 1
+    np.testing.assert_array_equal(fine.numpy(), TABLE * 2)
+    np.testing.assert_array_equal(also_fine.numpy(), [1, 10])
+    with pytest.raises(IndexOutOfRange):
+        picked.numpy()
+    np.testing.assert_array_equal(fine.numpy(), TABLE * 2)
+
+
+@pytest.mark.usefixtures("_engine")
+def test_nothing_is_lost_afterwards(table):
+    picked = table[index(0, 9)]
+    with pytest.raises(IndexOutOfRange):
+        picked.numpy()
+    np.testing.assert_array_equal(table.numpy(), TABLE)
+    np.testing.assert_array_equal(table[index(0, 4)].numpy(), TABLE[[0, 4]])
+    for bad in (False, True, False):
+        again = table[index(0, 9 if bad else 3)].sum()
+        if bad:
+            with pytest.raises(IndexOutOfRange):
+                again.item()
+        else:
+            assert again.item() == TABLE[[0, 3]].sum()
+
+
+@pytest.mark.usefixtures("_engine")
+def test_a_gradient_through_a_bad_index_raises(table):
+    g = pb.grad(lambda x: (x[index(1, 9)] ** 2).sum())(table)
+    with pytest.raises(IndexOutOfRange):
+        g.numpy()
+    g = pb.grad(lambda x: (x[index(1, 1)] ** 2).sum())(table)
+    np.testing.assert_array_equal(g.numpy()[1], 4 * TABLE[1])
+
+
+def test_a_known_index_raises_where_it_is_written(table):
+    with pytest.raises(IndexOutOfRange, match=r"test_checks\.py"):
+        table[5]
+    with pytest.raises(IndexOutOfRange):
+        table[np.array([0, 7])]
+    with pytest.raises(IndexOutOfRange):
+        table[[0, -6]]
+
+
+@pytest.mark.usefixtures("_pace")
+def test_a_loop_that_never_reads_still_tells(table):
+    """The check of one step reaches what is read a hundred steps later."""
+    x = table
+    for step in range(100):
+        x = x + x[index(0, 0, 0, 0, 7 if step == 50 else 1)]
+        pb.evaluate(x)
+    with pytest.raises(IndexOutOfRange):
+        x.numpy()
