@@ -238,10 +238,8 @@ def read_some(program: Any, data: Any, ops: list, live: int, order: int) -> dict
     rng = np.random.default_rng(order)
     read: dict[int, np.ndarray] = {}
     for i in rng.permutation(list(kept)):
-        if order % 3 == 0:  # and some die before they are read
-            t = kept.pop(int(i))
-        else:
-            t = kept[int(i)]
+        # in some orders, what was read dies before the next one is read
+        t = kept.pop(int(i)) if order % 3 == 0 else kept[int(i)]
         read[int(i)] = t.numpy()
     return read
 
@@ -336,7 +334,8 @@ def test_dot_product_identity_for_every_result(program, seed):
         gs = [rng.normal(size=y.shape) for y in ys]
         pulled = pull(tensors(gs))
         _, pushed = pb.jvp(f, tensors(data), tensors(directions))
-        np.testing.assert_allclose(inner(pushed, gs), inner(directions, pulled), rtol=1e-9, atol=1e-9)
+        left, right = inner(pushed, gs), inner(directions, pulled)
+        np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
 
 
 @bounded(10)

@@ -79,9 +79,8 @@ def test_a_chain_through_backward():
 
 def test_forward_mode_through_a_chain():
     with pb.config(engine="reference"):
-        _, t = pb.jvp(
-            lambda x: affine_chain(x, LONG), (pb.tensor(np.array(2.0)),), (pb.tensor(np.array(1.0)),)
-        )
+        x, t = pb.tensor(np.array(2.0)), pb.tensor(np.array(1.0))
+        _, t = pb.jvp(lambda x: affine_chain(x, LONG), (x,), (t,))
         np.testing.assert_allclose(t.item(), 0.9999 ** (LONG // 2), rtol=1e-9)
 
 

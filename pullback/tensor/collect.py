@@ -45,43 +45,42 @@ def related(targets: list[Node], candidates: list[Node]) -> list[Node]:
     work: set[Node] = set()
     inputs: set[Node] = set()
     for target in targets:
-        _explore(target, work, inputs)
-    chosen = dict.fromkeys(candidates, False)
+        _explore(target, work, inputs, always=True)
+    chosen: set[Node] = set()
     grown = True
-    while grown:
+    while grown:  # what one candidate brings in may be shared by another
         grown = False
-        for candidate, is_chosen in chosen.items():
-            if is_chosen:
-                continue
-            if candidate not in work:
-                nodes: set[Node] = set()
-                leaves: set[Node] = set()
-                _explore(candidate, nodes, leaves)
-                if work.isdisjoint(nodes) and inputs.isdisjoint(leaves):
-                    continue
-                grown = not nodes <= work or not leaves <= inputs
-                work |= nodes
-                inputs |= leaves
-            chosen[candidate] = True
-    return [c for c, is_chosen in chosen.items() if is_chosen]
+        for candidate in candidates:
+            if candidate not in chosen and _explore(candidate, work, inputs):
+                chosen.add(candidate)
+                grown = True
+    return [c for c in candidates if c in chosen]
 
 
-def _explore(target: Node, work: set[Node], inputs: set[Node]) -> None:
-    """Add the pending nodes behind `target` to `work`, and the tensors they use to `inputs`."""
+def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = False) -> bool:
+    """Whether `target` touches work or inputs; if so, or `always`, its own are added to them."""
     if target in work:
-        return
-    work.add(target)
-    stack = [target]
+        return True
+    touches = always
+    seen, stack = {target}, [target]
+    leaves: set[Node] = set()
     for node in stack:
         for x in node.inputs:
             if x.value is None and x.op.transparent:
                 x = base(x)
             if x.value is not None:
                 if x.op is not SCALAR:
-                    inputs.add(x)
-            elif x not in work:
-                work.add(x)
+                    leaves.add(x)
+            elif x in work:
+                touches = True
+            elif x not in seen:
+                seen.add(x)
                 stack.append(x)
+    if touches or not inputs.isdisjoint(leaves):
+        work |= seen
+        inputs |= leaves
+        return True
+    return False
 
 
 class Work:

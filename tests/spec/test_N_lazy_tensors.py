@@ -19,6 +19,7 @@ from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.ops.base import Op
 from pullback.tensor import launch
+from pullback.tensor.launch import PIECE
 from pullback.tensor.record import PENDING_LIMIT, apply, record_several
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -58,10 +59,10 @@ def test_N2_recording_builds_no_engine_graph(x, monkeypatch):
     with monkeypatch.context() as patch, counting() as counts:
         patch.setattr(launch, "build", refuse)
         patch.setattr(launch.Launch, "run", refuse)
+        value, g = pb.value_and_grad(lambda a: (a * a).sum())(x)
         y = x
         for _ in range(100):
             y = y * 2 - y
-        value, g = pb.value_and_grad(lambda a: (a * a).sum())(x)
         assert counts.nothing
     with counting() as counts:
         assert value.item() == (X * X).sum()
@@ -323,7 +324,7 @@ def test_N8_the_size_bound_submits(x):
         assert counts.nothing
         for _ in range(3 * PENDING_LIMIT + 10):
             y = y + 1
-        assert 1 <= counts.programs <= 4
+        assert 1 <= counts.programs <= 4 * PENDING_LIMIT // PIECE + 1
         assert counts.compiles == 1, "a loop is cut at the same phase each time"
     np.testing.assert_array_equal(y.numpy(), X + 4 * PENDING_LIMIT)
 

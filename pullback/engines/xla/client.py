@@ -17,10 +17,14 @@ from pullback.ir.dtypes import int32
 from pullback.ir.errors import EngineError, OutOfMemory
 from pullback.ir.types import Type
 
-# XLA's results depend on the number of threads it sees, so the number is pinned.
-THREADS = 8
+# XLA's results depend on the number of threads it uses, by default the cores it may run on. It is
+# pinned to the cores of the machine, so that a process confined to some of them gives the same
+# bits; PULLBACK_THREADS sets another number.
+THREADS = int(
+    os.environ.get("PULLBACK_THREADS") or os.environ.get("NPROC") or os.cpu_count() or 1
+)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ.setdefault("NPROC", str(THREADS))
+os.environ["NPROC"] = str(THREADS)
 
 from jaxlib import _jax, xla_client  # noqa: E402
 

@@ -95,7 +95,7 @@ class Elementwise(Op, abstract=True):
             return where(d, g, 0)
         if reverse:
             d = conjugate(d)
-        if self.singular or d.op.singular:
+        if self.singular or unbounded(d):
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
 
@@ -140,6 +140,23 @@ def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
         raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
+
+
+def unbounded(d: Node) -> bool:
+    """Whether a partial may be infinite because of how it was made: log(x) in x * -log(x).
+
+    A few steps back find what people write, and cost little at every rule.
+    """
+    made_by = [d]
+    for _ in range(4):
+        before: list[Node] = []
+        for node in made_by:
+            if node.op.singular:
+                return True
+            if node.op.linear or isinstance(node.op, Elementwise):
+                before.extend(node.inputs)
+        made_by = before[:8]
+    return False
 
 
 def total(terms: Sequence[Node | None], type: Type) -> Node | None:
