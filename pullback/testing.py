@@ -167,14 +167,15 @@ def check_cotangent_shapes(op: Op, arrays: Sequence[np.ndarray]) -> None:
 
 def cast_operands(arrays: Sequence[np.ndarray], dtype: DType) -> list[np.ndarray]:
     """The sample with its float64 operands in another element type."""
-    made = []
-    for a in map(np.asarray, arrays):
-        if a.dtype != np.float64:
-            made.append(a)
-        elif dtype.kind in "iub":
-            made.append(np.abs(np.round(a * 3)).astype(dtype.numpy))
-        elif dtype.is_complex:
-            made.append((a + 0.5j * a[..., ::-1] if a.ndim else a + 0.25j).astype(dtype.numpy))
-        else:
-            made.append(a.astype(dtype.numpy))
-    return made
+    with np.errstate(all="ignore"):  # infinities and NaN are among the samples
+        return [_cast(np.asarray(a), dtype) for a in arrays]
+
+
+def _cast(a: np.ndarray, dtype: DType) -> np.ndarray:
+    if a.dtype != np.float64:
+        return a
+    if dtype.kind in "iub":
+        return np.abs(np.round(a * 3)).astype(dtype.numpy)
+    if dtype.is_complex:
+        return (a + 0.5j * a[..., ::-1] if a.ndim else a + 0.25j).astype(dtype.numpy)
+    return a.astype(dtype.numpy)

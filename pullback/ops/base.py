@@ -50,8 +50,10 @@ class OpMeta(Interned):
         cls, name: str, bases: tuple, namespace: dict, abstract: bool = False
     ) -> None:
         super().__init__(name, bases, namespace)
+        cls.name = namespace.get("name", name)
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
+        cls.title = namespace.get("title", words.lower())
         if not abstract:
-            cls.name = namespace.get("name", name)
             TABLE[cls.name] = cls
 
 
@@ -59,6 +61,7 @@ class Op(metaclass=OpMeta, abstract=True):
     """One kind of computation, with all its rules."""
 
     name: ClassVar[str]
+    title: ClassVar[str] = "op"  # the name that messages use: `top_k` for TopK
     differentiable: ClassVar[bool] = True
     linear: ClassVar[bool] = False  # jointly in all inputs: its jvp is the op on the tangents
     commutative: ClassVar[bool] = False
@@ -120,11 +123,6 @@ class Op(metaclass=OpMeta, abstract=True):
 
     def parameters(self) -> tuple:
         return tuple([getattr(self, f.name) for f in dataclasses.fields(self)])
-
-    @property
-    def title(self) -> str:
-        """The name that messages use: `top_k` for TopK."""
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))

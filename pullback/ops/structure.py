@@ -11,7 +11,7 @@ import numpy as np
 from pullback.ir import dtypes
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import VerificationError
-from pullback.ops.base import Node, Op, Type
+from pullback.ops.base import TABLE, Node, Op, Type
 
 
 class Input(Op):
@@ -38,8 +38,13 @@ class Leaf(Op):
     differentiable: ClassVar[bool] = False
 
     @property
-    def title(self) -> str:
-        return self.of.lower() or "leaf"
+    def title(self) -> str:  # type: ignore[override]
+        return TABLE[self.of].title if self.of in TABLE else "leaf"
+
+    @property
+    def singular(self) -> bool:  # type: ignore[override]
+        """As of the op that computed it: rules must not depend on what was evaluated when."""
+        return self.of in TABLE and TABLE[self.of].singular
 
 
 class Scalar(Op):

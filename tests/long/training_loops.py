@@ -140,7 +140,7 @@ def run(style: str, steps: int) -> Report:
 
 
 # What swings without growing: host arrays that XLA lets go in batches, and the allocator's pools.
-TRACED_SWING = 64 * 1024
+TRACED_SWING = 128 * 1024
 RESIDENT_SWING = 8 * 2**20
 
 

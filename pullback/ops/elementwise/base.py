@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.dtypes import DType, bool_, float32
-from pullback.ir.errors import DTypeError
+from pullback.ir.errors import DTypeError, UnsupportedOp
 from pullback.ir.graph import Graph
 from pullback.ir.node import operand
 from pullback.ops.base import TABLE, Node, Op, Type, broadcast_types, conjugate, same_dtype
@@ -64,7 +64,7 @@ class Elementwise(Op, abstract=True):
 
     def expand(self, *xs: Node) -> Node:
         """An op that StableHLO does not have, written with ops that it has."""
-        raise NotImplementedError
+        raise UnsupportedOp("has no StableHLO lowering", op=self.title)
 
     def partials(self, out: Node, *xs: Node) -> Sequence:
         return (None,) * len(xs)
@@ -95,7 +95,8 @@ class Elementwise(Op, abstract=True):
             return where(d, g, 0)
         if reverse:
             d = conjugate(d)
-        if self.singular or unbounded(d):
+        # In x * log(x) the partial is singular because of how it was made.
+        if self.singular or d.op.singular:
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
 
@@ -140,23 +141,6 @@ def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
         raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
-
-
-def unbounded(d: Node) -> bool:
-    """Whether a partial may be infinite because of how it was made: log(x) in x * -log(x).
-
-    A few steps back find what people write, and cost little at every rule.
-    """
-    made_by = [d]
-    for _ in range(4):
-        before: list[Node] = []
-        for node in made_by:
-            if node.op.singular:
-                return True
-            if node.op.linear or isinstance(node.op, Elementwise):
-                before.extend(node.inputs)
-        made_by = before[:8]
-    return False
 
 
 def total(terms: Sequence[Node | None], type: Type) -> Node | None:
