@@ -49,8 +49,9 @@ def jvp(f: Callable, xs: Sequence[Any], ts: Sequence[Any], **kwargs: Any) -> tup
     >>> y.item(), t.item()
     (9.0, 6.0)
     """
-    y, push = _linearize("jvp", f, _arguments("jvp", xs), kwargs)
-    return y, push(*_arguments("jvp", ts))
+    with Transform():
+        y, push = _linearize("jvp", f, _arguments("jvp", xs), kwargs)
+        return y, push(*_arguments("jvp", ts))
 
 
 def linearize(f: Callable, *xs: Any, **kwargs: Any) -> tuple[Any, Callable]:

@@ -13,6 +13,7 @@ from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
 from pullback.ops.base import ones, zeros
+from pullback.ops.identity import Alias
 from pullback.ops.structure import SCALAR, Const, Input
 from pullback.tensor import tree
 from pullback.tensor.operators import node_of
@@ -108,6 +109,8 @@ class Trace:
                 label = f"captured{len(captured) - 1}"
                 new[node] = Input(label, node.type.shape, node.type.dtype)()
                 inputs.append(new[node])
+            elif isinstance(node.op, Alias):  # an inner derivative's argument: the same value
+                new[node] = new[node.inputs[0]]
             else:
                 xs = tuple(new[x] for x in node.inputs)
                 new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.graph import Graph
+from pullback.ir.graph import Graph, dependence
 from pullback.ir.types import Type
 from pullback.ops.base import interpret
 
@@ -37,6 +37,7 @@ class ReferenceProgram:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
 
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:
         with np.errstate(all="ignore"):

@@ -30,6 +30,17 @@ def ancestors(
     return sorted(seen, key=by_number)
 
 
+def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
+    """For each output, the marks (bits) of the nodes it depends on, joined."""
+    found: dict[Node, int] = {}
+    for node in graph.nodes:
+        mask = marks.get(node, 0)
+        for x in node.inputs:
+            mask |= found[x]
+        found[node] = mask
+    return [found[y] for y in graph.outputs]
+
+
 class Graph:
     """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
 

@@ -67,6 +67,7 @@ class Op(metaclass=OpMeta, abstract=True):
     commutative: ClassVar[bool] = False
     transparent: ClassVar[bool] = False  # the value is its first input's; keys look through it
     singular: ClassVar[bool] = False  # the value or its derivative is infinite somewhere
+    detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
 

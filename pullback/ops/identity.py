@@ -44,12 +44,7 @@ class StopGradient(_Identity):
     """Hands its operand on, as a constant of every derivative."""
 
     transparent: ClassVar[bool] = True
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [None]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
-        return None
+    detaches: ClassVar[bool] = True
 
 
 class Contiguous(_Identity):

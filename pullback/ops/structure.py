@@ -117,29 +117,36 @@ class Unpack(Op):
 
     @staticmethod
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
-        """The low bits of word `index`, read as `dtype`."""
-        u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
+        """The low bits of word `index`, read as `dtype`.
+
+        All words are converted at once, the first time that an element type is met.
+        """
+        vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
         word = b.op(
-            "stablehlo.slice", words, out=Type((1,), u64),
+            "stablehlo.slice", vector, out=Type((1,), dtype),
             start_indices=(index,), limit_indices=(index + 1,), strides=(1,),
         )  # fmt: skip
-        word = b.op("stablehlo.reshape", word, out=Type((), u64))
-        if shift:
-            by = b.constant(np.uint64(shift), u64)
-            word = b.op("stablehlo.shift_right_logical", word, by, out=Type((), u64))
-        if dtype is dtypes.bool_:
-            return b.compare("NE", word, b.constant(np.uint64(0), u64))
-        if unsigned is not u64:
-            word = b.op("stablehlo.convert", word, out=Type((), unsigned))
-        if unsigned is dtype:
-            return word
-        return b.op("stablehlo.bitcast_convert", word, out=Type((), dtype))
+        return b.reshape(word, ())
 
     @classmethod
     def samples(cls) -> Any:
         words = np.array([0x3F80000040490FDB, 0x400921FB54442D18, 7], np.uint64)
         for dtype in dtypes.ALL:
             yield cls(1, dtype), (words,)
+
+
+def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
+    """The words, after a shift, as a vector of `dtype`."""
+    u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
+    if shift:
+        by = b.full(words.type, np.uint64(shift))
+        words = b.op("stablehlo.shift_right_logical", words, by, out=words.type)
+    if dtype is dtypes.bool_:
+        return b.compare("NE", words, b.full(words.type, np.uint64(0)))
+    narrow = words if unsigned is u64 else b.convert(words, unsigned)
+    if unsigned is dtype:
+        return narrow
+    return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
 
 
 class Result(Op):

@@ -22,37 +22,59 @@ class Failed:
 
 
 class Run:
-    """One execution whose checks were not looked at yet."""
+    """One execution whose checks, or those of executions it built on, were not looked at yet."""
 
-    def __init__(self, program: Any, word: Any, earlier: list[Run]) -> None:
-        self.program, self.word, self.earlier = program, word, earlier
-        self.outputs: list[tuple[int, weakref.ref[Node]]] = []
-        self.error: PullbackError | None = None
+    def __init__(self, program: Any, word: Any, sources: list[Source], nodes: Sequence[Node]) -> None:
+        self.program, self.word, self.sources = program, word, sources
+        self.nodes = [weakref.ref(n) for n in nodes]
+        self.errors: dict[int, PullbackError] | None = None  # by output, once it was looked at
 
     def ready(self) -> bool:
-        return self.word is None or self.word.is_ready()
+        """Whether looking would not have to wait."""
+        return self.errors is not None or self.word is None or self.word.is_ready()
 
+    def look(self) -> None:
+        """Find the outputs that failed; what this run built on was looked at before."""
+        if self.errors is not None:
+            return
+        self.errors = {} if self.word is None else self.program.failures(self.word)
+        for argument, run, output in self.sources:
+            error = (run.errors or {}).get(output)
+            for i, mask in enumerate(self.program.input_masks):
+                if error is not None and mask >> argument & 1:
+                    self.errors.setdefault(i, error)
+        for i, ref in enumerate(self.nodes):
+            node = ref()
+            if node is not None:
+                _unchecked.pop(node, None)
+                if i in self.errors:
+                    node.value = Failed(self.errors[i])
+        self.word, self.sources, self.nodes = None, [], []
+
+
+# An argument's number, the execution that computed it, and which of its outputs it was.
+Source = tuple[int, Run, int]
 
 # The results of such executions, until they are looked at.
-_unchecked: weakref.WeakKeyDictionary[Node, Run] = weakref.WeakKeyDictionary()
+_unchecked: weakref.WeakKeyDictionary[Node, tuple[Run, int]] = weakref.WeakKeyDictionary()
 
 
-def started(program: Any, word: Any, args: Sequence[Node], outputs: list[tuple[int, Node]]) -> None:
+def started(program: Any, word: Any, arguments: Sequence[Node], nodes: Sequence[Node]) -> None:
     """Remember an execution that has checks, or that used results of one."""
-    earlier = []
-    for x in args:
-        run = _unchecked.get(x)
-        if run is not None:
+    sources: list[Source] = []
+    for i, x in enumerate(arguments):
+        found = _unchecked.get(x)
+        if found is not None:
+            run, output = found
             if run.ready():
                 examine(x)  # keeps the chain of runs short in a loop that never reads
-            else:
-                earlier.append(run)
-    if word is None and not earlier:
+            if run.errors is None or output in run.errors:
+                sources.append((i, run, output))
+    if word is None and not sources:
         return
-    run = Run(program, word, earlier)
-    run.outputs = [(i, weakref.ref(node)) for i, node in outputs]
-    for _, node in outputs:
-        _unchecked[node] = run
+    run = Run(program, word, sources, nodes)
+    for i, node in enumerate(nodes):
+        _unchecked[node] = (run, i)
 
 
 def any_unchecked() -> bool:
@@ -61,28 +83,14 @@ def any_unchecked() -> bool:
 
 def examine(node: Node) -> None:
     """Look at the checks that the node's value depends on; failures are stored on results."""
-    run = _unchecked.get(node)
-    if run is None:
+    found = _unchecked.get(node)
+    if found is None:
         return
-    order, stack = [], [run]
+    order: list[Run] = []
+    stack = [found[0]]
     while stack:
-        current = stack.pop()
-        order.append(current)
-        stack.extend(current.earlier)
-    for current in reversed(order):
-        _settle(current)
-
-
-def _settle(run: Run) -> None:
-    inherited = next((e.error for e in run.earlier if e.error is not None), None)
-    failures = {} if run.word is None else run.program.failures(run.word)
-    for i, ref in run.outputs:
-        node = ref()
-        error = failures.get(i) or inherited
-        if error is not None:
-            run.error = error
-        if node is not None:
-            if error is not None:
-                node.value = Failed(error)
-            _unchecked.pop(node, None)
-    run.earlier, run.word, run.outputs = [], None, []
+        run = stack.pop()
+        order.append(run)
+        stack.extend(source for _, source, _ in run.sources)
+    for run in reversed(order):
+        run.look()

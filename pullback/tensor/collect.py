@@ -19,8 +19,8 @@ def base(node: Node) -> Node:
     return node
 
 
-def pending_ancestors(targets: Iterable[Node]) -> set[Node]:
-    """The nodes without a value that the targets (themselves included) depend on."""
+def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
+    """The nodes without a value that the targets depend on, and themselves, in record order."""
     stack = [t for t in targets if t.value is None]
     seen = set(stack)
     for node in stack:  # grows while it is walked
@@ -33,7 +33,7 @@ def pending_ancestors(targets: Iterable[Node]) -> set[Node]:
                 if x not in seen:
                     seen.add(x)
                     stack.append(x)
-    return seen
+    return sorted(stack, key=by_number)
 
 
 def related(targets: list[Node], candidates: list[Node]) -> list[Node]:
@@ -91,8 +91,8 @@ class Work:
     comparing keys compares everything, by type and bits.
     """
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.nodes = sorted(nodes, key=by_number)
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
         self.leaves: list[Node] = []
         self.scalars: list[Node] = []
         self.index: dict[Node, int] = {}

@@ -129,7 +129,7 @@ def bound_pending() -> None:
     """Too much is pending: compute it, but leave the last round of a loop to its next piece."""
     with lock:
         live = live_pending()
-        nodes = sorted(pending_ancestors(live), key=by_number)
+        nodes = pending_ancestors(live)
     if pending.placeholders:
         pending.limit = 2 * len(live) + PENDING_LIMIT
     elif len(live) > PENDING_LIMIT // 2:

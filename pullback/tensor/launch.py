@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from pullback.ir.errors import EngineError, PullbackError
-from pullback.ir.graph import by_number
 from pullback.ir.node import Node
 from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Entry
@@ -26,6 +25,11 @@ lock = threading.RLock()
 # How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in
 # half a second, of 4,000 in four.
 PIECE = 1000
+# A loop that went round this often is split as soon as there is more than one piece of it.
+ROUNDS = 100
+# Values handed out are computed again for each user inside the program: a chain of 1,000 ops that
+# hands out every one takes XLA 10 s to compile, ten chains of 100 take 1 s.
+OUTPUTS = 100
 
 
 class State:
@@ -49,16 +53,27 @@ class InFlight:
 def launch(needed: list[Node], wanted: list[Node]) -> None:
     """Compute `wanted`, of which `needed` are required; the others may be left out."""
     with lock:
-        work = pending_ancestors(wanted)
-        small = len(work) <= PENDING_LIMIT
-        if small:
-            prepared = _prepare(work, needed, wanted)
-        else:
-            nodes = sorted(work, key=by_number)
-    if small:
+        nodes = pending_ancestors(wanted)
+        whole = not _is_split(nodes, wanted)
+        if whole:
+            prepared = _prepare(nodes, needed, wanted)
+    if whole:
         prepared.run()
     else:
         launch_split(nodes, wanted)
+
+
+def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
+    """Whether a graph is computed in pieces: it is too large, or a loop that was unrolled."""
+    if len(nodes) > PENDING_LIMIT:
+        return True
+    if len(wanted) > OUTPUTS and len(nodes) < 4 * len(wanted):
+        return True
+    return len(nodes) > PIECE and sum(_same_place(n, nodes[0]) for n in nodes) > ROUNDS
+
+
+def _same_place(n: Node, first: Node) -> bool:
+    return n.op is first.op and n.where == first.where and n.backward == first.backward
 
 
 def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
@@ -69,8 +84,9 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
     outputs = set(wanted)
     while nodes:
         with lock:
-            if len(nodes) > PIECE:
-                cut = _phase(nodes)
+            size = _piece_size(nodes, outputs)
+            if len(nodes) > size:
+                cut = _phase(nodes, size)
             elif keep_tail:
                 return
             else:
@@ -79,24 +95,32 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
             used = {base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
             out = [n for n in out if not isinstance(n.type, tuple)]
-            prepared = _prepare(set(piece), out, out, split=True) if out else None
+            prepared = _prepare(piece, out, out, split=True) if out else None
         if prepared is not None:
             prepared.run()
         nodes = [n for n in rest if n.value is None]
 
 
-def _phase(nodes: list[Node]) -> int:
+def _piece_size(nodes: list[Node], outputs: set[Node]) -> int:
+    """How many nodes make a piece: at most PIECE, with at most OUTPUTS that are handed out."""
+    handed = 0
+    for i, n in enumerate(nodes[:PIECE]):
+        handed += n in outputs
+        if handed > OUTPUTS:
+            return i
+    return PIECE
+
+
+def _phase(nodes: list[Node], size: int) -> int:
     """Where to cut: before the last node that was recorded where the first one was.
 
     A loop is then cut at the same point of its body each time, and every piece is the same
     program. A result stays with its op, which has no value of its own to hand over.
     """
-    first = nodes[0]
-    for i in range(PIECE, 0, -1):
-        n = nodes[i]
-        if n.op is first.op and n.where == first.where and n.backward == first.backward:
+    for i in range(size, 0, -1):
+        if _same_place(nodes[i], nodes[0]):
             return i
-    cut = PIECE
+    cut = size
     while cut < len(nodes) and any(isinstance(x.type, tuple) for x in nodes[cut].inputs):
         cut += 1
     return cut
@@ -106,10 +130,10 @@ def _phase(nodes: list[Node]) -> int:
 
 
 def _prepare(
-    nodes: set[Node], needed: list[Node], wanted: list[Node], split: bool = False
+    nodes: list[Node], needed: list[Node], wanted: list[Node], split: bool = False
 ) -> Launch:
     """Find the program for some work, and mark what it will compute. Called under the lock."""
-    work = Work(n for n in nodes if n.value is None)
+    work = Work([n for n in nodes if n.value is None])
     mode = current()
     key = (mode.engine, mode.device, *work.key)
     entry = state.cache.find(key)
@@ -189,7 +213,7 @@ class Launch:
                 realise(node, value)
             if program.checks or checks.any_unchecked():
                 word = values[-1] if program.checks else None
-                checks.started(program, word, self.work.leaves, list(enumerate(self.nodes)))
+                checks.started(program, word, self.work.leaves, self.nodes)
         self.mark.done.set()
 
     def _fail(self, error: BaseException) -> None:
@@ -213,7 +237,8 @@ class Launch:
     def _argument(self, leaf: Node) -> Any:
         value = settled(leaf)
         if not self.engine.owns(value):
-            value = leaf.value = self.engine.put(to_host(value), leaf.type)
+            checks.examine(leaf)
+            value = leaf.value = self.engine.put(to_host(settled(leaf)), leaf.type)
         return value
 
 

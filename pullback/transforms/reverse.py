@@ -93,6 +93,8 @@ def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
     active: dict[Node, None] = {}
     goals = set(targets)
     for node in sorted(seen, key=by_number):
+        if node.op.detaches and node not in goals:
+            continue
         reaches = node in goals or any(x in active for x in node.inputs)
         if reaches and carries_derivative(node.type):
             active[node] = None

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.engines.xla.stablehlo import Builder, module
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, ancestors
+from pullback.ir.graph import Graph, dependence
 from pullback.ir.types import Type
 
 
@@ -39,18 +39,19 @@ class XlaProgram:
         self.client, self.executable = client, executable
         self.run = executable.run
         self.checks = [(error, node) for _, (error, node) in checks]
-        self._affects = []  # for each output, the checks that it depends on
-        for y in graph.outputs if checks else ():
-            above = set(ancestors([y]))
-            self._affects.append([i for i, (_, node) in enumerate(self.checks) if node in above])
+        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        marks: dict[Any, int] = {}
+        for i, (_, node) in enumerate(self.checks):
+            marks[node] = marks.get(node, 0) | 1 << i
+        self._check_masks = dependence(graph, marks) if checks else []
 
     def failures(self, word: Any) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error."""
-        held = self.client.get(word)
+        failed = [i for i, held in enumerate(self.client.get(word)) if not held]
         found = {}
-        for i, mine in enumerate(self._affects):
-            failed = [c for c in mine if not held[c]]
-            if failed:
-                make_error, node = self.checks[failed[0]]
-                found[i] = make_error().at(node.op.title, node.where)
+        for output, mask in enumerate(self._check_masks):
+            mine = [i for i in failed if mask >> i & 1]
+            if mine:
+                make_error, node = self.checks[mine[0]]
+                found[output] = make_error().at(node.op.title, node.where)
         return found

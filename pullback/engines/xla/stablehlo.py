@@ -81,6 +81,14 @@ class Builder:
 
     _constants_usable = True  # not inside a region: what it defines is not visible outside
 
+    def once(self, key: Any, make: Callable[[], Value]) -> Value:
+        """The value that `make` writes, written once for all who ask for it outside regions."""
+        if not self._constants_usable:
+            return make()
+        if key not in self._constants:
+            self._constants[key] = make()
+        return self._constants[key]
+
     def full(self, type: Type, value: Any) -> Value:
         """A number, spread over a type's shape."""
         return self.broadcast(self.constant(value, type.dtype), type.shape)

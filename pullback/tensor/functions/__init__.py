@@ -195,6 +195,7 @@ from pullback.tensor.functions.sorting import (
     sort,
     top_k,
 )
+from pullback.tensor.functions.special import digamma, erfinv, lgamma, polygamma
 from pullback.tensor.functions.statistics import (
     diff,
     mean,
@@ -283,6 +284,7 @@ __all__ = [
     "cumulative_sum",
     "diagonal",
     "diff",
+    "digamma",
     "divide",
     "dynamic_slice",
     "dynamic_update_slice",
@@ -293,6 +295,7 @@ __all__ = [
     "equal",
     "erf",
     "erfc",
+    "erfinv",
     "exp",
     "exp2",
     "expand_dims",
@@ -321,6 +324,7 @@ __all__ = [
     "leaky_relu",
     "less",
     "less_equal",
+    "lgamma",
     "linspace",
     "log",
     "log1p",
@@ -359,6 +363,7 @@ __all__ = [
     "outer",
     "pad",
     "permute_dims",
+    "polygamma",
     "positive",
     "pow",
     "prod",
@@ -416,4 +421,4 @@ __all__ = [
     "where",
     "zeros",
     "zeros_like",
-]  # fmt: skip
+]
