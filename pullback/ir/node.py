@@ -63,31 +63,41 @@ class Node:
 
     # Rules are written as formulas: `g * x + 1`.
     def __add__(self, other: Any) -> Node:
-        return TABLE["Add"]()(self, operand(other, self))
+        return _apply("Add", self, operand(other, self))
 
     def __sub__(self, other: Any) -> Node:
-        return TABLE["Sub"]()(self, operand(other, self))
+        return _apply("Sub", self, operand(other, self))
 
     def __mul__(self, other: Any) -> Node:
-        return TABLE["Mul"]()(self, operand(other, self))
+        return _apply("Mul", self, operand(other, self))
 
     def __truediv__(self, other: Any) -> Node:
-        return TABLE["Div"]()(self, operand(other, self))
+        return _apply("Div", self, operand(other, self))
 
     def __radd__(self, other: Any) -> Node:
-        return TABLE["Add"]()(operand(other, self), self)
+        return _apply("Add", operand(other, self), self)
 
     def __rsub__(self, other: Any) -> Node:
-        return TABLE["Sub"]()(operand(other, self), self)
+        return _apply("Sub", operand(other, self), self)
 
     def __rmul__(self, other: Any) -> Node:
-        return TABLE["Mul"]()(operand(other, self), self)
+        return _apply("Mul", operand(other, self), self)
 
     def __rtruediv__(self, other: Any) -> Node:
-        return TABLE["Div"]()(operand(other, self), self)
+        return _apply("Div", operand(other, self), self)
 
     def __neg__(self) -> Node:
-        return TABLE["Neg"]()(self)
+        return _apply("Neg", self)
+
+
+_arithmetic: dict[str, Any] = {}  # the ops behind the operators, fetched once
+
+
+def _apply(name: str, *xs: Node) -> Node:
+    op = _arithmetic.get(name)
+    if op is None:
+        op = _arithmetic[name] = TABLE[name]()
+    return emit(op, xs)
 
 
 def operand(value: Any, like: Node) -> Node:
@@ -114,12 +124,18 @@ origin = _Origin()
 
 def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     """Apply `op` inside a rule: the new node takes its line from the node it is derived from."""
-    node = Node(op, inputs, op.type_of(*[x.type for x in inputs]), origin.where)
-    node.backward = origin.backward
-    tokens = merge_tokens(inputs)
-    if tokens and not origin.leaf_tokens:
-        tokens = tuple([t for t in tokens if not t.leaf])
-    node.tokens = tokens
+    types = tuple([x.type for x in inputs])
+    type = op.inferred.get(types)
+    if type is None:
+        type = op.type_of(*types)
+    node = Node(op, inputs, type, origin.where, (), origin.backward)
+    for x in inputs:
+        if x.tokens:
+            tokens = merge_tokens(inputs)
+            if not origin.leaf_tokens:
+                tokens = tuple([t for t in tokens if not t.leaf])
+            node.tokens = tokens
+            break
     return node
 
 

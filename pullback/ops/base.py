@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
@@ -108,19 +109,20 @@ class Op(metaclass=OpMeta, abstract=True):
 
     def type_of(self, *types: Type) -> Any:
         """`infer`, remembered: the same types come again at every step of a loop."""
-        known = self.__dict__.get("_inferred")
-        if known is None:
-            known = {}
-            object.__setattr__(self, "_inferred", known)
-        found = known.get(types)
+        found = self.inferred.get(types)
         if found is None:
-            if len(known) > _INFERRED_LIMIT:
-                known.clear()
+            if len(self.inferred) > _INFERRED_LIMIT:
+                self.inferred.clear()
             try:
-                found = known[types] = self.infer(*types)
+                found = self.inferred[types] = self.infer(*types)
             except PullbackError as error:
                 raise error.at(self.title, None) from None
         return found
+
+    @cached_property
+    def inferred(self) -> dict[tuple[Type, ...], Any]:
+        """Results of the type rule, by operand types; recording looks here first."""
+        return {}
 
     def parameters(self) -> tuple:
         return tuple([getattr(self, f.name) for f in dataclasses.fields(self)])

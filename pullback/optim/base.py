@@ -14,6 +14,7 @@ from pullback.ir.errors import ArgumentError
 from pullback.ir.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
+from pullback.tensor.record import at_one_line
 from pullback.tensor.settings import no_grad
 from pullback.tensor.tensor import Tensor
 
@@ -69,7 +70,8 @@ class Rule:
         gradients = _like(structure, grads, "grads")
         columns = [_like(structure, s, "state") for s in state.slots.values()]
         slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
-        count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
+        with at_one_line():
+            count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
         return tree.unflatten(structure, leaves), State(
             count,
             {name: tree.unflatten(structure, [s[name] for s in slots]) for name in state.slots},
@@ -84,9 +86,9 @@ class Rule:
         changed, remembered = [], []
         for param, grad, slot in zip(params, grads, slots, strict=True):
             dtype = working_dtype(param.dtype)
-            p, g = param.astype(dtype), grad.astype(dtype)
+            p, g = _cast(param, dtype), _cast(grad, dtype)
             p, new = self.change(p, g, slot, factors(dtype.real))
-            changed.append(p.astype(param.dtype))
+            changed.append(_cast(p, param.dtype))
             remembered.append(new)
         return count, changed, remembered
 
@@ -100,6 +102,10 @@ class Rule:
 
     def zero_count(self) -> Tensor | None:
         return zeros((), int32) if self.counts else None
+
+
+def _cast(x: Tensor, dtype: DType) -> Tensor:
+    return x if x.dtype is dtype else x.astype(dtype)
 
 
 class Optimizer:
@@ -124,7 +130,7 @@ class Optimizer:
 
     def step(self) -> None:
         """Change every parameter that has a gradient; one without is left as it is."""
-        with no_grad():
+        with no_grad(), at_one_line():
             for members in self._together():
                 count, params, slots = self.rule.advance(
                     self._counts[members[0]],

@@ -36,8 +36,9 @@ def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
     return sorted(stack, key=by_number)
 
 
-def related(targets: list[Node], candidates: list[Node]) -> list[Node]:
-    """The candidates that share unevaluated work or an input with the targets, in record order.
+def related(targets: list[Node], candidates: list[Node]) -> tuple[list[Node], list[Node]]:
+    """The candidates that share unevaluated work or an input with the targets, in record order,
+    and all the nodes that have to be computed for both.
 
     The new parameters of a training step share the old ones with its loss, so that reading the
     loss computes the whole step in one program.
@@ -54,7 +55,7 @@ def related(targets: list[Node], candidates: list[Node]) -> list[Node]:
             if candidate not in chosen and _explore(candidate, work, inputs):
                 chosen.add(candidate)
                 grown = True
-    return [c for c in candidates if c in chosen]
+    return [c for c in candidates if c in chosen], sorted(work, key=by_number)
 
 
 def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = False) -> bool:

@@ -67,10 +67,10 @@ def compute(targets: Sequence[Node]) -> None:
             if not needed:
                 return
             known = set(needed)
-            extra = [n for n in live_pending() if n not in known]
-            wanted = [*needed, *related(needed, extra)] if extra else needed
+            extra, nodes = related(needed, [n for n in live_pending() if n not in known])
+            wanted = [*needed, *extra]
         try:
-            launch(needed, wanted)
+            launch(needed, wanted, nodes)
         except PullbackError:
             # Optional outputs must not make required ones fail.
             if len(wanted) == len(needed):

@@ -25,9 +25,12 @@ def realise(node: Node, value: Any) -> None:
 
 def forget(node: Node) -> None:
     """Leave a tombstone: which op it was, its line, and whether backward() used it up."""
-    node.tokens = lasting(node.tokens)
-    node.op = Leaf(node.op.of if isinstance(node.op, Leaf) else node.op.name)
-    node.inputs = ()
+    if node.tokens:
+        node.tokens = lasting(node.tokens)
+    if node.inputs:
+        node.op, node.inputs = Leaf(node.op.name), ()
+    elif type(node.op) is not Leaf:
+        node.op = Leaf(node.op.name)
 
 
 class Derivative:

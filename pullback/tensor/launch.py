@@ -50,10 +50,13 @@ class InFlight:
         self.done = threading.Event()
 
 
-def launch(needed: list[Node], wanted: list[Node]) -> None:
-    """Compute `wanted`, of which `needed` are required; the others may be left out."""
+def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:
+    """Compute `wanted`, of which `needed` are required; the others may be left out.
+
+    `nodes` are the pending nodes that they depend on, where the caller has them.
+    """
     with lock:
-        nodes = pending_ancestors(wanted)
+        nodes = pending_ancestors(wanted) if nodes is None else nodes
         whole = not _is_split(nodes, wanted)
         if whole:
             prepared = _prepare(nodes, needed, wanted)

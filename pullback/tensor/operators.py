@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,9 +90,19 @@ def operands(*values: Any) -> list[Node]:
 
 
 def as_tensor(value: Any) -> Tensor:
+    if isinstance(value, Operators):
+        return value  # type: ignore[return-value]
     from pullback.tensor.creation import asarray
 
     return asarray(value)
+
+
+@cache
+def _functions() -> Any:
+    """The public functions, which are defined in terms of the operators."""
+    from pullback.tensor import functions
+
+    return functions
 
 
 def _is_tensor(value: Any) -> bool:
@@ -184,32 +195,22 @@ class Operators:
         return _divide(self, other, swap=True)
 
     def __pow__(self, other: Any) -> Any:
-        from pullback.tensor.functions import pow
-
-        return pow(self, other)
+        return _functions().pow(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        from pullback.tensor.functions import pow
-
-        return pow(other, self)
+        return _functions().pow(other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        from pullback.tensor.functions import matmul
-
-        return matmul(self, other)
+        return _functions().matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        from pullback.tensor.functions import matmul
-
-        return matmul(other, self)
+        return _functions().matmul(other, self)
 
     def __neg__(self) -> Any:
         return record(TABLE["Neg"](), (node_of(self),))  # type: ignore[arg-type]
 
     def __pos__(self) -> Any:
-        from pullback.tensor.functions import positive
-
-        return positive(self)
+        return _functions().positive(self)
 
     def __abs__(self) -> Any:
         return record(TABLE["Abs"](), (node_of(self),))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from typing import Any
 
 import numpy as np
@@ -65,5 +66,6 @@ def build(work: Work, outputs: tuple[int, ...]) -> Graph:
 
 def pack(scalars: list[Node], engine: Any) -> Any:
     """The scalars of a run, as one argument."""
-    words = np.array([word for s in scalars for word in s.value], np.uint64)
+    packed = array("Q", [word for s in scalars for word in s.value])
+    words = np.frombuffer(packed, np.uint64)
     return engine.put(words, Type(words.shape, uint64))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.ir.errors import InPlaceError, PullbackError
@@ -34,7 +36,8 @@ class _Pending(threading.local):
     def __init__(self) -> None:
         self.handles: list[weakref.ref[Tensor]] = []
         self.limit = PENDING_LIMIT  # how many handles there may be before a look at them
-        self.placeholders = 0  # how many functions are being run on placeholders
+        self.placeholders = 0  # the first node of the outermost function run on placeholders
+        self.where: Any = None  # the user's line, where it is known (see `at_one_line`)
 
 
 pending = _Pending()
@@ -45,19 +48,41 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     mode = current()
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
-    where = user_line()
-    try:
-        type = op.type_of(*[x.type for x in nodes])
-    except PullbackError as error:
-        raise error.at(op.title, where) from None
+    where = pending.where or user_line()
+    types = tuple([x.type for x in nodes])
+    type = op.inferred.get(types)
+    if type is None:
+        type = _infer(op, types, where)
     tensor = _new(_Tensor)
-    tensor._node = Node(op, nodes, type, where, merge_tokens(nodes))
+    tensor._node = node = Node(op, nodes, type, where)
     tensor._token = tensor._grad = None
+    for x in nodes:
+        if x.tokens:
+            node.tokens = merge_tokens(nodes)
+            break
     handles = pending.handles
     handles.append(_ref(tensor))
     if len(handles) > pending.limit or not mode.plain:
         settle(tensor)
     return tensor
+
+
+def _infer(op: Op, types: tuple, where: Any) -> Any:
+    try:
+        return op.type_of(*types)
+    except PullbackError as error:
+        raise error.at(op.title, where) from None
+
+
+@contextmanager
+def at_one_line() -> Iterator[None]:
+    """All that is recorded inside belongs to the line that called us, which is looked up once."""
+    before = pending.where
+    pending.where = before or user_line()
+    try:
+        yield
+    finally:
+        pending.where = before
 
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
