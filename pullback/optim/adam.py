@@ -8,9 +8,14 @@ from typing import Any
 
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import ArgumentError
+from pullback.ir.node import Node
 from pullback.ir.where import user_line
+from pullback.ops.update import AdamStep
 from pullback.optim.base import Optimizer, Rule, Slots
-from pullback.tensor.functions import conj, expm1, real, sqrt
+from pullback.tensor.creation import asarray
+from pullback.tensor.functions import expm1, sqrt
+from pullback.tensor.operators import node_of, scalar
+from pullback.tensor.record import record_several
 from pullback.tensor.tensor import Tensor
 
 
@@ -35,32 +40,28 @@ class AdamRule(Rule):
     def slots(self) -> dict[str, bool]:
         return {"mean": False, "square": True}
 
-    def factors(self, count: Any, dtype: DType) -> tuple[Tensor, Tensor]:
-        """The length of the step, and the correction of the root of `square`."""
+    def factors(self, count: Any, dtype: DType) -> tuple[Node, ...]:
+        """The numbers of an `AdamStep`, which all parameters share."""
         steps = count.astype(dtype)
         first, second = (_filled(beta, steps) for beta in self.betas)
-        return self.learning_rate / first, 1.0 / sqrt(second)
+        length = asarray(self.learning_rate / first, dtype)
+        numbers = [v for beta in self.betas for v in (beta, 1.0 - beta)] + [self.eps]
+        scalars = [scalar(float(v), dtype) for v in numbers]
+        return (node_of(length), node_of(1.0 / sqrt(second)), *scalars)
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
-        length, correction = factors
-        first, second = self.betas
         if self.weight_decay and not self.decoupled:
             g = g + p * self.weight_decay
-        mean = slots["mean"] * first + g * (1.0 - first)
-        square = slots["square"] * second + _absolute_square(g) * (1.0 - second)
         if self.weight_decay and self.decoupled:
             p = p - p * (self.learning_rate * self.weight_decay)
-        p = p - mean * length / (sqrt(square) * correction + self.eps)
+        operands = [node_of(x) for x in (p, g, slots["mean"], slots["square"])]
+        p, mean, square = record_several(AdamStep(), (*operands, *factors))
         return p, {"mean": mean, "square": square}
 
 
 def _filled(beta: float, steps: Tensor) -> Tensor:
     """1 - beta ** steps, without the cancellation: a running mean of ones that began at zero."""
     return -expm1(steps * (math.log(beta) if beta else -math.inf))
-
-
-def _absolute_square(g: Tensor) -> Tensor:
-    return real(g * conj(g)) if g.dtype.is_complex else g * g
 
 
 def adam(

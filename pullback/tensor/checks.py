@@ -24,7 +24,9 @@ class Failed:
 class Run:
     """One execution whose checks, or those of executions it built on, were not looked at yet."""
 
-    def __init__(self, program: Any, word: Any, sources: list[Source], nodes: Sequence[Node]) -> None:
+    def __init__(
+        self, program: Any, word: Any, sources: list[Source], nodes: Sequence[Node]
+    ) -> None:
         self.program, self.word, self.sources = program, word, sources
         self.nodes = [weakref.ref(n) for n in nodes]
         self.errors: dict[int, PullbackError] | None = None  # by output, once it was looked at

@@ -143,10 +143,8 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
     >>> pb.softmax([0.0, 0.0]).tolist()
     [0.5, 0.5]
     """
-    x = wrap(float_node(x))
-    axes = axes_of("softmax", axis, x.ndim)
-    weights = exp(x - _shift(x, axes))
-    return weights / record(TABLE["Sum"](axes, True), (weights._node,))
+    x = float_node(x)
+    return record(TABLE["Softmax"](axes_of("softmax", axis, x.type.rank)), (x,))
 
 
 def log_softmax(x: Any, axis: Any = -1) -> Tensor:
@@ -156,10 +154,8 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
     >>> pb.log_softmax([1000.0, -1000.0]).tolist()
     [0.0, -2000.0]
     """
-    x = wrap(float_node(x))
-    axes = axes_of("log_softmax", axis, x.ndim)
-    shifted = x - _shift(x, axes)
-    return shifted - log(record(TABLE["Sum"](axes, True), (exp(shifted)._node,)))
+    x = float_node(x)
+    return record(TABLE["LogSoftmax"](axes_of("log_softmax", axis, x.type.rank)), (x,))
 
 
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
