@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,8 +108,17 @@ def operand(value: Any, like: Node) -> Node:
 
 def constant(value: Any, dtype: Any) -> Node:
     """A scalar constant that a rule writes: it is part of the program, not an input of it."""
+    # Whole numbers come again and again; floats are left out, for -0.0 is looked up as 0.0.
+    make = _whole_constant if type(value) is int else _constant
+    return make(value, dtype)()
+
+
+def _constant(value: Any, dtype: Any) -> Any:
     data = np.asarray(value, dtype.numpy)
-    return TABLE["Const"](dtype, data.shape, data.tobytes())()
+    return TABLE["Const"](dtype, data.shape, data.tobytes())
+
+
+_whole_constant = lru_cache(maxsize=256)(_constant)
 
 
 class _Origin(threading.local):
