@@ -216,6 +216,17 @@ def test_every_function_is_public_and_every_public_function_is_said_here() -> No
     assert not missing
 
 
+def test_special_functions() -> None:
+    x = np.array([0.3, 1.0, 2.5, 7.0])
+    steps = np.array([0.1, -0.4, 0.77])
+    np.testing.assert_allclose(pb.erf(pb.erfinv(steps)).numpy(), steps, rtol=1e-14)
+    np.testing.assert_allclose(pb.lgamma(x).numpy(), [math.lgamma(v) for v in x], atol=1e-14)
+    # digamma(x + 1) = digamma(x) + 1/x, and each further derivative of it
+    np.testing.assert_allclose((pb.digamma(x + 1) - pb.digamma(x)).numpy(), 1 / x, rtol=1e-12)
+    found = (pb.polygamma(1, x + 1) - pb.polygamma(1, x)).numpy()
+    np.testing.assert_allclose(found, -1 / x**2, rtol=1e-11)
+
+
 # -- element types --------------------------------------------------------------------------------
 
 

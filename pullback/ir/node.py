@@ -98,7 +98,7 @@ def _apply(name: str, *xs: Node) -> Node:
     op = _arithmetic.get(name)
     if op is None:
         op = _arithmetic[name] = TABLE[name]()
-    return emit(op, xs)
+    return op(*xs)
 
 
 def operand(value: Any, like: Node) -> Node:
