@@ -5,6 +5,7 @@ Tried with jaxlib 0.10 to 0.12. Nothing else in pullback imports jaxlib.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import pathlib
@@ -31,6 +32,15 @@ from jaxlib import _jax, xla_client  # noqa: E402
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
+
+
+def _collect(phase: str, info: dict) -> None:
+    """XLA gives back host arrays on its own threads; Python's are freed when this is called."""
+    if phase == "stop":
+        _jax.collect_garbage()
+
+
+gc.callbacks.append(_collect)
 
 
 class _Aval:
