@@ -17,7 +17,7 @@ from pullback.tensor.creation import asarray
 from pullback.tensor.evaluate import submit_pending
 from pullback.tensor.history import Derivative
 from pullback.tensor.operators import node_of
-from pullback.tensor.record import register
+from pullback.tensor.record import cut, register
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.transforms.rules import start_log
 
@@ -52,7 +52,8 @@ class Recording:
         self, name: str, f: Callable, args: Sequence[Any], kwargs: dict, argnums: Sequence[int]
     ) -> None:
         self.name = name
-        self.derivative = Derivative()
+        self.derivative = Derivative(traces=name == "trace")
+        self.constant = not settings.current().grad_enabled
         chosen = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(chosen)
         self.tensors = [differentiable(name, x, i, chosen) for i, x in enumerate(leaves)]
@@ -65,6 +66,13 @@ class Recording:
             if not settings.current().grad_enabled:
                 stack.enter_context(settings.Scope(grad_enabled=True))
             self.result = f(*new, **kwargs)
+        self.derivative.token.running = False
+
+    def hand_out(self, values: Any) -> Any:
+        """What the function made, for the caller: inside `no_grad` it is constant there."""
+        if not self.constant:
+            return values
+        return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
 
     def _alias(self, x: Tensor) -> Node:
         node = node_of(x)
@@ -82,6 +90,8 @@ class Recording:
 
 def deliver(node: Node) -> Tensor:
     """A node that a transform made, as a tensor of the user's."""
+    if not settings.current().grad_enabled:
+        node = cut(node)
     made = wrap(node)
     if node.value is None:
         register(made)

@@ -59,6 +59,7 @@ def value_and_grad(
                 found = gradients([y._node], [ones(y._node.type)], recording.inputs)
                 grads = recording.gradients(found)
         g = grads[0] if isinstance(argnums, int) else tuple(grads)
+        y, aux = recording.hand_out((y, aux))
         return ((y, aux) if has_aux else y), g
 
     return both

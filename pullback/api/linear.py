@@ -30,14 +30,15 @@ def vjp(f: Callable, *xs: Any, has_aux: bool = False, **kwargs: Any) -> Any:
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_aux("vjp", recording.result) if has_aux else (recording.result, None)
     ys, structure = outputs("vjp", result)
+    nodes = [y._node for y in ys]  # the handles are the user's from now on
 
     def pull(cotangent: Any) -> tuple:
         with Transform():
             gs = _matching("pull", cotangent, structure, ys)
-            found = gradients([y._node for y in ys], gs, recording.inputs)
+            found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
 
-    value = tree.unflatten(structure, ys)
+    value, aux = recording.hand_out((tree.unflatten(structure, ys), aux))
     return (value, pull, aux) if has_aux else (value, pull)
 
 
@@ -69,18 +70,19 @@ def _linearize(name: str, f: Callable, xs: Sequence[Any], kwargs: dict) -> tuple
     with Transform():
         recording = Recording(name, f, xs, kwargs, range(len(xs)))
     ys, structure = outputs(name, recording.result)
+    nodes = [y._node for y in ys]
 
     def push(*ts: Any) -> Any:
         with Transform():
             given = _matching(name, list(ts), recording.in_tree, recording.tensors)
-            found = tangents([y._node for y in ys], recording.inputs, given)
+            found = tangents(nodes, recording.inputs, given)
             made = [
-                deliver(zeros(y._node.type) if t is None else t)
-                for y, t in zip(ys, found, strict=True)
+                deliver(zeros(y.type) if t is None else t)
+                for y, t in zip(nodes, found, strict=True)
             ]
             return tree.unflatten(structure, made)
 
-    return tree.unflatten(structure, ys), push
+    return recording.hand_out(tree.unflatten(structure, ys)), push
 
 
 def hvp(f: Callable, xs: Sequence[Any], vs: Sequence[Any], **kwargs: Any) -> tuple:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback.api.function import outputs
+from pullback.ir.dtypes import float32
 from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node, constant
 from pullback.ir.types import Type
@@ -34,7 +35,7 @@ def stage(name: str, f: Callable, types: Sequence[Type], in_tree: Any) -> Staged
     Inside, reading any value and writing to a handle that existed before raise at that line.
     """
     inputs = [Input(f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
-    with tracing(inputs[0].number if inputs else Input("start", (), types[0].dtype)().number):
+    with tracing(inputs[0].number if inputs else Input("start", (), float32)().number):
         args, kwargs = tree.unflatten(in_tree, [wrap(x) for x in inputs])
         ys, structure = outputs(name, f(*args, **kwargs))
     made = [y._node for y in ys]

@@ -16,7 +16,6 @@ from pullback.ops.base import ones, zeros
 from pullback.ops.identity import Alias
 from pullback.ops.structure import SCALAR, Const, Input
 from pullback.tensor import tree
-from pullback.tensor.operators import node_of
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.transforms.reverse import gradients
 
@@ -44,7 +43,9 @@ class Trace:
         with Transform():
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
         self._names = _names(f, args)
-        self._outputs, self._structure = outputs("trace", self._recording.result)
+        ys, self._structure = outputs("trace", self._recording.result)
+        self._made = [y._node for y in ys]  # the handles are the user's from now on
+        self._outputs = ys
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -58,7 +59,7 @@ class Trace:
     def nodes(self) -> list[Node]:
         """The recorded nodes in topological order, without the inputs."""
         boundary = set(self._recording.inputs)
-        found = ancestors([y._node for y in self._outputs], self._is_boundary)
+        found = ancestors(self._made, self._is_boundary)
         return [n for n in found if n not in boundary and not self._is_boundary(n)]
 
     @property
@@ -98,7 +99,7 @@ class Trace:
             new[x] = Input(name, x.type.shape, x.type.dtype)()
             inputs.append(new[x])
         captured = []
-        for node in ancestors([y._node for y in self._outputs], outside):
+        for node in ancestors(self._made, outside):
             if node in new:
                 continue
             if node.op is SCALAR:
@@ -114,7 +115,7 @@ class Trace:
             else:
                 xs = tuple(new[x] for x in node.inputs)
                 new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
-        graph = Graph(inputs, [new[y._node] for y in self._outputs])
+        graph = Graph(inputs, [new[y] for y in self._made])
         return graph, captured
 
     def _refuse_if_branched(self, what: str) -> None:
@@ -150,11 +151,12 @@ def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tens
         else:
             seeds = _matching("backward_on_trace", cotangents, trace._structure, ys)
         aliases = trace._recording.inputs
-        found = gradients([node_of(y) for y in ys], seeds, aliases)
-        return {
-            x: deliver(zeros(a.type) if g is None else g)
-            for x, a, g in zip(trace.inputs, aliases, found, strict=True)
-        }
+        found = gradients(trace._made, seeds, aliases)
+        totals: dict[Tensor, Node] = {}
+        for x, a, g in zip(trace.inputs, aliases, found, strict=True):
+            g = zeros(a.type) if g is None else g
+            totals[x] = totals[x] + g if x in totals else g  # one tensor, given twice
+        return {x: deliver(g) for x, g in totals.items()}
 
 
 def _names(f: Callable, args: Sequence[Any]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.ir.table import TABLE
-from pullback.ir.token import merge_tokens
+from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.types import Type
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     for x in inputs:
         if x.tokens:
             tokens = merge_tokens(inputs)
-            if not origin.leaf_tokens:
+            if op.detaches:
+                tokens = of_constant(tokens)
+            elif not origin.leaf_tokens:
                 tokens = tuple([t for t in tokens if not t.leaf])
             node.tokens = tokens
             break

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 class Token:
     """A derivative in progress: a running call, a pullback or a trace holds it."""
 
-    __slots__ = ("alive", "computed", "reads")
+    __slots__ = ("alive", "computed", "reads", "running", "traces")
     leaf = False
 
-    def __init__(self) -> None:
+    def __init__(self, traces: bool = False) -> None:
         self.alive = True
+        self.running = True  # whether the function is still being run: only its reads count
+        self.traces = traces  # whether constants, too, are part of what is kept
         self.computed: list[weakref.ref[Node]] = []  # nodes with a value, kept for this token
         self.reads: list[Any] = []  # lines that read a value which depends on this token
 
@@ -35,6 +37,7 @@ class LeafToken:
 
     __slots__ = ("__weakref__", "tensor")
     leaf = True
+    traces = False
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = weakref.ref(tensor)
@@ -42,7 +45,7 @@ class LeafToken:
     @property
     def alive(self) -> bool:
         tensor = self.tensor()
-        return tensor is not None and tensor.requires_grad
+        return tensor is not None and tensor._token is not None
 
     lasting = alive
 
@@ -57,6 +60,7 @@ class Consumed:
     alive = False
     lasting = True
     leaf = False
+    traces = False
 
     def __init__(self, before: int) -> None:
         self.before = before
@@ -83,6 +87,11 @@ def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
             else:
                 merged = tokens
     return lasting(merged) if mixed else merged
+
+
+def of_constant(tokens: tuple) -> tuple:
+    """The tokens that a value keeps when it becomes a constant: those of living traces."""
+    return tuple([t for t in tokens if t.traces and t.alive])
 
 
 def lasting(tokens: tuple) -> tuple:

@@ -10,6 +10,7 @@ from pullback.ir.token import Consumed, consumption
 from pullback.ir.where import user_line
 from pullback.ops.base import ones
 from pullback.tensor.history import forget
+from pullback.tensor.operators import node_of
 from pullback.tensor.record import register
 from pullback.tensor.tensor import wrap
 from pullback.transforms.reverse import accumulate, gradients
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def backward(loss: Tensor) -> None:
     """Differentiate `loss` by every leaf that requires a gradient, and use its graph up."""
+    node_of(loss)  # a leaf that was assigned to becomes a root again
     _check(loss)
     if not any(t.alive for t in loss._node.tokens) and consumption(loss._node) is None:
         return  # the leaves it came from are gone: nobody is left to hold a gradient
@@ -37,7 +39,7 @@ def backward(loss: Tensor) -> None:
         origin.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
-        if node.inputs:
+        if node.inputs and not node.op.transparent:  # an alias is as good as what is behind it
             _consume(node, mark)
 
 

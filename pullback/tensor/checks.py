@@ -28,7 +28,7 @@ class Run:
         self, program: Any, word: Any, sources: list[Source], nodes: Sequence[Node]
     ) -> None:
         self.program, self.word, self.sources = program, word, sources
-        self.nodes = [weakref.ref(n) for n in nodes]
+        self.nodes = [(i, weakref.ref(n)) for i, n in enumerate(nodes)]
         self.errors: dict[int, PullbackError] | None = None  # by output, once it was looked at
 
     def ready(self) -> bool:
@@ -45,7 +45,7 @@ class Run:
             for i, mask in enumerate(self.program.input_masks):
                 if error is not None and mask >> argument & 1:
                     self.errors.setdefault(i, error)
-        for i, ref in enumerate(self.nodes):
+        for i, ref in self.nodes:
             node = ref()
             if node is not None:
                 _unchecked.pop(node, None)
@@ -79,6 +79,15 @@ def started(program: Any, word: Any, arguments: Sequence[Node], nodes: Sequence[
         _unchecked[node] = (run, i)
 
 
+def follow(node: Node, copy: Node) -> None:
+    """`copy` was given the value of `node`: it depends on the same checks."""
+    found = _unchecked.get(node)
+    if found is not None:
+        run, output = found
+        run.nodes.append((output, weakref.ref(copy)))
+        _unchecked[copy] = found
+
+
 def any_unchecked() -> bool:
     return bool(_unchecked)
 
@@ -88,11 +97,13 @@ def examine(node: Node) -> None:
     found = _unchecked.get(node)
     if found is None:
         return
-    order: list[Run] = []
-    stack = [found[0]]
-    while stack:
-        run = stack.pop()
-        order.append(run)
-        stack.extend(source for _, source, _ in run.sources)
-    for run in reversed(order):
-        run.look()
+    seen: set[Run] = set()
+    stack = [(found[0], False)]
+    while stack:  # what a run built on is looked at before it, and once
+        run, last = stack.pop()
+        if last:
+            run.look()
+        elif run not in seen:
+            seen.add(run)
+            stack.append((run, True))
+            stack.extend((source, False) for _, source, _ in run.sources)

@@ -12,6 +12,7 @@ from pullback.ir.errors import ArgumentError, DTypeError
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.structure import leaf
+from pullback.tensor.operators import node_of
 from pullback.tensor.settings import current, user_dtype
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -27,7 +28,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """
     made = asarray(data, dtype=dtype)
     if made is data:
-        made = wrap(made._node)
+        made = wrap(node_of(made))
     if requires_grad:
         made.requires_grad = True
     return made

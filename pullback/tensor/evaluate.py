@@ -14,7 +14,7 @@ from pullback.ir.where import user_line
 from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
-from pullback.tensor.launch import launch, launch_split, lock, settled, to_host
+from pullback.tensor.launch import InFlight, arrived, launch, launch_split, lock, settled, to_host
 from pullback.tensor.record import PENDING_LIMIT, pending
 from pullback.tensor.tensor import Tensor
 
@@ -36,7 +36,7 @@ def read(tensor: Tensor) -> np.ndarray:
     _forbid_placeholders("reading a value")
     node = tensor._node
     for token in node.tokens:
-        if token.alive and not token.leaf:
+        if token.alive and not token.leaf and token.running:
             token.reads.append(user_line())
     if node.value is None:
         compute([node])
@@ -51,7 +51,8 @@ def read(tensor: Tensor) -> np.ndarray:
 def submit_pending() -> None:
     """Start everything that this thread has pending: a differentiation root is never pending."""
     if pending.handles and not pending.placeholders:
-        nodes = live_pending()
+        with lock:
+            nodes = live_pending()
         try:
             compute(nodes)
         except PullbackError:
@@ -63,12 +64,17 @@ def compute(targets: Sequence[Node]) -> None:
     while True:
         with lock:
             _hand_on(targets)
-            needed = list(dict.fromkeys(base(t) for t in targets if t.value is None))
-            if not needed:
+            sources = list(dict.fromkeys(base(t) for t in targets if t.value is None))
+            if not sources:
                 return
+            needed = [s for s in sources if s.value is None]
             known = set(needed)
             extra, nodes = related(needed, [n for n in live_pending() if n not in known])
             wanted = [*needed, *extra]
+        if not needed:  # aliases of what another thread is computing
+            for source in sources:
+                arrived(source)
+            continue
         try:
             launch(needed, wanted, nodes)
         except PullbackError:
@@ -95,9 +101,16 @@ def _hand_on(targets: Sequence[Node]) -> None:
     """An alias has the value of the node behind it."""
     for node in targets:
         if node.value is None:
-            value = base(node).value
-            if value is not None:
-                realise(node, value)
+            _hand_over(base(node), node)
+
+
+def _hand_over(source: Node, alias: Node) -> bool:
+    """Give an alias the value of its source, if it is there: a value in flight is not."""
+    if source.value is None or isinstance(source.value, InFlight):
+        return False
+    realise(alias, source.value)
+    checks.follow(source, alias)
+    return True
 
 
 def live_pending() -> list[Node]:
@@ -108,21 +121,24 @@ def live_pending() -> list[Node]:
         tensor = ref()
         if tensor is not None and tensor._node.value is None:
             node = base(tensor._node)
-            if node.value is not None:
-                realise(tensor._node, node.value)
-            elif not isinstance(node.type, tuple):
+            if not _hand_over(node, tensor._node) and not isinstance(node.type, tuple):
                 live.append(ref)
-                nodes[node] = None
+                if node.value is None:
+                    nodes[node] = None
     pending.handles, pending.limit = live, PENDING_LIMIT
     return sorted(nodes, key=by_number)
 
 
 def execute_alone(node: Node) -> None:
     """Eager mode: compute one node as it is recorded."""
-    target = base(node)
-    if target.value is None:
-        launch([target], [target])
-    _hand_on([node])
+    while node.value is None:
+        with lock:
+            target = base(node)
+        if target.value is None:
+            launch([target], [target])
+        arrived(target)
+        with lock:
+            _hand_on([node])
 
 
 def bound_pending() -> None:

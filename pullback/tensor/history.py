@@ -36,8 +36,8 @@ def forget(node: Node) -> None:
 class Derivative:
     """Holds a token: while this object lives, what is recorded under the token is kept."""
 
-    def __init__(self) -> None:
-        self.token = Token()
+    def __init__(self, traces: bool = False) -> None:
+        self.token = Token(traces)
 
     def close(self) -> None:
         """The derivative is over: what was computed under it alone forgets its history."""

@@ -55,15 +55,23 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
 
     `nodes` are the pending nodes that they depend on, where the caller has them.
     """
-    with lock:
-        nodes = pending_ancestors(wanted) if nodes is None else nodes
-        whole = not _is_split(nodes, wanted)
-        if whole:
-            prepared = _prepare(nodes, needed, wanted)
-    if whole:
-        prepared.run()
-    else:
-        launch_split(nodes, wanted)
+    prepared = None
+    try:
+        with lock:  # another thread may have started some of it since the caller looked
+            needed = [n for n in needed if n.value is None]
+            wanted = [n for n in wanted if n.value is None]
+            if not needed:
+                return
+            nodes = pending_ancestors(wanted) if nodes is None else nodes
+            if not _is_split(nodes, wanted):
+                prepared = _prepare(nodes, needed, wanted)
+        if prepared is not None:
+            prepared.run()
+        else:
+            launch_split(nodes, wanted)
+    finally:
+        if prepared is not None:
+            prepared.release()
 
 
 def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
@@ -94,14 +102,28 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
                 return
             else:
                 cut = len(nodes)
-            piece, rest = nodes[:cut], nodes[cut:]
+            piece, rest = _results_with_op(nodes[:cut], nodes[cut:])
             used = {base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
             out = [n for n in out if not isinstance(n.type, tuple)]
             prepared = _prepare(piece, out, out, split=True) if out else None
         if prepared is not None:
-            prepared.run()
+            try:
+                prepared.run()
+            finally:
+                prepared.release()
         nodes = [n for n in rest if n.value is None]
+
+
+def _results_with_op(piece: list[Node], rest: list[Node]) -> tuple[list[Node], list[Node]]:
+    """A derivative asks for results of an op long after it: they stay with the op all the same,
+    which has no value of its own to hand over."""
+    ops = {n for n in piece if isinstance(n.type, tuple)}
+    if not ops:
+        return piece, rest
+    moved = [n for n in rest if n.inputs and n.inputs[0] in ops]
+    gone = set(moved)
+    return [*piece, *moved], [n for n in rest if n not in gone]
 
 
 def _piece_size(nodes: list[Node], outputs: set[Node]) -> int:
@@ -197,6 +219,8 @@ class Launch:
         self.engine = engine(mode.engine, mode.device)
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
+        # Read now, under the lock: another thread may compute nodes inside, which then forget.
+        self.graph = None if outputs in entry.variants else build(work, outputs)
         for node in self.nodes:
             node.value = self.mark
 
@@ -207,31 +231,34 @@ class Launch:
             if self.work.scalars:
                 args.append(pack(self.work.scalars, self.engine))
             values = program.run(args)
-        except BaseException as error:
-            self._fail(error)
-            raise
-        with lock:
-            state.programs_run += 1
-            for node, value in zip(self.nodes, values, strict=False):
-                realise(node, value)
-            if program.checks or checks.any_unchecked():
-                word = values[-1] if program.checks else None
-                checks.started(program, word, self.work.leaves, self.nodes)
-        self.mark.done.set()
-
-    def _fail(self, error: BaseException) -> None:
-        """Nothing was computed: the nodes are pending again."""
-        for node in self.nodes:
-            node.value = None
-        self.mark.done.set()
-        if isinstance(error, PullbackError):
+            with lock:
+                state.programs_run += 1
+                for node, value in zip(self.nodes, values, strict=False):
+                    realise(node, value)
+                if program.checks or checks.any_unchecked():
+                    word = values[-1] if program.checks else None
+                    checks.started(program, word, self.work.leaves, self.nodes)
+        except PullbackError as error:
             error.at(None, next((n.where for n in reversed(self.nodes) if n.where), None))
+            raise
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """It is over, whatever happened: nodes without a value are pending again."""
+        if not self.mark.done.is_set():
+            for node in self.nodes:
+                if node.value is self.mark:
+                    node.value = None
+            self.mark.done.set()
+
+    __del__ = release  # an interrupt may fall between marking the nodes and running
 
     def _compile(self) -> Any:
         with self.entry.lock:  # the same new program, wanted by two threads, compiles once
             program = self.entry.variants.get(self.outputs)
             if program is None:
-                program = self.engine.compile(build(self.work, self.outputs))
+                program = self.engine.compile(self.graph)
                 with lock:
                     state.cache.compiles += 1
                     self.entry.variants[self.outputs] = program
@@ -243,6 +270,12 @@ class Launch:
             checks.examine(leaf)
             value = leaf.value = self.engine.put(to_host(settled(leaf)), leaf.type)
         return value
+
+
+def arrived(node: Node) -> None:
+    """Wait while another thread computes the node."""
+    while isinstance(value := node.value, InFlight):
+        value.done.wait()
 
 
 def settled(node: Node) -> Any:

@@ -253,6 +253,8 @@ class Operators:
 
 def _divide(x: Any, y: Any, swap: bool = False) -> Any:
     """True division: integers become floats first."""
+    if isinstance(y, (np.ndarray, list, tuple)):
+        y = as_tensor(y)
     if not x._node.type.dtype.is_inexact:
         dtype = current().default_dtype
         if _is_tensor(y) and y._node.type.dtype.is_inexact:

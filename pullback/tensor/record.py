@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.ir.errors import InPlaceError, PullbackError
 from pullback.ir.node import Node, results
-from pullback.ir.token import merge_tokens
+from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.where import user_line
 from pullback.ops.identity import StopGradient
 from pullback.ops.structure import LEAF
@@ -58,7 +58,8 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     tensor._token = tensor._grad = None
     for x in nodes:
         if x.tokens:
-            node.tokens = merge_tokens(nodes)
+            tokens = merge_tokens(nodes)
+            node.tokens = of_constant(tokens) if op.detaches else tokens
             break
     handles = pending.handles
     handles.append(_ref(tensor))
@@ -123,17 +124,31 @@ def root(tensor: Tensor) -> Node:
     if tensor._token in node.tokens or not current().grad_enabled:
         return node
     if node.value is None:
-        from pullback.tensor.evaluate import submit_pending
+        from pullback.tensor.evaluate import execute_alone, submit_pending
 
         submit_pending()
-    tokens = (tensor._token, *node.tokens)
-    tensor._node = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
+        execute_alone(node)  # it may be pending in another thread, or outside of a trace
+    tensor._node = leaf_of(node, (tensor._token, *node.tokens))
     return tensor._node
+
+
+def leaf_of(node: Node, tokens: tuple) -> Node:
+    """A leaf with the value of a node that was computed."""
+    from pullback.tensor import checks
+    from pullback.tensor.launch import arrived, lock
+
+    arrived(node)
+    with lock:
+        made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
+        checks.follow(node, made)
+    return made
 
 
 def cut(node: Node) -> Node:
     """The node as a constant of every derivative in progress."""
-    return Node(_STOP, (node,), node.type, node.where) if node.tokens else node
+    if not node.tokens:
+        return node
+    return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
 
 
 def guard_placeholder_write(tensor: Tensor, what: str) -> None:

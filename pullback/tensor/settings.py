@@ -53,17 +53,18 @@ class Scope:
 
     def __init__(self, **changes: Any) -> None:
         self._changes = changes
-        self._token: Token | None = _settings.set(replace(current(), **changes))
+        self._tokens: list[Token] = [_settings.set(replace(current(), **changes))]
+        self._entered = False
 
     def __enter__(self) -> Scope:
-        if self._token is None:  # the same object, entered again
-            self._token = _settings.set(replace(current(), **self._changes))
+        if self._entered or not self._tokens:  # the same object, entered again
+            self._tokens.append(_settings.set(replace(current(), **self._changes)))
+        self._entered = True
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._token is not None:
-            _settings.reset(self._token)
-            self._token = None
+        if self._tokens:
+            _settings.reset(self._tokens.pop())
 
     def __call__(self, f: Any) -> Any:
         """As a decorator: the settings hold while `f` runs."""

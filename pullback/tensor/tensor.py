@@ -15,8 +15,8 @@ from pullback.ir.where import user_line
 from pullback.ops.structure import LEAF, SCALAR
 from pullback.tensor import settings
 from pullback.tensor.methods import Methods
-from pullback.tensor.operators import Operators
-from pullback.tensor.record import _bind_tensor
+from pullback.tensor.operators import Operators, node_of
+from pullback.tensor.record import _bind_tensor, leaf_of
 
 
 class Tensor(Operators, Methods):
@@ -175,10 +175,17 @@ class Tensor(Operators, Methods):
                 f"requires_grad: needs float or complex elements, got {self._node.type}",
                 where=user_line(),
             )
-        value = _value(self)
-        self._token = LeafToken(self) if on else None
-        tokens = (self._token,) if on else ()
-        self._node = Node(LEAF, (), self._node.type, self._node.where, tokens, False, value)
+        if any(t.alive and not t.leaf for t in self._node.tokens):
+            raise ArgumentError(
+                "requires_grad: this tensor depends on the argument of a derivative in progress, "
+                "which would be cut here",
+                where=user_line(),
+                hint="Write x.detach() first to make it a constant of that derivative.",
+            )
+        _compute(self)
+        token = LeafToken(self) if on else None
+        self._node = leaf_of(self._node, (token,) if on else ())
+        self._token = token
 
     @property
     def is_leaf(self) -> bool:
@@ -223,6 +230,24 @@ class Tensor(Operators, Methods):
 
         return stop_gradient(self)
 
+    # -- copies ------------------------------------------------------------------------------
+
+    def __copy__(self) -> Tensor:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        """A tensor of its own; a leaf that requires a gradient gets its own gradient."""
+        memo[id(self)] = made = wrap(self._node)
+        if self._token is not None:
+            _compute(self)
+            made._node = leaf_of(self._node, ())
+            made.requires_grad = True
+            made._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        return made
+
+    def __reduce__(self) -> tuple:
+        return _unpickled, (self.numpy(), self._token is not None)
+
     # -- in place ----------------------------------------------------------------------------
 
     def assign(self, value: Any) -> Tensor:
@@ -235,7 +260,7 @@ class Tensor(Operators, Methods):
                 f"assign: the value must be {self._node.type}, got {new._node.type}",
                 where=user_line(),
             )
-        return self._rebind(new._node, "assign")
+        return self._rebind(node_of(new), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
         from pullback.tensor.record import cut, guard_placeholder_write, register
@@ -274,13 +299,18 @@ def _leaf_of_scalar(node: Node) -> Node:
     return Node(LEAF, (), node.type, node.where, (), False, value)
 
 
-def _value(tensor: Tensor) -> Any:
-    """The tensor's buffer; a leaf that is asked to require a gradient is computed first."""
+def _compute(tensor: Tensor) -> None:
+    """A leaf that is asked to require a gradient is computed first."""
     from pullback.tensor.evaluate import evaluate
 
     if tensor._node.value is None:
         evaluate(tensor)
-    return tensor._node.value
+
+
+def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
+    from pullback.tensor.creation import tensor
+
+    return tensor(array, requires_grad=requires_grad)
 
 
 _bind_tensor()
