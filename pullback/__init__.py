@@ -109,6 +109,7 @@ from pullback.tensor.functions import (
     flip,
     floor,
     floor_divide,
+    from_dlpack,
     full,
     full_like,
     gather,
@@ -230,6 +231,9 @@ from pullback.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
 
+# the constants of the array API standard
+e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
+
 __all__ = [
     "DType",
     "PullbackError",
@@ -305,6 +309,7 @@ __all__ = [
     "divide",
     "dynamic_slice",
     "dynamic_update_slice",
+    "e",
     "einsum",
     "elu",
     "empty",
@@ -329,6 +334,7 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "from_dlpack",
     "full",
     "full_like",
     "gather",
@@ -342,6 +348,7 @@ __all__ = [
     "hypot",
     "iinfo",
     "imag",
+    "inf",
     "int8",
     "int16",
     "int32",
@@ -386,7 +393,9 @@ __all__ = [
     "minimum",
     "moveaxis",
     "multiply",
+    "nan",
     "negative",
+    "newaxis",
     "nextafter",
     "no_grad",
     "nonzero",
@@ -400,6 +409,7 @@ __all__ = [
     "outer",
     "pad",
     "permute_dims",
+    "pi",
     "polygamma",
     "positive",
     "pow",

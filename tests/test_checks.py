@@ -161,3 +161,19 @@ def test_a_loop_that_never_reads_still_tells(table):
         pb.evaluate(x)
     with pytest.raises(IndexOutOfRange):
         x.numpy()
+
+
+def test_looking_is_linear_in_the_runs():
+    """Two arguments from each earlier run make 2**60 paths through 60 runs."""
+    from pullback.tensor import checks
+
+    class Program:
+        input_masks: list[int] = []  # noqa: RUF012
+
+    run = checks.Run(Program(), None, [], [], [])
+    for _ in range(60):
+        run = checks.Run(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
+    node = pb.tensor(1.0)._node
+    checks._unchecked[node] = (run, 0)
+    checks.examine(node)
+    assert run.errors == {}

@@ -216,6 +216,18 @@ def test_every_function_is_public_and_every_public_function_is_said_here() -> No
     assert not missing
 
 
+def test_other_libraries_arrays() -> None:
+    source = np.arange(3.0)
+    made = pb.from_dlpack(source)
+    source[0] = 7.0
+    assert made.tolist() == [0.0, 1.0, 2.0]
+    with told(ArgumentError, TypeError, "from_dlpack", "int"):
+        pb.from_dlpack(3)
+    assert pb.tensor([pb.e, pb.pi, pb.inf]).dtype is pb.float32
+    assert pb.tensor([1.0])[pb.newaxis].shape == (1, 1)
+    assert 2.0 in pb.tensor([1.0, 2.0]) and 3.0 not in pb.tensor([1.0, 2.0])
+
+
 def test_special_functions() -> None:
     x = np.array([0.3, 1.0, 2.5, 7.0])
     steps = np.array([0.1, -0.4, 0.77])

@@ -81,8 +81,7 @@ def _scalar(name: str, value: Any) -> Any:
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         raise UnsupportedShape(
             f"{name}: the function must return one scalar, got {got}", where=user_line(),
-            hint="Reduce the result with .sum() or .mean(), or use pb.vjp or pb.jacobian for "
-            "results of any shape.",
+            hint=_advice(tensors),
         )  # fmt: skip
     y = tensors[0]
     if not y.dtype.is_float:
@@ -91,3 +90,15 @@ def _scalar(name: str, value: Any) -> Any:
             hint="Take the real part of a complex result; cast an integer one.",
         )  # fmt: skip
     return y
+
+
+def _advice(tensors: list[Any]) -> str:
+    """What to write instead of a function that does not return one scalar."""
+    if not tensors:
+        return "It returned None or an empty tree: is a `return` missing?"
+    if len(tensors) > 1 and tensors[0].shape == ():
+        return "Pass has_aux=True if the first is the value and the rest goes along with it."
+    return (
+        "Reduce the result with .sum() or .mean(), or use pb.vjp or pb.jacobian for results of "
+        "any shape."
+    )

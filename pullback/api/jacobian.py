@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.api.function import differentiable, normal_argnums
 from pullback.api.linear import linearize, vjp
+from pullback.ir.dtypes import DType
 from pullback.tensor import tree
 from pullback.tensor.creation import from_host
 from pullback.tensor.tensor import Tensor
@@ -68,7 +69,7 @@ def jacfwd(
         blocks = []
         for k, out in enumerate(ys):
             per_input = [
-                _stacked([tree.leaves(t)[k] for t in found], -1, out.shape + leaf.shape)
+                _stacked([tree.leaves(t)[k] for t in found], -1, out.shape + leaf.shape, out.dtype)
                 for leaf, found in zip(leaves, columns, strict=True)
             ]
             blocks.append(put(tree.unflatten(in_tree, per_input)))
@@ -136,11 +137,11 @@ def _stack(rows: list[Any], xs: Sequence[Any], shape: Callable) -> list[Any]:
     per_leaf = zip(*[tree.leaves(row) for row in rows], strict=True)
     if not rows:
         per_leaf = iter([()] * len(leaves))  # type: ignore[assignment]
-    made = [_stacked(list(r), 0, shape(x)) for r, x in zip(per_leaf, leaves, strict=True)]
+    made = [_stacked(list(r), 0, shape(x), x.dtype) for r, x in zip(per_leaf, leaves, strict=True)]
     return tree.unflatten(structure, made)
 
 
-def _stacked(parts: list[Tensor], axis: int, shape: tuple[int, ...]) -> Tensor:
+def _stacked(parts: list[Tensor], axis: int, shape: tuple[int, ...], dtype: DType) -> Tensor:
     from pullback.tensor.functions import reshape, stack, zeros
 
-    return reshape(stack(parts, axis=axis), shape) if parts else zeros(shape)
+    return reshape(stack(parts, axis=axis), shape) if parts else zeros(shape, dtype=dtype)

@@ -13,7 +13,6 @@ from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
 from pullback.ops.base import ones, zeros
-from pullback.ops.identity import Alias
 from pullback.ops.structure import SCALAR, Const, Input
 from pullback.tensor import tree
 from pullback.tensor.tensor import Tensor, wrap
@@ -110,7 +109,7 @@ class Trace:
                 label = f"captured{len(captured) - 1}"
                 new[node] = Input(label, node.type.shape, node.type.dtype)()
                 inputs.append(new[node])
-            elif isinstance(node.op, Alias):  # an inner derivative's argument: the same value
+            elif node.op.transparent and not node.op.detaches:  # an inner derivative's argument
                 new[node] = new[node.inputs[0]]
             else:
                 xs = tuple(new[x] for x in node.inputs)

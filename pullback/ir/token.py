@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Token:
     """A derivative in progress: a running call, a pullback or a trace holds it."""
 
-    __slots__ = ("alive", "computed", "reads", "running", "traces")
+    __slots__ = ("_limit", "alive", "computed", "reads", "running", "traces")
     leaf = False
 
     def __init__(self, traces: bool = False) -> None:
@@ -24,7 +24,15 @@ class Token:
         self.running = True  # whether the function is still being run: only its reads count
         self.traces = traces  # whether constants, too, are part of what is kept
         self.computed: list[weakref.ref[Node]] = []  # nodes with a value, kept for this token
+        self._limit = 1000
         self.reads: list[Any] = []  # lines that read a value which depends on this token
+
+    def remember(self, node: Node) -> None:
+        """The node was computed, and kept its history for this token."""
+        self.computed.append(weakref.ref(node))
+        if len(self.computed) > self._limit:  # a pullback may live long, what it saw need not
+            self.computed = [r for r in self.computed if r() is not None]
+            self._limit = 2 * len(self.computed) + 1000
 
     @property
     def lasting(self) -> bool:

@@ -185,7 +185,8 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         try:
             values[node] = node.op.numpy(*xs)
         except PullbackError as error:
-            raise error.at(node.op.title, node.where) from None
+            error.values["node"] = node  # whoever runs the graph knows its line
+            raise error.at(node.op.title, None) from None
         _check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 

@@ -84,7 +84,11 @@ class Convolving(Contraction, abstract=True):
             rule = "the channels of both operands must agree"
             if groups != 1:
                 rule += f", with those of input and result divided into {groups} groups"
-            raise ShapeError(f"{rule}, got {show(shown)}", code="E4009")
+            raise ShapeError(
+                f"{rule}, got {show(shown)}",
+                code="E4009",
+                hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
+            )
 
     def check_result(self, y: Type, extents: Sequence[int], window: Sequence[int]) -> None:
         counts = self.counts(extents, window)

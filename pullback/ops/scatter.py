@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.dtypes import bool_, int32, int64
-from pullback.ir.errors import ShapeError
+from pullback.ir.errors import ShapeError, UnsupportedOp
 from pullback.ir.node import operand
 from pullback.ops.base import TABLE, Node, Op, Type, conjugate, ones, same_dtype, zeros
 from pullback.ops.elementwise.base import check_kind
@@ -89,10 +89,10 @@ class Scatter(Op, abstract=True):
         ]
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        raise NotImplementedError
+        raise UnsupportedOp("does not say how", op=self.title)
 
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        raise NotImplementedError
+        raise UnsupportedOp("does not say how", op=self.title)
 
     @classmethod
     def samples(cls) -> Any:
@@ -212,7 +212,7 @@ class _Extremum(Scatter, abstract=True):
     kinds = "biuf"
 
     def loses(self, x: Node, out: Node) -> Node:
-        raise NotImplementedError
+        raise UnsupportedOp("does not say how", op=self.title)
 
     def reached(self, out: Node, x: Node, updates: Node, indices: Sequence[Node]) -> Any:
         """Ones where `x` and where the updates are not beaten, and for each place their number."""

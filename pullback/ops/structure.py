@@ -163,7 +163,8 @@ def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
     """The 64-bit words that hold a scalar."""
     if dtype is dtypes.float32 and type(value) is float and abs(value) < 1e38:
         return _F32.unpack(_F32_FLOAT.pack(value))  # the common case, without NumPy
-    data = np.asarray(value, dtype.numpy).tobytes()
+    with np.errstate(all="ignore"):  # too large for a short float: infinity, as in an array
+        data = np.asarray(value, dtype.numpy).tobytes()
     data += b"\0" * (-len(data) % 8)
     return tuple(np.frombuffer(data, np.uint64).tolist())
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pullback.ir.dtypes import DType, float32, int32
-from pullback.ir.errors import ArgumentError
+from pullback.ir.errors import ArgumentError, UnsupportedOp
 from pullback.ir.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
@@ -51,7 +51,7 @@ class Rule:
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
         """The parameter and its slots after one step."""
-        raise NotImplementedError
+        raise UnsupportedOp(f"{type(self).__name__} does not say what a step changes")
 
     def init(self, params: Any) -> State:
         """The state before the first step."""

@@ -77,6 +77,8 @@ class Cache:
         entry = self.entries[key] = Entry(key)
         while len(self.entries) > MOST_PROGRAMS:
             old, _ = self.entries.popitem(last=False)
+            if len(self._evicted) > 10 * MOST_PROGRAMS:
+                self._evicted.clear()
             self._evicted.add(hash(old))
         return entry
 

@@ -25,9 +25,14 @@ class Run:
     """One execution whose checks, or those of executions it built on, were not looked at yet."""
 
     def __init__(
-        self, program: Any, word: Any, sources: list[Source], nodes: Sequence[Node]
+        self,
+        program: Any,
+        word: Any,
+        lines: Sequence[Any],
+        sources: list[Source],
+        nodes: Sequence[Node],
     ) -> None:
-        self.program, self.word, self.sources = program, word, sources
+        self.program, self.word, self.lines, self.sources = program, word, lines, sources
         self.nodes = [(i, weakref.ref(n)) for i, n in enumerate(nodes)]
         self.errors: dict[int, PullbackError] | None = None  # by output, once it was looked at
 
@@ -39,19 +44,20 @@ class Run:
         """Find the outputs that failed; what this run built on was looked at before."""
         if self.errors is not None:
             return
-        self.errors = {} if self.word is None else self.program.failures(self.word)
+        errors = {} if self.word is None else self.program.failures(self.word, self.lines)
         for argument, run, output in self.sources:
             error = (run.errors or {}).get(output)
             for i, mask in enumerate(self.program.input_masks):
                 if error is not None and mask >> argument & 1:
-                    self.errors.setdefault(i, error)
+                    errors.setdefault(i, error)
         for i, ref in self.nodes:
             node = ref()
             if node is not None:
+                if i in errors:
+                    node.value = Failed(errors[i])
                 _unchecked.pop(node, None)
-                if i in self.errors:
-                    node.value = Failed(self.errors[i])
-        self.word, self.sources, self.nodes = None, [], []
+        # Last: who finds it set may rely on the values.
+        self.errors, self.word, self.sources, self.nodes = errors, None, [], []
 
 
 # An argument's number, the execution that computed it, and which of its outputs it was.
@@ -61,8 +67,17 @@ Source = tuple[int, Run, int]
 _unchecked: weakref.WeakKeyDictionary[Node, tuple[Run, int]] = weakref.WeakKeyDictionary()
 
 
-def started(program: Any, word: Any, arguments: Sequence[Node], nodes: Sequence[Node]) -> None:
-    """Remember an execution that has checks, or that used results of one."""
+def started(
+    program: Any,
+    word: Any,
+    lines: Sequence[Any],
+    arguments: Sequence[Node],
+    nodes: Sequence[Node],
+) -> None:
+    """Remember an execution that has checks, or that used results of one.
+
+    `lines` are where its checks were written.
+    """
     sources: list[Source] = []
     for i, x in enumerate(arguments):
         found = _unchecked.get(x)
@@ -74,7 +89,7 @@ def started(program: Any, word: Any, arguments: Sequence[Node], nodes: Sequence[
                 sources.append((i, run, output))
     if word is None and not sources:
         return
-    run = Run(program, word, sources, nodes)
+    run = Run(program, word, lines, sources, nodes)
     for i, node in enumerate(nodes):
         _unchecked[node] = (run, i)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 from pullback.ir.node import Node
@@ -18,7 +17,7 @@ def realise(node: Node, value: Any) -> None:
         if living:
             for token in living:
                 if not token.leaf:
-                    token.computed.append(weakref.ref(node))
+                    token.remember(node)
             return
     forget(node)
 

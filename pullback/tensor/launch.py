@@ -237,12 +237,19 @@ class Launch:
                     realise(node, value)
                 if program.checks or checks.any_unchecked():
                     word = values[-1] if program.checks else None
-                    checks.started(program, word, self.work.leaves, self.nodes)
+                    lines = [self.work.nodes[i].where for i in program.written]
+                    checks.started(program, word, lines, self.work.leaves, self.nodes)
         except PullbackError as error:
-            error.at(None, next((n.where for n in reversed(self.nodes) if n.where), None))
-            raise
+            raise error.at(None, self._line(error)) from None
         finally:
             self.release()
+
+    def _line(self, error: PullbackError) -> Any:
+        """The line of the node that failed, or else of the last one that was asked for."""
+        program = self.entry.variants.get(self.outputs)
+        number = getattr(program, "stands_for", {}).get(error.values.pop("node", None))
+        failed = [] if number is None else [self.work.nodes[number]]
+        return next((n.where for n in [*failed, *reversed(self.nodes)] if n.where), None)
 
     def release(self) -> None:
         """It is over, whatever happened: nodes without a value are pending again."""
@@ -258,7 +265,13 @@ class Launch:
         with self.entry.lock:  # the same new program, wanted by two threads, compiles once
             program = self.entry.variants.get(self.outputs)
             if program is None:
-                program = self.engine.compile(self.graph)
+                assert self.graph is not None  # it was built when there was no such program
+                graph, stands_for = self.graph
+                program = self.engine.compile(graph)
+                # where each check was written, in the numbers of the work: a program outlives
+                # the lines of the first work that it was compiled for
+                program.stands_for = stands_for if self.engine.name == "reference" else {}
+                program.written = [stands_for.get(node) for _, node in program.checks]
                 with lock:
                     state.cache.compiles += 1
                     self.entry.variants[self.outputs] = program

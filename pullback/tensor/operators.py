@@ -37,7 +37,14 @@ def scalar(value: Any, dtype: DType) -> Node:
         low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
         if not low <= value < low + (1 << dtype.bits):
             raise DTypeError(f"{value} does not fit into {dtype}", where=user_line())
-    return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), False, pack_bits(value, dtype))
+    try:
+        bits = pack_bits(value, dtype)
+    except OverflowError:
+        digits = len(str(abs(value)))
+        raise DTypeError(
+            f"an integer of {digits} digits does not fit into {dtype}", where=user_line()
+        ) from None
+    return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), False, bits)
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
@@ -239,6 +246,9 @@ class Operators:
                 hint="Write it as `x = x + ...` to get a tensor of the new type.",
             )
         return self._rebind(new._node, what)  # type: ignore[attr-defined]
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
 
     def __getitem__(self, index: Any) -> Any:
         from pullback.tensor.indexing import get

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.reference import ReferenceEngine
-from pullback.ir.canonical import canonicalise
+from pullback.ir.canonical import canonicalise_with_map
 from pullback.ir.dtypes import complex128, uint64
 from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph
@@ -48,8 +48,11 @@ def _make_engine(name: str, device: str | None) -> Any:
     return XlaEngine(platform or None)
 
 
-def build(work: Work, outputs: tuple[int, ...]) -> Graph:
-    """The work as a program: leaves become inputs, scalars one packed input."""
+def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]:
+    """The work as a program, and for each of its nodes the number of one it stands for.
+
+    Leaves become inputs, scalars one packed input.
+    """
     inputs = [Input(f"x{i}", x.type.shape, x.type.dtype)() for i, x in enumerate(work.leaves)]
     new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
     if work.scalars:
@@ -61,7 +64,13 @@ def build(work: Work, outputs: tuple[int, ...]) -> Graph:
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
         new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
-    return canonicalise(Graph(inputs, [new[work.nodes[i]] for i in outputs]))
+    graph = Graph(inputs, [new[work.nodes[i]] for i in outputs])
+    canonical, places = canonicalise_with_map(graph)
+    stands_for: dict[Node, int] = {}
+    for i, node in enumerate(work.nodes):
+        if new[node] in places:
+            stands_for.setdefault(places[new[node]], i)
+    return canonical, stands_for
 
 
 def pack(scalars: list[Node], engine: Any) -> Any:

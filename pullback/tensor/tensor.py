@@ -205,6 +205,12 @@ class Tensor(Operators, Methods):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
+            raise ArgumentError(
+                f"grad: a gradient of {self._node.type} must have that type, got "
+                f"{value._node.type}",
+                where=user_line(),
+            )
         self._grad = value
 
     def zero_grad(self) -> None:

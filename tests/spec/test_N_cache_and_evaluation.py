@@ -213,7 +213,7 @@ def test_N15_equal_subexpressions_are_one_instruction():
     x = fresh(4)
     y = pb.exp(x) * 2 + pb.exp(x) * 2
     work = Work(pending_ancestors([y._node]))
-    graph = build(work, (work.index[y._node],))
+    graph, _ = build(work, (work.index[y._node],))
     assert [n.op.name for n in graph.nodes].count("Exp") == 1
     np.testing.assert_allclose(y.numpy(), 4 * np.exp(x.numpy()), rtol=1e-6)
 

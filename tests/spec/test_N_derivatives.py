@@ -316,7 +316,7 @@ def test_N30_the_program_computes_the_forward_once():
 
     value, g = pb.value_and_grad(lambda a: pb.exp(pb.sin(a)).sum())(f64(A))
     work = Work(pending_ancestors([value._node, g._node]))
-    graph = build(work, (work.index[value._node], work.index[g._node]))
+    graph, _ = build(work, (work.index[value._node], work.index[g._node]))
     names = [n.op.name for n in graph.nodes]
     assert names.count("Exp") == 1 and names.count("Sin") == 1
 

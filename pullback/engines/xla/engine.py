@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pullback.engines.xla.stablehlo import Builder, module
@@ -45,13 +46,13 @@ class XlaProgram:
             marks[node] = marks.get(node, 0) | 1 << i
         self._check_masks = dependence(graph, marks) if checks else []
 
-    def failures(self, word: Any) -> dict[int, PullbackError]:
-        """The outputs that depend on a failed check, with its error."""
+    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
+        """The outputs that depend on a failed check, with its error at the line of the check."""
         failed = [i for i, held in enumerate(self.client.get(word)) if not held]
         found = {}
         for output, mask in enumerate(self._check_masks):
             mine = [i for i in failed if mask >> i & 1]
             if mine:
                 make_error, node = self.checks[mine[0]]
-                found[output] = make_error().at(node.op.title, node.where)
+                found[output] = make_error().at(node.op.title, lines[mine[0]])
         return found

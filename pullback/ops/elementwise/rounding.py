@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.ir import dtypes
 from pullback.ir.dtypes import bool_
+from pullback.ir.errors import UnsupportedOp
 from pullback.ops.base import Type
 from pullback.ops.elementwise.base import Unary
 from pullback.ops.sample import real
@@ -83,7 +84,7 @@ class Classification(Unary, abstract=True):
         return self.ask(b, x) if x.dtype.is_float else b.full(out, self.of_integer)
 
     def ask(self, b: Any, x: Any) -> Any:
-        raise NotImplementedError
+        raise UnsupportedOp("does not say how", op=self.title)
 
     @classmethod
     def samples(cls) -> Any:

@@ -219,3 +219,19 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
         own = tuple(a.shape[0] if at == i else 1 for at in order)
         grids.append(spread(shaped(a, own), shape))
     return grids
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A tensor with a copy of the data of any object that speaks DLPack.
+
+    >>> import pullback as pb
+    >>> import numpy as np
+    >>> pb.from_dlpack(np.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    if not hasattr(x, "__dlpack__"):
+        raise ArgumentError(
+            f"from_dlpack: needs an object with __dlpack__, got {type(x).__name__}",
+            where=user_line(),
+        )
+    return as_tensor(x)
