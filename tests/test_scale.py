@@ -193,3 +193,26 @@ def test_wide_graphs():
 
     with pb.config(engine="reference"):
         assert pb.grad(f)(x).tolist() == [20_001, 20_001]
+
+
+def test_the_states_of_a_loop_are_stacked_in_pieces():
+    """One program that gathers a long elementwise chain takes XLA a minute to compile."""
+    n, dt = 60, 0.05
+
+    def oscillator(k: Any) -> Any:
+        x, v = pb.tensor(1.0), pb.tensor(0.0)
+        states = []
+        for _ in range(n):
+            v = v - dt * k * x
+            x = x + dt * v
+            states.append(x)
+        return pb.stack(states)
+
+    before = pb.engine_info().programs_run
+    y, slope = pb.jvp(oscillator, (pb.tensor(2.0),), (pb.tensor(1.0),))
+    pb.evaluate(y, slope)
+    assert pb.engine_info().programs_run - before > 2 * (n // PIECE + 1)
+    with pb.config(engine="reference"):
+        want, want_slope = pb.jvp(oscillator, (pb.tensor(2.0),), (pb.tensor(1.0),))
+        np.testing.assert_allclose(y.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(slope.numpy(), want_slope.numpy(), rtol=1e-4, atol=1e-5)

@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.node import Node
+from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Entry
 from pullback.tensor.collect import Work, base, pending_ancestors
@@ -30,6 +31,8 @@ ROUNDS = 100
 # Values handed out are computed again for each user inside the program: a chain of 1,000 ops that
 # hands out every one takes XLA 10 s to compile, ten chains of 100 take 1 s.
 OUTPUTS = 100
+# An op with more operands than this (a stack of all states of a loop) has the same effect.
+WIDE = 16
 
 
 class State:
@@ -80,7 +83,25 @@ def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
         return True
     if len(wanted) > OUTPUTS and len(nodes) < 4 * len(wanted):
         return True
+    if len(_gathered(nodes)) > WIDE:
+        cheap = sum(isinstance(n.op, Elementwise) for n in nodes)
+        if cheap > 0.7 * len(nodes):  # what is not elementwise ends the chains anyway
+            return True
     return len(nodes) > PIECE and sum(_same_place(n, nodes[0]) for n in nodes) > ROUNDS
+
+
+def _gathered(nodes: list[Node]) -> set[Node]:
+    """The values that ops with many operands bring together, before they were moved into place."""
+    found = set()
+    for n in nodes:
+        if len(n.inputs) > WIDE:
+            for x in n.inputs:
+                x = base(x)
+                while len(x.inputs) == 1 and x.op.linear:
+                    x = base(x.inputs[0])
+                if x.value is None:
+                    found.add(x)
+    return found
 
 
 def _same_place(n: Node, first: Node) -> bool:
@@ -93,9 +114,10 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
     With `keep_tail`, what remains after the last cut stays pending.
     """
     outputs = set(wanted)
+    gathered = _gathered(nodes)
     while nodes:
         with lock:
-            size = _piece_size(nodes, outputs)
+            size = _piece_size(nodes, outputs, gathered)
             if len(nodes) > size:
                 cut = _phase(nodes, size)
             elif keep_tail:
@@ -126,12 +148,13 @@ def _results_with_op(piece: list[Node], rest: list[Node]) -> tuple[list[Node], l
     return [*piece, *moved], [n for n in rest if n not in gone]
 
 
-def _piece_size(nodes: list[Node], outputs: set[Node]) -> int:
-    """How many nodes make a piece: at most PIECE, with at most OUTPUTS that are handed out."""
-    handed = 0
+def _piece_size(nodes: list[Node], outputs: set[Node], gathered: set[Node]) -> int:
+    """How many nodes make a piece: at most PIECE, with few that are handed out or gathered."""
+    handed = together = 0
     for i, n in enumerate(nodes[:PIECE]):
         handed += n in outputs
-        if handed > OUTPUTS:
+        together += n in gathered
+        if handed > OUTPUTS or together > WIDE:
             return i
     return PIECE
 

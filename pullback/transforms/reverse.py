@@ -42,7 +42,7 @@ def gradients(
     found: dict[Node, Node | None] = {}
     # Leaves never enter the queue: what arrived at them is summed at the end, in the targets'
     # order, so that the result does not depend on when a leaf was made.
-    inner = {n for n in active if any(x in active for x in n.inputs)}
+    inner = {n for n in active if not active.keys().isdisjoint(n.inputs)}
     ready = [(-n.number, n) for n in inner if not consumers[n]]
     heapq.heapify(ready)
     with deriving():
@@ -95,7 +95,7 @@ def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
     for node in sorted(seen, key=by_number):
         if node.op.detaches and node not in goals:
             continue
-        reaches = node in goals or any(x in active for x in node.inputs)
+        reaches = node in goals or not active.keys().isdisjoint(node.inputs)
         if reaches and carries_derivative(node.type):
             active[node] = None
     return active
