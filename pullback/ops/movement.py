@@ -121,14 +121,18 @@ class Transpose(Movement):
         yield cls((0, 2, 1)), (real(2, 0, 3),)
 
 
-class ExpandDims(Movement):
-    """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
+class AlongAxes(Movement, abstract=True):
+    """A movement that `axes` say all about; they are kept in ascending order."""
 
     axes: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("axes",)
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
+
+
+class ExpandDims(AlongAxes):
+    """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
 
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
@@ -153,14 +157,8 @@ class ExpandDims(Movement):
         yield cls(()), (real(2),)
 
 
-class Squeeze(Movement):
+class Squeeze(AlongAxes):
     """Without the dimensions `axes`, which must have extent 1."""
-
-    axes: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
-
-    def __post_init__(self) -> None:
-        self.set("axes", tuple(sorted(map(int, self.axes))))
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
@@ -190,14 +188,8 @@ class Squeeze(Movement):
         yield cls(()), (real(1, 2),)
 
 
-class Flip(Movement):
+class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
-
-    axes: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
-
-    def __post_init__(self) -> None:
-        self.set("axes", tuple(sorted(map(int, self.axes))))
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
