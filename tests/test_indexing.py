@@ -300,6 +300,8 @@ def indexed(draw: Any) -> tuple[tuple[int, ...], tuple]:
 
 def _fitting(shape: tuple[int, ...], index: list[Any], has_ellipsis: bool) -> tuple:
     """The index, or all of the tensor where the dimensions behind `...` do not fit it."""
+    if has_ellipsis and any(isinstance(i, np.ndarray) and not i.size for i in index):
+        return (...,)  # NumPy lets an empty mask stand for a dimension of size 1
     try:
         np.zeros(shape)[tuple(index)]
     except IndexError:

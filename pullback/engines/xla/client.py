@@ -154,7 +154,7 @@ class Executable:
 
 
 def _make_client(platform: str | None) -> Any:
-    plugin = None if platform == "cpu" else _cuda_plugin()
+    plugin = _cuda_plugin() if platform in (None, "cuda") else None
     if platform in (None, "cpu") and plugin is None:
         return xla_client.make_cpu_client()
     if plugin is None:
