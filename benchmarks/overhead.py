@@ -87,11 +87,13 @@ class Pullback:
         x = pb.relu(x @ w2 + b2)
         return -(y * pb.log_softmax(x @ w3 + b3, axis=-1)).sum() / BATCH
 
+    def update(self, params: list[Any], state: Any, x: Any, y: Any) -> Any:
+        loss, grads = self.pb.value_and_grad(self.loss)(params, x, y)
+        return *self.optimizer.update(grads, state, params), loss
+
     def step(self) -> dict[str, float]:
-        pb = self.pb
         start = time.perf_counter()
-        loss, grads = pb.value_and_grad(self.loss)(self.params, *self.batch)
-        self.params, self.state = self.optimizer.update(grads, self.state, self.params)
+        self.params, self.state, loss = self.update(self.params, self.state, *self.batch)
         recorded = time.perf_counter()
         loss.item()
         return {"step": time.perf_counter() - start, "recording": recorded - start}
