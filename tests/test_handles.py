@@ -258,3 +258,9 @@ def test_small_things():
     z = +y
     z += 1
     assert (y.item(), z.item()) == (1.0, 2.0)
+
+
+def test_integers_that_do_not_fit_are_told():
+    for make in (lambda: pb.tensor(2**70), lambda: pb.tensor([1, 2**70]), lambda: pb.tensor(2**63)):
+        with pytest.raises(TypeError, match=r"does not fit into i64 \(test_handles"):
+            make()

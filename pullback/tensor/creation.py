@@ -68,6 +68,10 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         raise ArgumentError(
             "tensor: nested lists must have equal lengths at each depth", where=user_line()
         ) from None
+    if array.dtype == object and all(isinstance(v, int) for v in array.flat):
+        raise DTypeError(
+            f"tensor: an integer does not fit into {wanted or int64}", where=user_line()
+        )
     if array.dtype == object or (array.dtype.kind in "USmMV" and not _known(array.dtype)):
         raise DTypeError(
             f"tensor: cannot hold {type(data).__name__} data of NumPy dtype {array.dtype}",
