@@ -216,3 +216,28 @@ def test_the_states_of_a_loop_are_stacked_in_pieces():
         want, want_slope = pb.jvp(oscillator, (pb.tensor(2.0),), (pb.tensor(1.0),))
         np.testing.assert_allclose(y.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(slope.numpy(), want_slope.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_with_many_parameters_is_one_program():
+    rng = np.random.default_rng(0)
+    params = [pb.tensor(rng.normal(size=(4, 4)).astype(np.float32)) for _ in range(60)]
+    x, rule = pb.tensor(np.ones((2, 4), np.float32)), pb.optim.adam(1e-3)
+    state = rule.init(params)
+
+    def loss_of(params: Any, x: Any) -> Any:
+        for w in params:
+            x = pb.tanh(x @ w)
+        return x.sum()
+
+    def step(params: Any, state: Any) -> Any:
+        loss, grads = pb.value_and_grad(loss_of)(params, x)
+        return *rule.update(grads, state, params), loss
+
+    with pb.config(engine="reference"):
+        params, state, loss = step(params, state)
+        loss.item()
+        before = pb.engine_info().programs_run
+        for _ in range(3):
+            params, state, loss = step(params, state)
+            loss.item()
+        assert pb.engine_info().programs_run - before == 3

@@ -81,11 +81,10 @@ def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
     """Whether a graph is computed in pieces: it is too large, or a loop that was unrolled."""
     if len(nodes) > PENDING_LIMIT:
         return True
-    if len(wanted) > OUTPUTS and len(nodes) < 4 * len(wanted):
-        return True
-    if len(_gathered(nodes)) > WIDE:
+    if len(wanted) > OUTPUTS or len(_gathered(nodes)) > WIDE:
+        # Only chains of cheap ops are computed again; a model's products end them.
         cheap = sum(isinstance(n.op, Elementwise) for n in nodes)
-        if cheap > 0.7 * len(nodes):  # what is not elementwise ends the chains anyway
+        if cheap > 0.8 * len(nodes):
             return True
     return len(nodes) > PIECE and sum(_same_place(n, nodes[0]) for n in nodes) > ROUNDS
 
