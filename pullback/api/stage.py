@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.api.closure import close_over
 from pullback.api.function import outputs
 from pullback.ir.dtypes import float32
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, constant
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
 from pullback.ir.types import Type
-from pullback.ops.structure import SCALAR, Input
+from pullback.ops.structure import Input
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.record import pending
@@ -39,7 +40,10 @@ def stage(name: str, f: Callable, types: Sequence[Type], in_tree: Any) -> Staged
         args, kwargs = tree.unflatten(in_tree, [wrap(x) for x in inputs])
         ys, structure = outputs(name, f(*args, **kwargs))
     made = [y._node for y in ys]
-    graph, captured = close_over(inputs, made)
+    first = min((x.number for x in inputs), default=0)
+    graph, captured = close_over(
+        {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first
+    )
     return Staged(graph, structure, captured)
 
 
@@ -52,32 +56,6 @@ def tracing(first: int) -> Iterator[None]:
         yield
     finally:
         pending.placeholders, pending.handles = saved, handles
-
-
-def close_over(inputs: list[Node], made: list[Node]) -> tuple[Graph, list[Node]]:
-    """The graph from `inputs` to `made`; what came from outside becomes extra inputs."""
-    first = min((x.number for x in inputs), default=0)
-    boundary = set(inputs)
-
-    def outside(n: Node) -> bool:
-        return n in boundary or n.value is not None or n.number < first
-
-    new: dict[Node, Node] = {x: x for x in inputs}
-    captured: list[Node] = []
-    extra: list[Node] = []
-    for node in ancestors(made, outside):
-        if node in new:
-            continue
-        if node.op is SCALAR:  # a literal: the function runs once
-            new[node] = constant(wrap(node).numpy(), node.type.dtype)
-        elif outside(node):
-            captured.append(node)
-            new[node] = Input(f"captured{len(extra)}", node.type.shape, node.type.dtype)()
-            extra.append(new[node])
-        else:
-            xs = tuple([new[x] for x in node.inputs])
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
-    return Graph([*inputs, *extra], [new[y] for y in made]), captured
 
 
 def eval_shape(f: Callable, *args: Any, **kwargs: Any) -> Any:

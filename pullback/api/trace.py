@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.api.closure import close_over
 from pullback.api.function import Recording, Transform, deliver, outputs
 from pullback.api.linear import _matching
 from pullback.ir.errors import ArgumentError, TraceError
@@ -13,10 +14,10 @@ from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
 from pullback.ops.base import ones, zeros
-from pullback.ops.structure import SCALAR, Const, Input
+from pullback.ops.structure import Input
 from pullback.tensor import tree
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.transforms.reverse import gradients
+from pullback.tensor.tensor import Tensor
+from pullback.transforms.reverse import Contribution, accumulate, gradients
 
 
 def trace(f: Callable, *args: Any, **kwargs: Any) -> Trace:
@@ -57,9 +58,8 @@ class Trace:
     @property
     def nodes(self) -> list[Node]:
         """The recorded nodes in topological order, without the inputs."""
-        boundary = set(self._recording.inputs)
-        found = ancestors(self._made, self._is_boundary)
-        return [n for n in found if n not in boundary and not self._is_boundary(n)]
+        outside = self._outside()
+        return [n for n in ancestors(self._made, outside) if not outside(n)]
 
     @property
     def graph(self) -> Graph:
@@ -75,47 +75,15 @@ class Trace:
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
 
-    def _is_boundary(self, node: Node) -> bool:
-        """Values from outside: computed, and not part of this trace."""
-        if node in self._aliases:
-            return True
-        return node.value is not None and self._recording.derivative.token not in node.tokens
-
-    @property
-    def _aliases(self) -> set[Node]:
-        return set(self._recording.inputs)
+    def _outside(self) -> Callable[[Node], bool]:
+        """Tells arguments, and values that were computed and are no part of this trace."""
+        aliases, token = set(self._recording.inputs), self._recording.derivative.token
+        return lambda n: n in aliases or (n.value is not None and token not in n.tokens)
 
     def _graph(self) -> tuple[Graph, list[Node]]:
-        aliases = self._aliases
-        token = self._recording.derivative.token
-
-        def outside(n: Node) -> bool:
-            return n in aliases or (n.value is not None and token not in n.tokens)
-
-        new: dict[Node, Node] = {}
-        inputs = []
-        for name, x in zip(self._names, self._recording.inputs, strict=True):
-            new[x] = Input(name, x.type.shape, x.type.dtype)()
-            inputs.append(new[x])
-        captured = []
-        for node in ancestors(self._made, outside):
-            if node in new:
-                continue
-            if node.op is SCALAR:
-                data = wrap(node).numpy().tobytes()
-                new[node] = Const(node.type.dtype, (), data)()
-            elif outside(node):
-                captured.append(node)
-                label = f"captured{len(captured) - 1}"
-                new[node] = Input(label, node.type.shape, node.type.dtype)()
-                inputs.append(new[node])
-            elif node.op.transparent and not node.op.detaches:  # an inner derivative's argument
-                new[node] = new[node.inputs[0]]
-            else:
-                xs = tuple(new[x] for x in node.inputs)
-                new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
-        graph = Graph(inputs, [new[y] for y in self._made])
-        return graph, captured
+        named = zip(self._names, self._recording.inputs, strict=True)
+        inputs = {x: Input(name, x.type.shape, x.type.dtype)() for name, x in named}
+        return close_over(inputs, self._made, self._outside())
 
     def _refuse_if_branched(self, what: str) -> None:
         reads = self._recording.derivative.token.reads
@@ -151,11 +119,12 @@ def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tens
             seeds = _matching("backward_on_trace", cotangents, trace._structure, ys)
         aliases = trace._recording.inputs
         found = gradients(trace._made, seeds, aliases)
-        totals: dict[Tensor, Node] = {}
-        for x, a, g in zip(trace.inputs, aliases, found, strict=True):
-            g = zeros(a.type) if g is None else g
-            totals[x] = totals[x] + g if x in totals else g  # one tensor, given twice
-        return {x: deliver(g) for x, g in totals.items()}
+        arrived: dict[Tensor, list[Contribution]] = {x: [] for x in trace.inputs}
+        for i, (x, g) in enumerate(zip(trace.inputs, found, strict=True)):
+            if g is not None:  # a tensor that was given twice gets the sum
+                arrived[x].append((0, i, g))
+        totals = {x: accumulate(x._node, arrived[x]) for x in arrived}
+        return {x: deliver(g or zeros(x._node.type)) for x, g in totals.items()}
 
 
 def _names(f: Callable, args: Sequence[Any]) -> list[str]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from pullback.ir.table import TABLE
 from pullback.ir.token import merge_tokens, of_constant
-from pullback.ir.types import Type
 
 if TYPE_CHECKING:
     from pullback.ops.base import Op
@@ -159,7 +158,3 @@ def results(node: Node) -> tuple[Node, ...]:
         result = Node(select(i), (node,), type, node.where, node.tokens, node.backward)
         made.append(result)
     return tuple(made)
-
-
-def scalar_type(dtype: Any) -> Type:
-    return Type((), dtype)

@@ -1,0 +1,38 @@
+"""Closing a recorded graph over its inputs: what came from outside becomes extra inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import Node, constant
+from pullback.ops.structure import SCALAR, Input
+from pullback.tensor.tensor import wrap
+
+
+def close_over(
+    inputs: dict[Node, Node], made: Sequence[Node], outside: Callable[[Node], bool]
+) -> tuple[Graph, list[Node]]:
+    """The program from `inputs` (recorded nodes, and the inputs they become) to `made`.
+
+    A node for which `outside` holds is captured: it becomes an input after the others. Numbers
+    that the user wrote become constants, for the program is what was recorded once.
+    """
+    new = dict(inputs)
+    captured: list[Node] = []
+    for node in ancestors(made, lambda n: n in inputs or outside(n)):
+        if node in new:
+            continue
+        if node.op is SCALAR:
+            new[node] = constant(wrap(node)._node.value, node.type.dtype)
+        elif outside(node):
+            label = f"captured{len(captured)}"
+            new[node] = Input(label, node.type.shape, node.type.dtype)()
+            captured.append(node)
+        elif node.op.transparent and not node.op.detaches:  # an inner derivative's argument
+            new[node] = new[node.inputs[0]]
+        else:
+            xs = tuple([new[x] for x in node.inputs])
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+    all_inputs = [*inputs.values(), *(new[c] for c in captured)]
+    return Graph(all_inputs, [new[y] for y in made]), captured
