@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug, optim
+from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
+from pullback.api.vmap import vmap
 from pullback.ir.dtypes import (
     DType,
     bfloat16,
@@ -46,12 +48,13 @@ __version__ = "0.1.0"
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "PullbackError", "Tensor", "Trace", "Type", "backward_on_trace", "bfloat16", "bool",
-    "cache_info", "check_grads", "clear_cache", "complex64", "complex128", "config", "debug",
-    "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
-    "float32", "float64", "grad", "hessian", "hvp", "inf", "int8", "int16", "int32", "int64",
-    "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "nan", "newaxis", "no_grad", "optim", "pi",
-    "trace", "tree", "uint8", "uint16", "uint32", "uint64", "value_and_grad", "vjp",
+    "DType", "PullbackError", "Tensor", "Trace", "Type", "all_gather", "axis_index",
+    "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "clear_cache",
+    "complex128", "complex64", "config", "debug", "default_device", "default_dtype", "e",
+    "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "grad", "hessian",
+    "hvp", "inf", "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp",
+    "linearize", "nan", "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",
+    "psum", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
     *functions.__all__,
 ]  # fmt: skip
 del functions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,9 @@ from pullback.ir.dtypes import DType
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, results
 from pullback.ir.types import Type
-from pullback.ops.base import Op, sum_to, zeros
+from pullback.ops.base import Axis, Op, sum_to, zeros
 from pullback.ops.structure import Input
+from pullback.transforms.batch import batched_graph
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
@@ -69,6 +71,41 @@ def assert_close(got: np.ndarray, want: np.ndarray, scale: float = 1.0) -> None:
     wide = np.complex128 if kind.is_complex else np.float64
     tolerance = TOLERANCE[kind.name] * scale
     np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance)
+
+
+def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Any = None) -> None:
+    """The batching rule gives what the op gives one example after the other, for every choice
+    of mapped operands; the examples differ."""
+    for mapped in itertools.product((False, True), repeat=len(arrays)):
+        if any(mapped):
+            _check_batch(op, arrays, mapped, engine)
+
+
+def _check_batch(
+    op: Op, arrays: Sequence[np.ndarray], mapped: Sequence[bool], engine: Any, size: int = 3
+) -> None:
+    graph = graph_of(op, arrays)
+    stacked = [_examples(a, size) if has else a for a, has in zip(arrays, mapped, strict=True)]
+    wide, flags = batched_graph(graph, Axis(size), mapped)
+    got = run(wide, stacked, engine)
+    rows = []
+    for i in range(size):
+        rows.append(run(graph, [a[i] if has else a for a, has in zip(stacked, mapped)], engine))
+    for k, (value, has) in enumerate(zip(got, flags, strict=True)):
+        for i in range(size):
+            assert_close(value[i] if has else value, rows[i][k], scale=10)
+
+
+def _examples(a: np.ndarray, size: int) -> np.ndarray:
+    """Different examples of an operand, out of its own elements: what was valid stays so.
+
+    Whole rows change places, so that sorted or counted operands keep their properties.
+    """
+    a = np.asarray(a)
+    if a.ndim == 0:
+        factors = [1, 0.75, 0.5] if a.dtype.kind in "fc" else [1, 1, 1]
+        return np.stack([np.asarray(a * f, a.dtype) for f in factors[:size]])
+    return np.stack([np.roll(a, i, 0) for i in range(size)])
 
 
 def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]:

@@ -10,6 +10,7 @@ import pytest
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
 from pullback.ir import dtypes
+from pullback.ir.graph import Graph
 from pullback.ir.table import TABLE
 from pullback.ops.base import Op
 from pullback.ops.elementwise.base import Elementwise
@@ -17,8 +18,10 @@ from pullback.tensor.program import engine
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
-OPS = sorted(set(TABLE) - SOURCES)
-PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType)
+# Collectives mean something only along a named axis: tests/test_vmap.py tries them there.
+COLLECTIVES = {n for n, cls in TABLE.items() if cls.named_axes is not Op.named_axes}
+OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES)
+PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
 
 
 def cases(names=OPS):
@@ -73,6 +76,12 @@ def test_every_element_type(op, arrays, dtype):
     arrays = testing.cast_operands(arrays, dtype)
     testing.check_type(op, arrays)
     testing.check_engine(op, arrays, engine("xla"), scale=10)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_batch(op, arrays):
+    """vmap against a loop over examples, for every choice of mapped operands."""
+    testing.check_batch(op, arrays)
 
 
 # Their derivative is not that of their value, by intent.

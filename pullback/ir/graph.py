@@ -11,9 +11,7 @@ from pullback.ir.node import Node, emit, origin
 by_number = attrgetter("number")
 
 
-def ancestors(
-    outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None
-) -> list[Node]:
+def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """Every node that `outputs` depend on, in the order of recording; inputs precede uses.
 
     A node for which `stop` holds is included, what it depends on is not visited.
@@ -41,6 +39,32 @@ def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     return [found[y] for y in graph.outputs]
 
 
+class Structure:
+    """A program's ops, edges and types, in the order of recording, to compare and to hash.
+
+    Ops and types are interned, so comparing compares everything, by type and bits.
+    """
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, graph: Graph) -> None:
+        index = {node: i for i, node in enumerate(graph.nodes)}
+        count = len(graph.inputs)
+        parts: list = [count, *(x.type for x in graph.inputs)]
+        for node in graph.nodes[count:]:
+            # A leaf is itself: two of them are two, whatever they hold.
+            parts.append(node.op if node.inputs or node.op.mergeable else node)
+            parts += [index[x] for x in node.inputs]
+        self.parts = (*parts, None, *(index[y] for y in graph.outputs))
+        self._hash = hash(self.parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.parts == other.parts
+
+
 class Graph:
     """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
 
@@ -62,6 +86,11 @@ class Graph:
         boundary = set(self.inputs)
         inner = ancestors(self.outputs, boundary.__contains__)
         return [*self.inputs, *(n for n in inner if n not in boundary)]
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What the program is, apart from names and lines: equal programs have equal ones."""
+        return Structure(self)
 
     def __call__(self, *values: Node) -> tuple[Node, ...]:
         """The outputs as nodes over other inputs: the program is written out once more."""

@@ -24,6 +24,8 @@ def exact(value: Any) -> Any:
         return (kind, value.tobytes())
     if isinstance(value, float):
         return (kind, struct.pack("<d", value))
+    if hasattr(value, "structure"):  # a graph
+        return (kind, value.structure)
     if isinstance(value, complex):
         return (kind, struct.pack("<dd", value.real, value.imag))
     return (kind, value)

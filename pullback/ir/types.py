@@ -43,6 +43,15 @@ class Type(metaclass=Interned):
     def with_dtype(self, dtype: DType) -> Type:
         return Type(self.shape, dtype, self.sharding, self.varying)
 
+    @cached_property
+    def invariant(self) -> Type:
+        """The type of a value that is the same along every named axis."""
+        return Type(self.shape, self.dtype, self.sharding)
+
+    def over(self, axes: tuple[str, ...]) -> Type:
+        """The type of a value that varies along the named axes."""
+        return Type(self.shape, self.dtype, self.sharding, axes)
+
     def __repr__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 

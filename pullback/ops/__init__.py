@@ -2,6 +2,8 @@
 
 from pullback.ops import (
     along,
+    call,
+    collective,
     conv,
     dynamic,
     einsum,
@@ -24,7 +26,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "conv", "dynamic", "einsum", "elementwise", "extremes", "identity", "index", "linalg",
-    "movement", "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure",
-    "update", "window",
+    "along", "call", "collective", "conv", "dynamic", "einsum", "elementwise", "extremes",
+    "identity", "index", "linalg", "movement", "random", "reduce", "scan", "scatter", "slicing",
+    "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
 from pullback.ir.interned import Interned
-from pullback.ir.node import Node, constant, emit, results
+from pullback.ir.node import Node, constant, emit, results, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
 
@@ -34,6 +34,14 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
 
 
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """The axis that vmap maps over: its size, and the name that collectives know it by."""
+
+    size: int
+    name: str | None = None
+
+
 @dataclass_transform(frozen_default=True)
 class OpMeta(Interned):
     """Makes every op class a frozen dataclass, and enters it into the table."""
@@ -47,9 +55,7 @@ class OpMeta(Interned):
             return cls
         return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
 
-    def __init__(
-        cls, name: str, bases: tuple, namespace: dict, abstract: bool = False
-    ) -> None:
+    def __init__(cls, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> None:
         super().__init__(name, bases, namespace)
         cls.name = namespace.get("name", name)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
@@ -71,6 +77,7 @@ class Op(metaclass=OpMeta, abstract=True):
     detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+    higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -96,6 +103,22 @@ class Op(metaclass=OpMeta, abstract=True):
             return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
         raise UnsupportedOp("has no forward-mode rule", op=self.title)
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
+        """The op on `axis.size` examples at once: a node, or a tuple for several results.
+
+        Operands that are `mapped` (at least one is) have the axis as their first dimension, and
+        so must the result; a result without it is one for all examples.
+        """
+        raise UnsupportedOp("has no batching rule", op=self.title)
+
+    def named_axes(self) -> tuple[str, ...]:
+        """The named axes that a collective communicates over."""
+        return ()
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The named axes over which the result varies, given those of the operands."""
+        return axes
+
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
         """Applications to try in tests: pairs of an op and its operands."""
@@ -114,10 +137,22 @@ class Op(metaclass=OpMeta, abstract=True):
             if len(self.inferred) > _INFERRED_LIMIT:
                 self.inferred.clear()
             try:
-                found = self.inferred[types] = self.infer(*types)
+                found = self.inferred[types] = self._derive_type(types)
             except PullbackError as error:
                 raise error.at(self.title, None) from None
         return found
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        """`infer` knows nothing of named axes: what varies is laid over its result."""
+        axes = types[0].varying if types and isinstance(types[0], Type) else ()
+        if axes:
+            types = tuple([t.invariant for t in types])
+        made = self.infer(*types)
+        axes = self.varies(axes)
+        if not axes:
+            return made
+        several = isinstance(made, tuple)
+        return tuple([t.over(axes) for t in made]) if several else made.over(axes)
 
     @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
@@ -169,9 +204,10 @@ class Composite(Op, abstract=True):
         made = b.inline(self.expansion([x.type for x in xs]), xs)
         return made if len(made) > 1 else made[0]
 
-    # Reverse and forward mode look at these: without a rule of its own the expansion is used.
+    # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
+    batch = None  # type: ignore[assignment]
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -221,6 +257,11 @@ def full(type: Type, value: Any) -> Node:
     return scalar if not type.shape else TABLE["Broadcast"](type.shape)(scalar)
 
 
+def spread(x: Node, axis: Axis) -> Node:
+    """A value that is one for all examples, repeated for each: the axis comes first."""
+    return TABLE["Broadcast"]((axis.size, *x.type.shape))(x)
+
+
 def conjugate(x: Node) -> Node:
     """The complex conjugate; a real number is its own."""
     return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
@@ -228,6 +269,8 @@ def conjugate(x: Node) -> Node:
 
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
+    if g.type.varying != type.varying:  # a rule's constant is the same everywhere
+        g = vary_over(g, type.varying)
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
@@ -275,6 +318,7 @@ def same_dtype(op: str, *xs: Type) -> Any:
 
 __all__ = [
     "TABLE",
+    "Axis",
     "Composite",
     "Node",
     "Op",
@@ -288,6 +332,7 @@ __all__ = [
     "ones",
     "results",
     "same_dtype",
+    "spread",
     "sum_to",
     "zeros",
 ]  # fmt: skip

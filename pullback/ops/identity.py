@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.base import Node, Op, Type
+from pullback.ops.base import Axis, Node, Op, Type
 from pullback.ops.sample import real
 
 
@@ -28,6 +28,9 @@ class _Identity(Op, abstract=True):
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return ts[0]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
 
     @classmethod
     def samples(cls) -> Any:

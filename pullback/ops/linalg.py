@@ -38,31 +38,31 @@ class DotGeneral(Contraction):
     """
 
     contract: Pair
-    batch: Pair
+    batched: Pair
 
     def __post_init__(self) -> None:
-        for field in ("contract", "batch"):
+        for field in ("contract", "batched"):
             self.set(field, tuple(tuple(map(int, dims)) for dims in getattr(self, field)))
 
     def infer(self, x: Type, y: Type) -> Type:
         check_kind(same_dtype(self.title, x, y), self.kinds)
         for side, operand in enumerate((x, y)):
-            _check_dims((*self.batch[side], *self.contract[side]), operand)
-        for word, (left, right) in (("contracted", self.contract), ("batch", self.batch)):
+            _check_dims((*self.batched[side], *self.contract[side]), operand)
+        for word, (left, right) in (("contracted", self.contract), ("batch", self.batched)):
             shapes = [x.shape[i] for i in left], [y.shape[i] for i in right]
             if shapes[0] != shapes[1]:
                 got = f"{list(left)} of {x} and {list(right)} of {y}"
                 raise ShapeError(f"{word} dimensions must agree, got {got}", code="E3003")
-        shape = [x.shape[i] for i in (*self.batch[0], *self.free(0, x.rank))]
+        shape = [x.shape[i] for i in (*self.batched[0], *self.free(0, x.rank))]
         return x.with_shape((*shape, *(y.shape[i] for i in self.free(1, y.rank))))
 
     def free(self, side: int, rank: int) -> tuple[int, ...]:
         """The dimensions of an operand that appear in the result as its own."""
-        used = (*self.contract[side], *self.batch[side])
+        used = (*self.contract[side], *self.batched[side])
         return tuple(i for i in range(rank) if i not in used)
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        (cx, cy), (bx, by) = self.contract, self.batch
+        (cx, cy), (bx, by) = self.contract, self.batched
         fx, fy = self.free(0, x.ndim), self.free(1, y.ndim)
         batch, rows = [x.shape[i] for i in bx], [x.shape[i] for i in fx]
         columns, inner = [y.shape[i] for i in fy], [x.shape[i] for i in cx]
@@ -72,7 +72,7 @@ class DotGeneral(Contraction):
         return matmul(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return dot_general(b, x, y, self.contract, self.batch)
+        return dot_general(b, x, y, self.contract, self.batched)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
@@ -81,13 +81,13 @@ class DotGeneral(Contraction):
         """g contracted with the other operand over the other's own dimensions."""
         x, other = xs[side], xs[1 - side]
         mine, theirs = self.free(side, x.type.rank), self.free(1 - side, other.type.rank)
-        batch = tuple(range(len(self.batch[0])))
+        batch = tuple(range(len(self.batched[0])))
         start = len(batch) + (0 if side else len(mine))
         of_g = tuple(range(start, start + len(theirs)))
-        made = DotGeneral((of_g, theirs), (batch, self.batch[1 - side]))(g, conjugate(other))
+        made = DotGeneral((of_g, theirs), (batch, self.batched[1 - side]))(g, conjugate(other))
         # The result has the batch, then mine, then the contracted dimensions in the other's order.
         paired = dict(zip(self.contract[1 - side], self.contract[side], strict=True))
-        order = (*self.batch[side], *mine, *(paired[i] for i in sorted(paired)))
+        order = (*self.batched[side], *mine, *(paired[i] for i in sorted(paired)))
         perm = tuple(order.index(i) for i in range(len(order)))
         return made if perm == tuple(range(len(perm))) else TABLE["Transpose"](perm)(made)
 

@@ -27,6 +27,13 @@ class Input(Op):
         return Type(self.shape, self.dtype)
 
 
+def placeholder(label: str, type: Type) -> Node:
+    """A new input of the given type, with the named axes it varies over."""
+    made = Input(label, type.shape, type.dtype)()
+    made.type = type
+    return made
+
+
 class Leaf(Op):
     """A tensor whose value is there; `Node.value` holds it. A program sees it as an input.
 

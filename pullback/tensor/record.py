@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.ir.errors import InPlaceError, PullbackError
-from pullback.ir.node import Node, results
+from pullback.ir.node import Node, results, vary_alike
 from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.where import user_line
 from pullback.ops.identity import StopGradient
@@ -52,6 +52,7 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
+        nodes, types = vary_alike(nodes, types)
         type = _infer(op, types, where)
     tensor = _new(_Tensor)
     tensor._node = node = Node(op, nodes, type, where)

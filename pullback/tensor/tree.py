@@ -41,6 +41,24 @@ def paths(tree: Any) -> list[str]:
     return ["".join(f"[{part!r}]" for part in path) for path in found]
 
 
+def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
+    """For each leaf of `tree` the entry of `prefix`, a tree that ends where it needs to; `None`
+    counts as an entry. `None` as a result: it is not a prefix of the tree."""
+    found: list[Any] = []
+
+    def repeat(entry: Any, subtree: Any) -> None:
+        found.extend([entry] * len(leaves(subtree)))
+
+    try:
+        optree.tree_map_(
+            repeat, prefix, tree, is_leaf=lambda x: x is None, none_is_leaf=True,
+            namespace=_NAMESPACE,
+        )  # fmt: skip
+    except (ValueError, TypeError):
+        return None
+    return found
+
+
 def register(cls: type, flatten: Callable | None = None, unflatten: Callable | None = None) -> type:
     """Make a class a tree node: a dataclass by its fields, any other with two functions.
 

@@ -48,7 +48,8 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
 def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
-        return rule(out, node.inputs, ts)
+        handed = (tangents,) if node.op.higher else ()
+        return rule(out, node.inputs, ts, *handed)
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]
     ys = made if isinstance(made, tuple) else (made,)

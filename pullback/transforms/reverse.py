@@ -155,7 +155,8 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
 def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence:
     rule = node.op.vjp
     if rule is not None:
-        return rule(g, out, node.inputs, need)
+        handed = (gradients,) if node.op.higher else ()
+        return rule(g, out, node.inputs, need, *handed)
     # A composite without a rule of its own: differentiate what it is written as.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]

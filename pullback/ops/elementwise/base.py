@@ -11,7 +11,7 @@ from pullback.ir.dtypes import DType, bool_, float32
 from pullback.ir.errors import DTypeError, UnsupportedOp
 from pullback.ir.graph import Graph
 from pullback.ir.node import operand
-from pullback.ops.base import TABLE, Node, Op, Type, broadcast_types, conjugate, same_dtype
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.sample import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
@@ -79,6 +79,10 @@ class Elementwise(Op, abstract=True):
         terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
         return total(terms, out.type)
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))
+        return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
+
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
         """g * d; in reverse the conjugate of d, which transposes a complex derivative.
 
@@ -141,6 +145,13 @@ def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
         raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
+
+
+def align(x: Node, rank: int) -> Node:
+    """A mapped operand whose dimensions after the first count `rank`: it broadcasts as before."""
+    first, *rest = x.type.shape
+    missing = rank - len(rest)
+    return TABLE["Reshape"]((first, *[1] * missing, *rest))(x) if missing else x
 
 
 def total(terms: Sequence[Node | None], type: Type) -> Node | None:
