@@ -33,6 +33,7 @@ class ReferenceEngine:
 class ReferenceProgram:
     """A graph, ready to be interpreted."""
 
+    host_scalars = False
     checks = ()  # a failed one raises at once
 
     def __init__(self, graph: Graph) -> None:

@@ -105,6 +105,11 @@ class Unpack(Op):
     dtype: DType
     differentiable: ClassVar[bool] = False
 
+    @property
+    def words(self) -> range:
+        """The words that it takes."""
+        return range(self.word, self.word + (2 if self.dtype is dtypes.complex128 else 1))
+
     def infer(self, words: Type) -> Type:
         return Type((), self.dtype)
 

@@ -26,8 +26,6 @@ lock = threading.RLock()
 # How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in
 # half a second, of 4,000 in four.
 PIECE = 1000
-# A loop that went round this often is split as soon as there is more than one piece of it.
-ROUNDS = 100
 # Values handed out are computed again for each user inside the program: a chain of 1,000 ops that
 # hands out every one takes XLA 10 s to compile, ten chains of 100 take 1 s.
 OUTPUTS = 100
@@ -78,15 +76,14 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
 
 
 def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
-    """Whether a graph is computed in pieces: it is too large, or a loop that was unrolled."""
+    """Whether a graph is computed in pieces: it is too large, or hands out too much."""
     if len(nodes) > PENDING_LIMIT:
         return True
     if len(wanted) > OUTPUTS or len(_gathered(nodes)) > WIDE:
         # Only chains of cheap ops are computed again; a model's products end them.
         cheap = sum(isinstance(n.op, Elementwise) for n in nodes)
-        if cheap > 0.8 * len(nodes):
-            return True
-    return len(nodes) > PIECE and sum(_same_place(n, nodes[0]) for n in nodes) > ROUNDS
+        return cheap > 0.8 * len(nodes)
+    return False
 
 
 def _gathered(nodes: list[Node]) -> set[Node]:
@@ -251,7 +248,7 @@ class Launch:
             program = self.entry.variants.get(self.outputs) or self._compile()
             args = [self._argument(x) for x in self.work.leaves]
             if self.work.scalars:
-                args.append(pack(self.work.scalars, self.engine))
+                args.append(pack(self.work.scalars, self.engine, program))
             values = program.run(args)
             with lock:
                 state.programs_run += 1

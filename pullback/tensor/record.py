@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
 
 # A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
-# value must not grow without bound, and XLA's compile time grows faster than the program.
-PENDING_LIMIT = 5000
+# value must not grow without bound. A training step of a model with 64 layers stays below it.
+PENDING_LIMIT = 20_000
 
 _STOP = StopGradient()
 

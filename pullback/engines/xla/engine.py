@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
+from pullback.engines.xla.program import XlaProgram
+from pullback.engines.xla.sequence import XlaSequence
 from pullback.engines.xla.stablehlo import Builder, module
 from pullback.ir.dtypes import bool_
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, dependence
+from pullback.ir.graph import Graph, Structure
+from pullback.ir.segments import segments
 from pullback.ir.types import Type
 
 
@@ -23,36 +25,29 @@ class XlaEngine:
         self.client = Client(platform)
         self.platform = self.client.platform
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
+        # Pieces that are in use: another program with the same layers takes them from here.
+        self._pieces: weakref.WeakValueDictionary[Structure, XlaProgram]
+        self._pieces = weakref.WeakValueDictionary()
 
-    def compile(self, graph: Graph) -> XlaProgram:
+    def compile(self, graph: Graph) -> XlaProgram | XlaSequence:
+        """The program, or the sequence of its pieces if it repeats itself."""
+        parts = segments(graph)
+        if not parts:
+            return self._compile(graph)
+        structures = [part.graph.structure for part in parts]
+        known = {s: found for s in structures if (found := self._pieces.get(s)) is not None}
+        new = {s: p.graph for s, p in zip(structures, parts, strict=True) if s not in known}
+        with ThreadPoolExecutor(2) as pool:  # XLA compiles one program on one core
+            made = dict(zip(new, pool.map(self._compile, new.values()), strict=True))
+        self._pieces.update(made)
+        known |= made
+        pairs = [(p, known[s]) for p, s in zip(parts, structures, strict=True)]
+        return XlaSequence(self.client, graph, pairs)
+
+    def _compile(self, graph: Graph) -> XlaProgram:
         builder = Builder()
         text = module(graph, builder)
         outs = [y.type for y in graph.outputs]
         if builder.checks:
             outs.append(Type((len(builder.checks),), bool_))
         return XlaProgram(self.client, self.client.compile(text, outs), graph, builder.checks)
-
-
-class XlaProgram:
-    """A compiled program; with checks, its last result says which of them held."""
-
-    def __init__(self, client: Any, executable: Any, graph: Graph, checks: list) -> None:
-        self.client, self.executable = client, executable
-        self.run = executable.run
-        self.checks = [(error, node) for _, (error, node) in checks]
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
-        marks: dict[Any, int] = {}
-        for i, (_, node) in enumerate(self.checks):
-            marks[node] = marks.get(node, 0) | 1 << i
-        self._check_masks = dependence(graph, marks) if checks else []
-
-    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
-        """The outputs that depend on a failed check, with its error at the line of the check."""
-        failed = [i for i, held in enumerate(self.client.get(word)) if not held]
-        found = {}
-        for output, mask in enumerate(self._check_masks):
-            mine = [i for i in failed if mask >> i & 1]
-            if mine:
-                make_error, node = self.checks[mine[0]]
-                found[output] = make_error().at(node.op.title, lines[mine[0]])
-        return found
