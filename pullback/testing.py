@@ -75,9 +75,10 @@ def assert_close(got: np.ndarray, want: np.ndarray, scale: float = 1.0) -> None:
 
 def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Any = None) -> None:
     """The batching rule gives what the op gives one example after the other, for every choice
-    of mapped operands; the examples differ."""
+    of mapped operands (of many operands: one, all but one, all); the examples differ."""
+    many = len(arrays) > 4
     for mapped in itertools.product((False, True), repeat=len(arrays)):
-        if any(mapped):
+        if any(mapped) and not (many and 1 < sum(mapped) < len(arrays) - 1):
             _check_batch(op, arrays, mapped, engine)
 
 
