@@ -207,7 +207,7 @@ class Composite(Op, abstract=True):
     # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
-    batch = None  # type: ignore[assignment]
+    batch: ClassVar[Any] = None
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
