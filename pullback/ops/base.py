@@ -207,7 +207,7 @@ class Composite(Op, abstract=True):
     # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
-    batch = None  # type: ignore[assignment]
+    batch: ClassVar[Any] = None
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -260,6 +260,24 @@ def full(type: Type, value: Any) -> Node:
 def spread(x: Node, axis: Axis) -> Node:
     """A value that is one for all examples, repeated for each: the axis comes first."""
     return TABLE["Broadcast"]((axis.size, *x.type.shape))(x)
+
+
+def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
+    """Operands that all have the axis: those that are one for all examples are repeated."""
+    return [x if has else spread(x, axis) for x, has in zip(xs, mapped, strict=True)]
+
+
+def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+    """The batching rule of an op whose `axis` or `axes` are dimensions of all its operands:
+    they are one further behind."""
+    moved: dict[str, Any] = {}
+    for field in dataclasses.fields(op):
+        value = getattr(op, field.name)
+        if field.name == "axis":
+            moved["axis"] = value + 1
+        elif field.name == "axes":
+            moved["axes"] = tuple([i + 1 for i in value])
+    return dataclasses.replace(op, **moved)(*spread_all(axis, xs, mapped))
 
 
 def conjugate(x: Node) -> Node:
@@ -323,6 +341,7 @@ __all__ = [
     "Node",
     "Op",
     "Type",
+    "batch_along",
     "broadcast_shapes",
     "broadcast_types",
     "conjugate",
@@ -333,6 +352,7 @@ __all__ = [
     "results",
     "same_dtype",
     "spread",
+    "spread_all",
     "sum_to",
     "zeros",
 ]  # fmt: skip
