@@ -7,20 +7,21 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.function import Recording, Transform, normal_argnums, outputs
+from pullback.api.function import Recording, Transform, deliver, normal_argnums, outputs
 from pullback.api.vmap import vmap
 from pullback.ir.dtypes import int64
 from pullback.ir.errors import ArgumentError
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.base import zeros as explicit_zeros
+from pullback.ops.base import ones, zeros
 from pullback.ops.index import Iota
 from pullback.tensor import tree
 from pullback.tensor.evaluate import evaluate
-from pullback.tensor.functions import concat, reshape, zeros
+from pullback.tensor.functions import concat, reshape
+from pullback.tensor.functions import zeros as zero_tensor
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import pending, record
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
@@ -176,13 +177,14 @@ class _Linear:
         """The results for the unit vectors of some tensors, `chunk_size` of them at a time."""
         total = sum(self.domain[i].size for i in group)
         if not total:
-            return [zeros(self._shape(y, 0), dtype=y.dtype) for y in self.range]
+            return [zero_tensor(self._shape(y, 0), dtype=y.dtype) for y in self.range]
 
         def one(*vectors: Tensor) -> list[Tensor]:
-            found = self.apply(group, [node_of(v) for v in vectors])
-            none = [explicit_zeros(y._node.type) for y in self.range]
-            return [wrap(z if y is None else y) for y, z in zip(found, none, strict=True)]
+            return self._apply(group, [node_of(v) for v in vectors])
 
+        if total == 1:  # nothing to map: the only unit vector is 1
+            made = self._apply(group, [ones(self.domain[i]._node.type) for i in group])
+            return [reshape(y, self._shape(y, 1)) for y in made]
         parts = []
         step = chunk_size or total
         for start in range(0, total, step):
@@ -193,6 +195,10 @@ class _Linear:
         if len(parts) == 1:
             return parts[0]
         return [concat(p, axis=self.axis) for p in zip(*parts, strict=True)]
+
+    def _apply(self, group: Sequence[int], vectors: Sequence[Node]) -> list[Tensor]:
+        found = zip(self.apply(group, vectors), self.range, strict=True)
+        return [deliver(zeros(like._node.type) if y is None else y) for y, like in found]
 
     def _unit_vectors(self, group: Sequence[int], start: int, count: int) -> list[Tensor]:
         """Rows of the identity over all elements of some tensors.
