@@ -14,7 +14,7 @@ import numpy as np
 from pullback.ir.errors import DTypeError, ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.index import in_range, index_vectors, require_in_range
+from pullback.ops.places import in_range, index_vectors, require_in_range
 from pullback.ops.reduce import accumulator, check_axes, widened
 from pullback.ops.sample import integers, real
 

@@ -223,3 +223,12 @@ class Flip(AlongAxes):
         yield cls((0, 2)), (real(2, 3, 4),)
         yield cls((1,)), (real(2, 0),)
         yield cls(()), (real(),)
+
+
+def moved(x: Node, source: int, target: int) -> Node:
+    """One dimension in another place; the others keep their order."""
+    if source == target:
+        return x
+    order = [i for i in range(x.type.rank) if i != source]
+    order.insert(target, source)
+    return Transpose(tuple(order))(x)
