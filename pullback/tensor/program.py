@@ -73,8 +73,7 @@ def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]
     return canonical, stands_for
 
 
-def pack(scalars: list[Node], engine: Any) -> Any:
+def pack(words: list[int], engine: Any) -> Any:
     """The scalars of a run, as one argument."""
-    packed = array("Q", [word for s in scalars for word in s.value])
-    words = np.frombuffer(packed, np.uint64)
-    return engine.put(words, Type(words.shape, uint64))
+    array_ = np.frombuffer(array("Q", words), np.uint64)
+    return engine.put(array_, Type(array_.shape, uint64))
