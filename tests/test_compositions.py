@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-
 from compositions import TRANSFORMS, check
 
 PAIRS = list(itertools.product(TRANSFORMS, repeat=2))

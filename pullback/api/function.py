@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import Any
 
 from pullback.ir.errors import ArgumentError, NonDifferentiableInput
@@ -53,18 +53,17 @@ class Recording:
     ) -> None:
         self.name = name
         self.derivative = Derivative(traces=name == "trace")
-        self.constant = not settings.current().grad_enabled
+        self.constant = constant = not settings.current().grad_enabled
         chosen = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(chosen)
         self.tensors = [differentiable(name, x, i, chosen) for i, x in enumerate(leaves)]
-        self.inputs = [self._alias(t) for t in self.tensors]
+        tokens = (self.derivative.token,)
+        self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
-        with ExitStack() as stack:
-            if not settings.current().grad_enabled:
-                stack.enter_context(settings.Scope(grad_enabled=True))
+        with settings.Scope(grad_enabled=True) if constant else nullcontext():
             self.result = f(*new, **kwargs)
         self.derivative.token.running = False
 
@@ -74,11 +73,6 @@ class Recording:
             return values
         return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
 
-    def _alias(self, x: Tensor) -> Node:
-        node = node_of(x)
-        tokens = (*(t for t in node.tokens if t.lasting), self.derivative.token)
-        return Node(_ALIAS, (node,), node.type, node.where, tokens)
-
     def gradients(self, found: Sequence[Node | None]) -> Any:
         """Nodes for the inputs, zeros where there is none, in the arguments' tree."""
         made = [
@@ -86,6 +80,13 @@ class Recording:
             for x, g in zip(self.inputs, found, strict=True)
         ]
         return tree.unflatten(self.in_tree, made)
+
+
+def _alias(node: Node, tokens: tuple) -> Node:
+    """The node under the token of a new derivative, which most arguments share as it is."""
+    if node.tokens:
+        tokens = (*(t for t in node.tokens if t.lasting), *tokens)
+    return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
 def deliver(node: Node) -> Tensor:

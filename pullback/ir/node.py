@@ -15,7 +15,7 @@ from pullback.ir.token import merge_tokens, of_constant
 if TYPE_CHECKING:
     from pullback.ops.base import Op
 
-_next_number = itertools.count().__next__
+next_number = itertools.count().__next__
 
 
 class Node:
@@ -48,7 +48,7 @@ class Node:
         self.tokens = tokens
         self.backward = backward
         self.value = value
-        self.number = _next_number()
+        self.number = next_number()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -138,17 +138,19 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     if type is None:
         inputs, types = vary_alike(inputs, types)
         type = op.type_of(*types)
-    node = Node(op, inputs, type, origin.where, (), origin.backward)
-    for x in inputs:
-        if x.tokens:
-            tokens = merge_tokens(inputs)
-            if op.detaches:
-                tokens = of_constant(tokens)
-            elif not origin.leaf_tokens:
-                tokens = tuple([t for t in tokens if not t.leaf])
-            node.tokens = tokens
-            break
-    return node
+    return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
+
+
+def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
+    """The tokens of a node that a rule makes."""
+    tokens = merge_tokens(inputs)
+    if not tokens:
+        return ()
+    if op.detaches:
+        return of_constant(tokens)
+    if not origin.leaf_tokens:
+        return tuple([t for t in tokens if not t.leaf])
+    return tokens
 
 
 def vary_alike(inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
@@ -169,9 +171,13 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
 
 def results(node: Node) -> tuple[Node, ...]:
     """The results of an op with several of them, as nodes."""
-    select = TABLE["Result"]
-    made = []
-    for i, type in enumerate(node.type):
-        result = Node(select(i), (node,), type, node.where, node.tokens, node.backward)
-        made.append(result)
-    return tuple(made)
+    inputs, where, tokens, backward = (node,), node.where, node.tokens, node.backward
+    return tuple([
+        Node(_selection(i), inputs, type, where, tokens, backward)
+        for i, type in enumerate(node.type)
+    ])  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _selection(i: int) -> Any:
+    return TABLE["Result"](i)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
+from pullback.ir import table
 from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results, vary_over
@@ -60,8 +61,20 @@ class OpMeta(Interned):
         cls.name = namespace.get("name", name)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
         cls.title = namespace.get("title", words.lower())
+        # A rule from elsewhere may look at anything, unless its author says otherwise.
+        cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
         if not abstract:
             TABLE[cls.name] = cls
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Whoever remembers what rules gave must learn that one was replaced."""
+        super().__setattr__(name, value)
+        if name not in ("_plain", "_canonical", "_quick"):
+            table.changed()
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        table.changed()
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -78,6 +91,7 @@ class Op(metaclass=OpMeta, abstract=True):
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
+    pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
 
     # -- what an op says about itself ---------------------------------------------------------
 

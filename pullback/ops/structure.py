@@ -194,8 +194,11 @@ class Result(Op):
 
 def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
     """The 64-bit words that hold a scalar."""
-    if dtype is dtypes.float32 and type(value) is float and abs(value) < 1e38:
-        return _F32.unpack(_F32_FLOAT.pack(value))  # the common case, without NumPy
+    # the common cases, without NumPy
+    if dtype is dtypes.float32 and type(value) in (float, int) and abs(value) < _EXACT[type(value)]:
+        return _F32.unpack(_F32_FLOAT.pack(value))
+    if dtype.is_integer and type(value) is int and abs(value) < 1 << (dtype.bits - 1):
+        return (value & ((1 << dtype.bits) - 1),)
     with np.errstate(all="ignore"):  # too large for a short float: infinity, as in an array
         data = np.asarray(value, dtype.numpy).tobytes()
     data += b"\0" * (-len(data) % 8)
@@ -203,6 +206,7 @@ def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
 
 
 _F32, _F32_FLOAT = struct.Struct("<I"), struct.Struct("<f")
+_EXACT = {float: 1e38, int: 1 << 53}  # below this a number becomes an f32 in one rounding
 LEAF, SCALAR = Leaf(), Scalar()
 
 

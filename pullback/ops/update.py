@@ -52,5 +52,26 @@ class AdamStep(Composite):
                       positive(3), *numbers)  # fmt: skip
 
 
+class AdamCorrections(Composite):
+    """How far running means have filled up that began at zero.
+
+    From the number of steps and the logarithms of two decay rates to 1 - b ** steps of the first
+    b, without its cancellation, and one over the root of that of the second.
+    """
+
+    def infer(self, steps: Type, *logarithms: Type) -> tuple:
+        for x in logarithms:
+            check_kind(x.dtype, "f")
+        return logarithms
+
+    def expand(self, steps: Node, *logarithms: Node) -> tuple:
+        first, second = (-TABLE["Expm1"]()(cast(steps, x.type.dtype) * x) for x in logarithms)
+        return first, 1 / TABLE["Sqrt"]()(second)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (np.array(3, np.int32), np.array(-0.1), np.array(-0.001))
+
+
 def real_part(x: Node, dtype: DType) -> Node:
     return cast(TABLE["Real"]()(x), dtype) if x.type.dtype.is_complex else x

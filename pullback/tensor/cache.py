@@ -54,6 +54,7 @@ class Entry:
     variants: dict[tuple[int, ...], Any] = field(default_factory=dict)
     seen: set[tuple[int, ...]] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
+    scalars: tuple[Any, list[int], Any] | None = None  # of the last run: program, words, argument
 
 
 class Cache:
@@ -64,17 +65,19 @@ class Cache:
         self.hits = self.misses = self.compiles = 0
         self.causes: list[Cause] = []
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
+        self._latest: Entry | None = None
         self._evicted: set[int] = set()
         self._seen: set[int] = set()
 
     def find(self, key: tuple) -> Entry | None:
         entry = self.entries.get(key)
-        if entry is not None:
+        if entry is not None and entry is not self._latest:  # hashing a long key takes time
             self.entries.move_to_end(key)
+            self._latest = entry
         return entry
 
     def add(self, key: tuple) -> Entry:
-        entry = self.entries[key] = Entry(key)
+        entry = self._latest = self.entries[key] = Entry(key)
         while len(self.entries) > MOST_PROGRAMS:
             old, _ = self.entries.popitem(last=False)
             if len(self._evicted) > 10 * MOST_PROGRAMS:

@@ -75,8 +75,7 @@ def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]
     return canonical, stands_for
 
 
-def pack(scalars: list[Node], engine: Any, program: Any) -> Any:
+def pack(words: list[int], engine: Any, program: Any) -> Any:
     """The scalars of a run, as one argument."""
-    packed = array("Q", [word for s in scalars for word in s.value])
-    words = np.frombuffer(packed, np.uint64)
-    return words if program.host_scalars else engine.put(words, Type(words.shape, uint64))
+    packed = np.frombuffer(array("Q", words), np.uint64)
+    return packed if program.host_scalars else engine.put(packed, Type(packed.shape, uint64))
