@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.axes import bind
-from pullback.api.function import deliver
+from pullback.api.function import deliver, is_value
 from pullback.api.stage import stage
 from pullback.ir.errors import ArgumentError, AxisError
 from pullback.ir.node import Node, origin
@@ -34,7 +34,11 @@ def vmap(
     `in_axes` says which axis of each argument counts the examples, `None` for an argument that is
     one for all; `out_axes` where the axis goes in the results. Both may be trees that are a
     prefix of the arguments' or results' tree. Keyword arguments are mapped over their first axis.
-    With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples.
+    `axis_size` is needed only where no argument is mapped.
+
+    With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples. The
+    examples are then parts of one computation: a gradient that is taken inside by a value that is
+    one for all is the sum of what each example contributes.
 
     >>> import pullback as pb
     >>> dot = lambda x, y: (x * y).sum()
@@ -42,6 +46,15 @@ def vmap(
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
     [12.0, 34.0]
     """
+
+    if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
+        raise ArgumentError(
+            f"vmap: axis_size must be a number of examples, got {axis_size!r}", where=user_line()
+        )
+    if axis_name is not None and not isinstance(axis_name, str):
+        raise ArgumentError(
+            f"vmap: axis_name must be a string, got {axis_name!r}", where=user_line()
+        )
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -84,22 +97,27 @@ class _Examples:
     def _normal(self, i: int, x: Any, axis: Any) -> int | None:
         if axis is None:
             return None
+        hint = "Use None in in_axes for an argument that is the same for every example."
+        if not is_value(x):
+            raise ArgumentError(
+                f"vmap: only tensors and arrays can be mapped, got {type(x).__name__} at "
+                f"{self._path(i)}",
+                where=user_line(), hint=hint,
+            )  # fmt: skip
         made = self.leaves[i] = asarray(x)
         rank = len(made.shape)
         if not -rank <= axis < rank:
             raise AxisError(
-                f"vmap: in_axes {axis} is out of range for {made._node.type} at argument"
-                f"{self._path(i)}",
-                where=user_line(),
-                hint="Use None for an argument that is the same for every example.",
-            )
+                f"vmap: in_axes {axis} is out of range for {made._node.type} at {self._path(i)}",
+                where=user_line(), hint=hint,
+            )  # fmt: skip
         return axis % rank
 
     def _size(self, given: int | None) -> int:
         found: dict[int, str] = {}
         for i, (x, a) in enumerate(zip(self.leaves, self.axes)):
             if a is not None:
-                found.setdefault(x.shape[a], f"argument{self._path(i)}")
+                found.setdefault(x.shape[a], self._path(i))
         if given is not None:
             found.setdefault(given, "axis_size")
         if len(found) > 1:
@@ -115,7 +133,9 @@ class _Examples:
         return next(iter(found))
 
     def _path(self, i: int) -> str:
-        return tree.paths(self.arguments)[i]
+        """Where a leaf is, as a user would write it: `argument[0]['w']`, `argument['scale']`."""
+        args, kwargs = self.arguments
+        return f"argument{[*tree.paths(args), *tree.paths(kwargs)][i]}"
 
     def nodes(self) -> list[Node]:
         """The tensors among the leaves; the axis of those that are mapped comes first."""
@@ -139,7 +159,7 @@ def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
         return type
     shape = (*type.shape[:a], *type.shape[a + 1 :])
     axes = type.varying if axis.name is None else (*type.varying, axis.name)
-    return Type(shape, type.dtype, None, axes)
+    return Type(shape, type.dtype, None, tuple(sorted(axes)))
 
 
 def _to_front(x: Node, axis: int | None) -> Node:
