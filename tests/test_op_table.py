@@ -19,7 +19,7 @@ from pullback.tensor.program import engine
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
-# Collectives mean something only along a named axis: tests/test_vmap.py tries them there.
+# Collectives mean something only along a named axis: tests/test_collectives.py tries them there.
 COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
 OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES)
 PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)

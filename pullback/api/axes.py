@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.ir.dtypes import DType
@@ -33,22 +32,24 @@ class _Bound(threading.local):
 _bound = _Bound()
 
 
-@contextmanager
-def bind(axis: Axis) -> Iterator[None]:
+class bind:
     """While a function runs for one example along the axis, its name is known."""
-    if axis.name is None:
-        yield
-        return
-    if axis.name in _bound.sizes:
-        raise ArgumentError(
-            f"vmap: the axis name {axis.name!r} is in use further out", where=user_line(),
-            hint="A collective could not tell the two axes apart: choose another name.",
-        )  # fmt: skip
-    _bound.sizes[axis.name] = axis.size
-    try:
-        yield
-    finally:
-        del _bound.sizes[axis.name]
+
+    def __init__(self, axis: Axis) -> None:
+        self.axis = axis
+        if axis.name is not None and axis.name in _bound.sizes:
+            raise ArgumentError(
+                f"vmap: the axis name {axis.name!r} is in use further out", where=user_line(),
+                hint="A collective could not tell the two axes apart: choose another name.",
+            )  # fmt: skip
+
+    def __enter__(self) -> None:
+        if self.axis.name is not None:
+            _bound.sizes[self.axis.name] = self.axis.size
+
+    def __exit__(self, *exception: object) -> None:
+        if self.axis.name is not None:
+            del _bound.sizes[self.axis.name]
 
 
 def psum(x: Any, axis_name: Names) -> Any:

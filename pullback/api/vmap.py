@@ -18,6 +18,7 @@ from pullback.ops.movement import Transpose
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
+from pullback.tensor.tensor import Tensor
 from pullback.transforms.batch import batched
 from pullback.transforms.rules import deriving
 
@@ -89,13 +90,13 @@ class _Examples:
         self.leaves, self.arguments = leaves, arguments
         self.axes = [self._normal(i, x, a) for i, (x, a) in enumerate(zip(leaves, axes))]
         self.size = self._size(size)
-        # An argument that is one for all goes in as it is, unless it is a tensor or an array.
-        placed = [a is not None or _is_array(x) for x, a in zip(self.leaves, self.axes)]
-        self.placed = placed
-        self.flags = [a is not None for a, p in zip(self.axes, placed) if p]
+        self.flags = [a is not None for x, a in zip(leaves, self.axes) if isinstance(x, Tensor)]
 
     def _normal(self, i: int, x: Any, axis: Any) -> int | None:
         if axis is None:
+            # one for all goes in as it is, unless it is an array
+            if hasattr(x, "__array__"):
+                self.leaves[i] = asarray(x)
             return None
         hint = "Use None in in_axes for an argument that is the same for every example."
         if not is_value(x):
@@ -114,14 +115,15 @@ class _Examples:
         return axis % rank
 
     def _size(self, given: int | None) -> int:
-        found: dict[int, str] = {}
+        found: dict[int, int] = {}  # a size, and the first leaf that has it
         for i, (x, a) in enumerate(zip(self.leaves, self.axes)):
             if a is not None:
-                found.setdefault(x.shape[a], self._path(i))
+                found.setdefault(x.shape[a], i)
         if given is not None:
-            found.setdefault(given, "axis_size")
+            found.setdefault(given, -1)
         if len(found) > 1:
-            sizes = ", ".join(f"{n} ({where})" for n, where in found.items())
+            places = [(n, self._path(i) if i >= 0 else "axis_size") for n, i in found.items()]
+            sizes = ", ".join(f"{n} ({place})" for n, place in places)
             raise ArgumentError(
                 f"vmap: the mapped axes must have one size, got {sizes}", where=user_line()
             )
@@ -139,19 +141,15 @@ class _Examples:
 
     def nodes(self) -> list[Node]:
         """The tensors among the leaves; the axis of those that are mapped comes first."""
-        chosen = zip(self.leaves, self.axes, self.placed)
-        return [_to_front(node_of(asarray(x)), a) for x, a, placed in chosen if placed]
+        pairs = zip(self.leaves, self.axes)
+        return [_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
 
     def types(self, axis: Axis) -> list[Any]:
         """What one example sees: types for the tensors, other things as they are."""
-        made = []
-        for x, a, placed in zip(self.leaves, self.axes, self.placed):
-            made.append(_example_type(asarray(x)._node.type, a, axis) if placed else x)
-        return made
-
-
-def _is_array(x: Any) -> bool:
-    return hasattr(x, "__array__")
+        pairs = zip(self.leaves, self.axes)
+        return [
+            _example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x for x, a in pairs
+        ]
 
 
 def _example_type(type: Type, a: int | None, axis: Axis) -> Type:

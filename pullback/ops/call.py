@@ -10,6 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import float64
 from pullback.ir.errors import ShapeError
 from pullback.ir.graph import Graph
+from pullback.ir.node import vary_over
 from pullback.ir.types import show
 from pullback.ops.base import Composite, Node, Type, interpret
 from pullback.ops.sample import real
@@ -31,13 +32,14 @@ class Call(Composite):
         made = self.infer(*[t.invariant for t in types])
         if not any(t.varying for t in types):
             return made
-        return tuple([y.type for y in self.graph(*[placeholder("x", t) for t in types])])
+        return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
 
     def named_axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
 
     def expand(self, *xs: Node) -> tuple[Node, ...]:
-        return self.graph(*xs)
+        inputs = zip(xs, self.graph.inputs, strict=True)
+        return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])
 
     def expansion(self, types: Sequence[Type]) -> Graph:
         return self.graph

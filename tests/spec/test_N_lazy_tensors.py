@@ -117,7 +117,7 @@ def test_N3_history_that_a_derivative_needs_is_kept(x):
 
 
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
-# Collectives have a meaning only along a named axis: tests/test_vmap.py tries them there.
+# Collectives have a meaning only along a named axis: tests/test_collectives.py tries them there.
 OPS = sorted(n for n, cls in TABLE.items() if n not in SOURCES and not issubclass(cls, Collective))
 
 
