@@ -85,12 +85,22 @@ def pmean(x: Any, axis_name: Names) -> Any:
 
 
 def pmax(x: Any, axis_name: Names) -> Any:
-    """The largest `x` over all examples along named axes."""
+    """The largest `x` over all examples along named axes; equal ones share the gradient.
+
+    >>> import pullback as pb
+    >>> pb.vmap(lambda x: x / pb.pmax(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
+    [0.25, 1.0]
+    """
     return _shared("pmax", PMax, x, axis_name)
 
 
 def pmin(x: Any, axis_name: Names) -> Any:
-    """The smallest `x` over all examples along named axes."""
+    """The smallest `x` over all examples along named axes; equal ones share the gradient.
+
+    >>> import pullback as pb
+    >>> pb.vmap(lambda x: x - pb.pmin(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
+    [0.0, 3.0]
+    """
     return _shared("pmin", PMin, x, axis_name)
 
 
