@@ -13,13 +13,14 @@ from pullback.ir import dtypes
 from pullback.ir.graph import Graph
 from pullback.ir.table import TABLE
 from pullback.ops.base import Op
+from pullback.ops.collective import Collective
 from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor.program import engine
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
-# Collectives mean something only along a named axis: tests/test_vmap.py tries them there.
-COLLECTIVES = {n for n, cls in TABLE.items() if cls.named_axes is not Op.named_axes}
+# Collectives mean something only along a named axis: tests/test_collectives.py tries them there.
+COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
 OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES)
 PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
 

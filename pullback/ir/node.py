@@ -159,14 +159,17 @@ def vary_alike(inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...]
     found = [t.varying for t in types if not isinstance(t, tuple)]
     if all(v == found[0] for v in found[1:]):
         return inputs, types
-    axes = tuple(dict.fromkeys(a for v in found for a in v))
+    axes = tuple(sorted({a for v in found for a in v}))
     made = tuple([vary_over(x, axes) for x in inputs])
     return made, tuple([x.type for x in made])
 
 
 def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
-    """`x` as a value that varies along `axes`, in this order."""
-    return x if x.type.varying == axes else emit(TABLE["PVary"](axes), (x,))
+    """`x` as a value that varies along `axes` too; types name axes in alphabetical order."""
+    own = x.type.varying
+    if own == axes or all(a in own for a in axes):
+        return x
+    return emit(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
 
 
 def results(node: Node) -> tuple[Node, ...]:

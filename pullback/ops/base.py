@@ -301,8 +301,7 @@ def conjugate(x: Node) -> Node:
 
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
-    if g.type.varying != type.varying:  # a rule's constant is the same everywhere
-        g = vary_over(g, type.varying)
+    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
