@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -143,10 +144,20 @@ class MatMul(Contraction):
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         # A batch dimension that only one operand has is one of that operand's own dimensions:
-        # nothing is ever repeated in memory.
+        # it is not repeated in memory.
         rank = len(out.shape)
         x, own = _without_ones(b, x, rank)
         y, others = _without_ones(b, y, rank)
+        missing = [i for i in others if i not in own]
+        copies = x.type.size * math.prod([out.shape[i] for i in missing])
+        if missing and 2 * copies < y.type.size + out.size:
+            # Else `y` and the result would be turned, for y's own dimensions belong between the
+            # rows: a small `x` is cheaper to repeat.
+            places = sorted([*own, *missing])
+            kept, count = [places.index(i) for i in own], len(places)
+            shape = (*[out.shape[i] for i in places], *x.shape[-2:])
+            x = b.broadcast_in_dim(x, shape, [*kept, count, count + 1])
+            own = places
         inner = rank  # no place in the result
         at_x, at_y = [*own, rank - 2, inner], [*others, inner, rank - 1]
         shared = [i for i in own if i in others]
