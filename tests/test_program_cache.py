@@ -196,6 +196,24 @@ def _prepared(y: Any) -> Any:
     return _prepare(pending_ancestors([y._node]), [y._node], [y._node])
 
 
+def test_a_program_compiled_while_the_cache_is_cleared():
+    """Its entry may hold programs that the new cache knows nothing of."""
+
+    class Program:
+        origin, nbytes = "compiler", 100
+
+    old = cache.Cache()
+    entry = old.add(("key",))
+    old.store(entry, (0,), Program(), 1000)
+    new = cache.Cache()
+    new.store(entry, (1,), Program(), 1000)
+    assert (new.compiles, new.nbytes, new.entries) == (1, 0, {})
+    fresh = old.add(("another key",))
+    new.store(fresh, (0,), Program(), 1000)
+    assert new.nbytes == 100 and new.entries == {("another key",): fresh}
+    new.hit(fresh, (0,))
+
+
 # -- settings -------------------------------------------------------------------------------------
 
 

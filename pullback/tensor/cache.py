@@ -110,9 +110,11 @@ class Cache:
         self.compiles += program.origin in ("missed", "compiler")
         self.disk_hits += program.origin == "disk"
         self.disk_misses += program.origin == "missed"
+        if not entry.variants:
+            self.entries.setdefault(entry.key, entry)
         entry.variants[outputs] = program
-        if self.entries.setdefault(entry.key, entry) is not entry:
-            return False  # its entry was made anew meanwhile: it serves those who wait for it
+        if self.entries.get(entry.key) is not entry:
+            return False  # forgotten meanwhile: the program serves those who wait for it
         self._programs[program] = entry, outputs
         self.nbytes += program.nbytes
         while len(self._programs) > 1 and (
