@@ -58,7 +58,14 @@ def test_inferred_type_is_numpys(op, arrays):
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_xla_equals_numpy(op, arrays):
-    testing.check_engine(op, arrays, engine("xla"))
+    """And the same bits again, from the executable that was written to the disk."""
+    graph, xla = testing.graph_of(op, arrays), engine("xla")
+    compiled = testing.run(graph, arrays, xla)
+    for want, got in zip(testing.run(graph, arrays), compiled, strict=True):
+        testing.assert_close(got, want)
+    assert xla.compile(graph).origin == "disk"
+    loaded = testing.run(graph, arrays, xla)
+    assert [v.tobytes() for v in loaded] == [v.tobytes() for v in compiled]
 
 
 def dtype_cases():

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import pullback as pb
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,6 +30,7 @@ def run_block(source: str, names: dict[str, Any], page: str, line: int) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    pb.clear_cache()  # the pages tell what a process does that begins with them
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):

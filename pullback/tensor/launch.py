@@ -200,10 +200,10 @@ def _prepare(
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
     if chosen is None:
-        state.cache.missed(work, key, entry, split)
+        state.cache.missed(work, key, want, entry, split)
         entry, chosen = entry or state.cache.add(key), want
     else:
-        state.cache.hits += 1
+        state.cache.hit(entry, chosen)  # type: ignore[arg-type]
     return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
 
 
@@ -215,7 +215,7 @@ def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     chosen = None if entry is None else _variant(entry, set(want), want)
     if chosen is None:
         return None
-    state.cache.hits += 1
+    state.cache.hit(entry, chosen)  # type: ignore[arg-type]
     return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
 
 
@@ -245,18 +245,20 @@ class Launch:
     """One run of one program: what goes in, what comes out."""
 
     def __init__(self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings) -> None:
-        self.work, self.entry, self.outputs = work, entry, outputs
+        self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
         self.engine = engine(mode.engine, mode.device)
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
-        # Read now, under the lock: another thread may compute nodes inside, which then forget.
-        self.graph = None if outputs in entry.variants else build(work, outputs)
+        # Read now, under the lock: another thread may evict the program, or compute nodes inside,
+        # which then forget.
+        self.program = entry.variants.get(outputs)
+        self.graph = None if self.program else build(work, outputs)
         for node in self.nodes:
             node.value = self.mark
 
     def run(self) -> None:
         try:
-            program = self.entry.variants.get(self.outputs) or self._compile()
+            program = self.program = self.program or self._compile()
             owns = self.engine.owns
             args = [x.value if owns(x.value) else self._argument(x) for x in self.work.leaves]
             if self.work.scalars:
@@ -277,8 +279,7 @@ class Launch:
 
     def _line(self, error: PullbackError) -> Any:
         """The line of the node that failed, or else of the last one that was asked for."""
-        program = self.entry.variants.get(self.outputs)
-        number = getattr(program, "stands_for", {}).get(error.values.pop("node", None))
+        number = getattr(self.program, "stands_for", {}).get(error.values.pop("node", None))
         failed = [] if number is None else [self.work.nodes[number]]
         return next((n.where for n in [*failed, *reversed(self.nodes)] if n.where), None)
 
@@ -304,8 +305,10 @@ class Launch:
                 program.stands_for = stands_for if self.engine.name == "reference" else {}
                 program.written = [stands_for.get(node) for _, node in program.checks]
                 with lock:
-                    state.cache.compiles += 1
-                    self.entry.variants[self.outputs] = program
+                    limit = self.mode.cache_bytes
+                    much = state.cache.store(self.entry, self.outputs, program, limit)
+                if much:
+                    self.engine.give_back()
             return program
 
     def _packed(self, program: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, dependence
@@ -12,14 +12,26 @@ from pullback.ir.node import Node
 Check = tuple[Any, Node]  # makes the error, and the node whose check it is
 
 
+class Code(NamedTuple):
+    """Machine code, where it came from, and about how many bytes it takes in memory.
+
+    `origin` is "disk"; "missed", compiled because it was not on disk; or "compiler".
+    """
+
+    executable: Any
+    origin: str
+    nbytes: int
+
+
 class XlaProgram:
     """A compiled program; with checks, its last result says which of them held."""
 
     host_scalars = False  # the packed scalars are a buffer like the others
 
-    def __init__(self, client: Any, executable: Any, graph: Graph, checks: list) -> None:
-        self.client, self.executable = client, executable
-        self.run = executable.run
+    def __init__(self, client: Any, code: Code, graph: Graph, checks: list) -> None:
+        self.client, self.executable, self.origin = client, code.executable, code.origin
+        self.nbytes = code.nbytes + 1024 * len(graph.nodes)
+        self.run = code.executable.run
         self.nodes = graph.nodes
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
         self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})

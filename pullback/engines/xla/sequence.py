@@ -22,10 +22,18 @@ class XlaSequence:
     host_scalars = True  # it wants the packed scalars on the host, to hand each piece its own
 
     def __init__(
-        self, client: Any, graph: Graph, parts: Sequence[tuple[Segment, XlaProgram]]
+        self,
+        client: Any,
+        graph: Graph,
+        parts: Sequence[tuple[Segment, XlaProgram]],
+        origins: set[str],
     ) -> None:
         self.client = client
         self.pieces = [program for _, program in parts]
+        # of pieces that were made for it: one that was compiled tells for all
+        self.origin = next((o for o in ("missed", "compiler", "disk") if o in origins), "memory")
+        # those shared with other programs count for each
+        self.nbytes = sum(p.nbytes for p in set(self.pieces)) + 1024 * len(graph.nodes)
         places = {x: i for i, x in enumerate(graph.inputs)}
         for segment, _ in parts:
             for y in segment.gives:
