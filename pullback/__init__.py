@@ -9,6 +9,7 @@ import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug, optim
 from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
+from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
@@ -50,7 +51,7 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 __all__ = [
     "DType", "PullbackError", "Tensor", "Trace", "Type", "all_gather", "axis_index",
     "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "clear_cache",
-    "complex128", "complex64", "config", "debug", "default_device", "default_dtype", "e",
+    "complex128", "complex64", "config", "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e",
     "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "grad", "hessian",
     "hvp", "inf", "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp",
     "linearize", "nan", "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",

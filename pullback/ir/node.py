@@ -15,7 +15,7 @@ from pullback.ir.token import merge_tokens, of_constant
 if TYPE_CHECKING:
     from pullback.ops.base import Op
 
-_next_number = itertools.count().__next__
+next_number = itertools.count().__next__
 
 
 class Node:
@@ -48,7 +48,7 @@ class Node:
         self.tokens = tokens
         self.backward = backward
         self.value = value
-        self.number = _next_number()
+        self.number = next_number()
 
     @property
     def shape(self) -> tuple[int, ...]:
