@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug, optim
+from pullback.api import checkpoint_policies
 from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
+from pullback.api.checkpoint import checkpoint, checkpoint_name
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -50,12 +52,13 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 
 __all__ = [
     "DType", "PullbackError", "Tensor", "Trace", "Type", "all_gather", "axis_index",
-    "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "clear_cache",
-    "complex128", "complex64", "config", "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e",
-    "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "grad", "hessian",
-    "hvp", "inf", "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp",
-    "linearize", "nan", "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",
-    "psum", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
+    "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "checkpoint",
+    "checkpoint_name", "checkpoint_policies", "clear_cache", "complex128", "complex64", "config",
+    "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e", "engine_info",
+    "eval_shape", "evaluate", "float16", "float32", "float64", "grad", "hessian", "hvp", "inf",
+    "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "nan",
+    "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "trace",
+    "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
     *functions.__all__,
 ]  # fmt: skip
 del functions

@@ -228,7 +228,7 @@ def test_integer_arguments_and_results():
         return take(x, i), (x, i)
 
     def bwd(kept, g):
-        x, i = kept
+        x, _ = kept
         gx, gi = g
         assert gi.dtype is pb.int64
         return pb.zeros_like(x) + gx.sum(), None
@@ -505,8 +505,8 @@ def test_closing_over_a_tensor_under_a_derivative():
         closing_over(pb.tensor(X, requires_grad=True))(x)
     with pytest.raises(UnsupportedOp, match="closes over"):
         pb.grad(lambda w: pb.vmap(lambda w: closing_over(w)(x))(w).sum())(x)
+    t = pb.trace(lambda w: closing_over(w)(x), x)
     with pytest.raises(UnsupportedOp, match="closes over"):
-        t = pb.trace(lambda w: closing_over(w)(x), x)
         pb.backward_on_trace(t)
 
 

@@ -78,6 +78,7 @@ class Op(metaclass=OpMeta, abstract=True):
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
+    product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
     hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
 

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import pathlib
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -120,7 +120,7 @@ class Client:
         return isinstance(value, _jax.ArrayImpl) and value._sharding is self._sharding
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
-        options = xla_client.CompileOptions()
+        options = _options(self.platform)
         try:
             loaded = self._client.compile_and_load(text, self._devices, options)
         except Exception as error:
@@ -152,6 +152,25 @@ class Executable:
         except Exception as error:
             raise _explain(error, "run") from None
 
+    def memory(self) -> Memory:
+        """What XLA's buffer assignment says that a run takes."""
+        found = self.loaded.get_compiled_memory_stats()
+        arguments = found.argument_size_in_bytes
+        results = found.output_size_in_bytes - found.alias_size_in_bytes
+        return Memory(arguments, results, found.temp_size_in_bytes)
+
+
+class Memory(NamedTuple):
+    """Bytes that a program takes while it runs: all of it is there at its peak."""
+
+    arguments: int
+    results: int
+    temporaries: int
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.results + self.temporaries
+
 
 def _make_client(platform: str | None) -> Any:
     plugin = _cuda_plugin() if platform in (None, "cuda") else None
@@ -180,6 +199,16 @@ def _cuda_plugin() -> pathlib.Path | None:
             if library.exists():
                 return library
     return None
+
+
+def _options(platform: str) -> Any:
+    options = xla_client.CompileOptions()
+    if platform == "cpu":
+        # It removes optimization barriers, in jaxlib 0.10 so early that common subexpressions are
+        # merged across them: what a checkpoint computes again would be kept after all.
+        debug = options.executable_build_options.debug_options
+        debug.xla_disable_hlo_passes = "cse_barrier_expander"
+    return options
 
 
 def _device_list(devices: tuple) -> Any:
