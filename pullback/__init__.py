@@ -15,6 +15,7 @@ from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
+from pullback.api.memory_plan import MemoryPlan, memory_plan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
@@ -51,14 +52,14 @@ __version__ = "0.1.0"
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "PullbackError", "Tensor", "Trace", "Type", "all_gather", "axis_index",
+    "DType", "MemoryPlan", "PullbackError", "Tensor", "Trace", "Type", "all_gather", "axis_index",
     "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "checkpoint",
     "checkpoint_name", "checkpoint_policies", "clear_cache", "complex128", "complex64", "config",
     "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e", "engine_info",
     "eval_shape", "evaluate", "float16", "float32", "float64", "grad", "hessian", "hvp", "inf",
-    "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "nan",
-    "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "trace",
-    "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
+    "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
+    "memory_plan", "nan", "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",
+    "psum", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
     *functions.__all__,
 ]  # fmt: skip
 del functions
