@@ -101,9 +101,11 @@ class Checkpoint(Call):
         saved = self._saved()
         values = self._values(xs, saved)
         # The barrier holds the cotangents too: the work is done again when they are there, and
-        # not before; and no pass finds that it was done already.
-        tied = iter(results(Barrier()(*xs, *values, *g)))
-        inputs = [Alias()(next(tied)) for _ in xs]
+        # not before; and no pass finds that it was done already. A number stays a number.
+        free = [not x.inputs and not x.type.shape for x in xs]
+        held = [x for x, f in zip(xs, free, strict=True) if not f]
+        tied = iter(results(Barrier()(*held, *values, *g)))
+        inputs = [Alias()(x if f else next(tied)) for x, f in zip(xs, free, strict=True)]
         ys = self._again(inputs, {n: next(tied) for n in saved})
         found = iter(gradients(ys, list(tied), [x for x, n in zip(inputs, need) if n]))
         return [next(found) if n else None for n in need]

@@ -109,6 +109,7 @@ class _Flow:
                     elif x in self.tied:
                         self.tied[y.name] = self.tied[x]
         self.outputs = {self.root(y.name) for y in outputs}
+        self.held = {x for tied in self.tied.values() for x in tied}
         self.instructions = self._needed(instructions)
         self.readers: dict[str, list[Instruction]] = {}
         for i in self.instructions:
@@ -173,9 +174,9 @@ class _Flow:
         return made
 
     def _is_stored(self, i: Instruction, y: Value, loop: _Loop) -> bool:
-        """Whether a value is written to memory: where a whole instruction makes or reads it; and
-        where costly work on several stored values would have to be done again by each reader."""
-        if i.kind in _WHOLE or y.name in self.outputs:
+        """Whether a value is written to memory: where a whole instruction makes or reads it, at a
+        barrier, and where each reader would have to do costly work on several values again."""
+        if i.kind in _WHOLE or y.name in self.outputs or y.name in self.held:
             return True
         readers = self.readers.get(y.name, [])
         if any(r.kind in _WHOLE and not _folds(i, r) for r in readers):
