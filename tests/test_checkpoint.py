@@ -137,9 +137,7 @@ def test_integers_and_results_that_do_not_depend_on_anything():
     x, i = pb.tensor(X), pb.tensor([0, 2])
     _, j, one = f(x, i)
     assert j.tolist() == [1, 3] and one.tolist() == [1.0, 1.0]
-    close(
-        pb.grad(lambda x: f(x, i)[0].sum())(x), pb.grad(lambda x: (x[i] * x.sum()).sum())(x)
-    )
+    close(pb.grad(lambda x: f(x, i)[0].sum())(x), pb.grad(lambda x: (x[i] * x.sum()).sum())(x))
 
 
 def test_decorators():

@@ -90,9 +90,7 @@ def test_a_residual_that_is_the_result_goes_by_the_rule_at_second_order():
 
     root.defvjp(fwd, lambda y, g: (g / (2.0 * y),))
     x = np.array([0.25, 1.0, 4.0])
-    third = pb.grad(
-        lambda x: pb.grad(lambda x: pb.grad(lambda x: root(x).sum())(x).sum())(x).sum()
-    )
+    third = pb.grad(lambda x: pb.grad(lambda x: pb.grad(lambda x: root(x).sum())(x).sum())(x).sum())
     close(third(pb.tensor(x)), 0.375 * x**-2.5)
 
 

@@ -15,11 +15,19 @@ from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
-from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
+from pullback.ir.errors import (
+    ArgumentError,
+    EngineError,
+    PullbackError,
+    ShapeError,
+    UnsupportedOp,
+    VerificationError,
+)
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
+from pullback.ir.where import user_line
 
 _INFERRED_LIMIT = 1024
 
@@ -61,7 +69,19 @@ class OpMeta(Interned):
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
         cls.title = namespace.get("title", words.lower())
         if not abstract:
-            TABLE[cls.name] = cls
+            _enter(cls)
+
+
+def _enter(cls: Any) -> None:
+    """Put a class into the table; its module may define it again, as in a notebook."""
+    known = TABLE.get(cls.name)
+    if known is not None and known.__module__ != cls.__module__:
+        raise ArgumentError(
+            f"{cls.name}: there is an op of this name already, in {known.__module__}",
+            where=user_line(),
+            hint="An op's name is what programs print: give the class another one.",
+        )
+    TABLE[cls.name] = cls
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -103,7 +123,9 @@ class Op(metaclass=OpMeta, abstract=True):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         """The result's tangent from the inputs'; `None` for zero."""
         if self.linear:
-            return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
+            pairs = zip(xs, ts, strict=True)
+            made = self(*[zeros(x.type) if t is None else t for x, t in pairs])
+            return results(made) if isinstance(made.type, tuple) else made
         raise UnsupportedOp("has no forward-mode rule", op=self.title)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
@@ -151,6 +173,10 @@ class Op(metaclass=OpMeta, abstract=True):
         if axes:
             types = tuple([t.invariant for t in types])
         made = self.infer(*types)
+        if not all(isinstance(t, Type) for t in (made if isinstance(made, tuple) else (made,))):
+            raise VerificationError(
+                f"infer must return a Type, or a tuple of them, got {made!r}", code="E2001"
+            )
         axes = self.varies(axes)
         if not axes:
             return made
@@ -233,6 +259,10 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
+    if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
+        raise EngineError(
+            f"numpy must return a tuple of {len(types)} arrays", op=node.op.title, where=node.where
+        )
     for value, type in zip(made if several else (made,), types, strict=True):
         array = np.asarray(value)
         if array.shape != type.shape or array.dtype != type.dtype.numpy:

@@ -89,7 +89,11 @@ def at_one_line() -> Iterator[None]:
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results: one node, a handle on each result."""
-    whole = record(op, nodes)
+    return several(record(op, nodes))
+
+
+def several(whole: Tensor) -> tuple[Tensor, ...]:
+    """The results of an op with several of them, which was recorded as one."""
     made = tuple(_wrap(r) for r in results(whole._node))
     for tensor in made:
         register(tensor)
