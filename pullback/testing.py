@@ -119,6 +119,34 @@ def _examples(a: np.ndarray, size: int) -> np.ndarray:
     return np.stack([np.asarray(x, a.dtype) for x in made]) if made else a[None][:0]
 
 
+def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
+    """Run the op table's checks on an op of your own, applied to `arrays`; the first that fails
+    raises.
+
+    The inferred type is NumPy's, XLA agrees with NumPy, derivatives in both modes agree with
+    central differences up to `order`, and the batching rule with a loop over examples.
+
+    >>> import pullback as pb
+    >>> from pullback import testing
+    >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
+    """
+    from pullback.ops.elementwise.base import Elementwise
+    from pullback.tensor.program import engine
+
+    given = [np.asarray(a) for a in arrays]
+    check_type(op, given)
+    check_engine(op, given, engine("xla"))
+    if op.differentiable:
+        wide = [a.astype(_WIDE.get(a.dtype.kind, a.dtype)) for a in given]
+        check_derivatives(op, wide, order)
+        if isinstance(op, Elementwise):
+            check_cotangent_shapes(op, wide)
+    check_batch(op, given)
+
+
+_WIDE = {"f": np.float64, "c": np.complex128}
+
+
 def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]:
     """Graphs of jvp (xs, ts -> tangents) and vjp (xs, gs -> cotangents) of f's inexact parts."""
     base = graph_of(f, arrays)

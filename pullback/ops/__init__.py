@@ -3,8 +3,10 @@
 from pullback.ops import (
     along,
     call,
+    checkpoint,
     collective,
     conv,
+    custom,
     dynamic,
     einsum,
     elementwise,
@@ -26,7 +28,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "collective", "conv", "dynamic", "einsum", "elementwise", "extremes",
-    "identity", "index", "linalg", "movement", "random", "reduce", "scan", "scatter", "slicing",
-    "softmax", "sort", "structure", "update", "window",
+    "along", "call", "checkpoint", "collective", "conv", "custom", "dynamic", "einsum",
+    "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
+    "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

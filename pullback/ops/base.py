@@ -16,11 +16,19 @@ from typing import Any, ClassVar, dataclass_transform
 import numpy as np
 
 from pullback.ir import table
-from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
+from pullback.ir.errors import (
+    ArgumentError,
+    EngineError,
+    PullbackError,
+    ShapeError,
+    UnsupportedOp,
+    VerificationError,
+)
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
+from pullback.ir.where import user_line
 
 _INFERRED_LIMIT = 1024
 
@@ -64,7 +72,7 @@ class OpMeta(Interned):
         # A rule from elsewhere may look at anything, unless its author says otherwise.
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
         if not abstract:
-            TABLE[cls.name] = cls
+            _enter(cls)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         """Whoever remembers what rules gave must learn that one was replaced."""
@@ -75,6 +83,18 @@ class OpMeta(Interned):
     def __delattr__(cls, name: str) -> None:
         super().__delattr__(name)
         table.changed()
+
+
+def _enter(cls: Any) -> None:
+    """Put a class into the table; its module may define it again, as in a notebook."""
+    known = TABLE.get(cls.name)
+    if known is not None and known.__module__ != cls.__module__:
+        raise ArgumentError(
+            f"{cls.name}: there is an op of this name already, in {known.__module__}",
+            where=user_line(),
+            hint="An op's name is what programs print: give the class another one.",
+        )
+    TABLE[cls.name] = cls
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -92,6 +112,9 @@ class Op(metaclass=OpMeta, abstract=True):
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
     pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
+    product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
+    hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
+    executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -114,7 +137,9 @@ class Op(metaclass=OpMeta, abstract=True):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         """The result's tangent from the inputs'; `None` for zero."""
         if self.linear:
-            return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
+            pairs = zip(xs, ts, strict=True)
+            made = self(*[zeros(x.type) if t is None else t for x, t in pairs])
+            return results(made) if isinstance(made.type, tuple) else made
         raise UnsupportedOp("has no forward-mode rule", op=self.title)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
@@ -162,6 +187,10 @@ class Op(metaclass=OpMeta, abstract=True):
         if axes:
             types = tuple([t.invariant for t in types])
         made = self.infer(*types)
+        if not all(isinstance(t, Type) for t in (made if isinstance(made, tuple) else (made,))):
+            raise VerificationError(
+                f"infer must return a Type, or a tuple of them, got {made!r}", code="E2001"
+            )
         axes = self.varies(axes)
         if not axes:
             return made
@@ -244,6 +273,10 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
+    if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
+        raise EngineError(
+            f"numpy must return a tuple of {len(types)} arrays", op=node.op.title, where=node.where
+        )
     for value, type in zip(made if several else (made,), types, strict=True):
         array = np.asarray(value)
         if array.shape != type.shape or array.dtype != type.dtype.numpy:

@@ -276,6 +276,7 @@ class Conv2d(Composite):
     strides: tuple[int, ...]
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
+    product: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given = self.padding

@@ -23,6 +23,7 @@ class Einsum(Composite):
 
     spec: str
     kinds: ClassVar[str] = "iufc"
+    product: ClassVar[bool] = True
     positional: ClassVar[tuple[str, ...]] = ("spec",)
 
     def expand(self, *xs: Node) -> Node:

@@ -32,6 +32,7 @@ class Contraction(Op, abstract=True):
     """A product of two operands, linear in each: its forward rule is the product rule."""
 
     kinds: ClassVar[str] = "iufc"
+    product: ClassVar[bool] = True
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts

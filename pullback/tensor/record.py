@@ -58,11 +58,15 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results: one node, a handle on each result."""
-    mode = current()
-    made = tuple([_wrap(r) for r in results(_application(op, nodes, mode))])
+    return several(_application(op, nodes, current()))
+
+
+def several(node: Node) -> tuple[Tensor, ...]:
+    """A handle on each result of an op with several of them."""
+    made = tuple([_wrap(r) for r in results(node)])
     handles = pending.handles
     handles += map(_ref, made)
-    if len(handles) > pending.limit or not mode.plain:
+    if len(handles) > pending.limit or not current().plain:
         for tensor in made:
             settle(tensor)
     return made

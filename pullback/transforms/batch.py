@@ -9,7 +9,7 @@ from pullback.ir.errors import GradientVerification, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, emit, origin, results
 from pullback.ops.base import TABLE, Axis, spread
-from pullback.transforms.rules import deriving
+from pullback.transforms.rules import check_nodes, deriving
 
 
 def batched(
@@ -58,9 +58,11 @@ def _place(node: Node, axis: Axis, known: dict[Node, Any]) -> Any:
     mapped = [has for _, has in pairs]
     made = _apply_rule(node, axis, xs, mapped)
     if not isinstance(node.type, tuple):
+        check_nodes(node, (made,), 1, "batched results", "results")
         return _checked(node, node.type, made, axis)
     if isinstance(made, Node):
         made = results(made)
+    check_nodes(node, made, len(node.type), "batched results", "results")
     return [_checked(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla import machine
+from pullback.engines.xla.memory import Memory
 from pullback.ir.dtypes import int32
 from pullback.ir.errors import EngineError, OutOfMemory
 from pullback.ir.types import Type
@@ -127,7 +128,7 @@ class Client:
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
         try:
-            loaded = self._client.compile_and_load(text, self._devices, _options())
+            loaded = self._client.compile_and_load(text, self._devices, _options(self.platform))
         except Exception as error:
             raise _explain(error, "compile") from None
         return self._executable(loaded, outs)
@@ -135,7 +136,8 @@ class Client:
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
         try:
-            loaded = self._client.deserialize_executable(code, self._devices, _options())
+            options = _options(self.platform)
+            loaded = self._client.deserialize_executable(code, self._devices, options)
         except Exception:
             return None
         return self._executable(loaded, outs)
@@ -151,7 +153,8 @@ class Client:
             self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
             *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
         ]  # fmt: skip
-        parts = [repr(words).encode(), _options().SerializeAsString(), machine.processor()]
+        options = _options(self.platform).SerializeAsString()
+        parts = [repr(words).encode(), options, machine.processor()]
         parts.append(machine.library(_LIBRARY))
         if self.platform == "cuda":
             parts += machine.driver(), machine.library(_cuda_plugin() or "")
@@ -191,6 +194,13 @@ class Executable:
         except Exception as error:
             raise _explain(error, "run") from None
 
+    def memory(self) -> Memory:
+        """What XLA's buffer assignment says that a run takes."""
+        found = self.loaded.get_compiled_memory_stats()
+        arguments = found.argument_size_in_bytes
+        results = found.output_size_in_bytes - found.alias_size_in_bytes
+        return Memory(arguments, results, found.temp_size_in_bytes)
+
 
 def _make_client(platform: str | None) -> Any:
     plugin = _cuda_plugin() if platform in (None, "cuda") else None
@@ -221,8 +231,14 @@ def _cuda_plugin() -> pathlib.Path | None:
     return None
 
 
-def _options() -> Any:
-    return xla_client.CompileOptions()
+def _options(platform: str) -> Any:
+    options = xla_client.CompileOptions()
+    if platform == "cpu":
+        # It removes optimization barriers, in jaxlib 0.10 so early that common subexpressions are
+        # merged across them: what a checkpoint computes again would be kept after all.
+        debug = options.executable_build_options.debug_options
+        debug.xla_disable_hlo_passes = "cse_barrier_expander"
+    return options
 
 
 def _device_list(devices: tuple) -> Any:

@@ -189,7 +189,17 @@ class Builder:
     def _lower(self, node: Any, xs: list[Any]) -> Any:
         if node.op.name == "Result":
             return xs[0][node.op.index]
-        made = node.op.hlo(self, node.type, *xs)
+        try:
+            made = node.op.hlo(self, node.type, *xs)
+        except PullbackError as error:
+            raise error.at(node.op.title, node.where) from None
+        values = made if isinstance(made, tuple) else (made,)
+        if not all(isinstance(v, Value) for v in values):
+            raise EngineError(
+                "hlo must return a value that the builder made, or a tuple of them for several "
+                f"results, got {made!r}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip
         got = tuple(v.type for v in made) if isinstance(made, tuple) else made.type
         if got != node.type:
             raise EngineError(
