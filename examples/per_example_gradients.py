@@ -6,6 +6,8 @@ training does. A loop over examples gives the same numbers, one program after th
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import pullback as pb
@@ -16,7 +18,7 @@ Params = list[tuple[pb.Tensor, pb.Tensor]]
 def initial_params(sizes: tuple[int, ...], rng: np.random.Generator) -> Params:
     return [
         (pb.tensor(rng.standard_normal((m, n)) / np.sqrt(m)), pb.tensor(np.zeros(n)))
-        for m, n in zip(sizes, sizes[1:])
+        for m, n in itertools.pairwise(sizes)
     ]
 
 
