@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import pullback as pb
 from pullback.ir.table import TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,7 @@ def own_table() -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    pb.clear_cache()  # the pages tell what a process does that begins with them
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):

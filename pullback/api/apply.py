@@ -45,7 +45,7 @@ def apply(op: Op, *xs: Any) -> Any:
     else:
         nodes = tuple([node_of(as_tensor(x)) for x in xs])
     made = record(op, nodes)
-    return several(made) if isinstance(made._node.type, tuple) else made
+    return several(made._node) if isinstance(made._node.type, tuple) else made
 
 
 def op(name: str, *parameters: Any) -> Op:

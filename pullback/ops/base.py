@@ -15,6 +15,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
+from pullback.ir import table
 from pullback.ir.errors import (
     ArgumentError,
     EngineError,
@@ -68,8 +69,20 @@ class OpMeta(Interned):
         cls.name = namespace.get("name", name)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
         cls.title = namespace.get("title", words.lower())
+        # A rule from elsewhere may look at anything, unless its author says otherwise.
+        cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
         if not abstract:
             _enter(cls)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Whoever remembers what rules gave must learn that one was replaced."""
+        super().__setattr__(name, value)
+        if name not in ("_plain", "_canonical", "_quick"):
+            table.changed()
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        table.changed()
 
 
 def _enter(cls: Any) -> None:
@@ -101,6 +114,7 @@ class Op(metaclass=OpMeta, abstract=True):
     product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
     hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
+    pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -184,6 +198,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return tuple([t.over(axes) for t in made]) if several else made.over(axes)
 
     @cached_property
+    def predictable(self) -> bool:
+        """Whether its rules give the same again: they are pure, also of the ops that it holds."""
+        return type(self).pure and _predictable(self.parameters())
+
+    @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
         """Results of the type rule, by operand types; recording looks here first."""
         return {}
@@ -201,6 +220,19 @@ class Op(metaclass=OpMeta, abstract=True):
     def set(self, field: str, value: Any) -> None:
         """For `__post_init__`: put a parameter into its normal form."""
         object.__setattr__(self, field, value)
+
+
+def _predictable(parameters: Iterable[Any]) -> bool:
+    for p in parameters:
+        if isinstance(p, tuple):
+            held = _predictable(p)
+        elif hasattr(p, "structure"):  # a graph
+            held = all(n.op.predictable for n in p.nodes)
+        else:
+            held = p.predictable if isinstance(p, Op) else True
+        if not held:
+            return False
+    return True
 
 
 class Composite(Op, abstract=True):
@@ -236,7 +268,7 @@ class Composite(Op, abstract=True):
     # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
-    batch = None  # type: ignore[assignment]
+    batch: ClassVar[Any] = None
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -295,6 +327,24 @@ def spread(x: Node, axis: Axis) -> Node:
     return TABLE["Broadcast"]((axis.size, *x.type.shape))(x)
 
 
+def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
+    """Operands that all have the axis: those that are one for all examples are repeated."""
+    return [x if has else spread(x, axis) for x, has in zip(xs, mapped, strict=True)]
+
+
+def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+    """The batching rule of an op whose `axis` or `axes` are dimensions of all its operands:
+    they are one further behind."""
+    moved: dict[str, Any] = {}
+    for field in dataclasses.fields(op):
+        value = getattr(op, field.name)
+        if field.name == "axis":
+            moved["axis"] = value + 1
+        elif field.name == "axes":
+            moved["axes"] = tuple([i + 1 for i in value])
+    return dataclasses.replace(op, **moved)(*spread_all(axis, xs, mapped))
+
+
 def conjugate(x: Node) -> Node:
     """The complex conjugate; a real number is its own."""
     return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
@@ -302,8 +352,7 @@ def conjugate(x: Node) -> Node:
 
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
-    if g.type.varying != type.varying:  # a rule's constant is the same everywhere
-        g = vary_over(g, type.varying)
+    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
@@ -356,6 +405,7 @@ __all__ = [
     "Node",
     "Op",
     "Type",
+    "batch_along",
     "broadcast_shapes",
     "broadcast_types",
     "conjugate",
@@ -366,6 +416,7 @@ __all__ = [
     "results",
     "same_dtype",
     "spread",
+    "spread_all",
     "sum_to",
     "zeros",
 ]  # fmt: skip

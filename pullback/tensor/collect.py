@@ -62,6 +62,9 @@ def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = Fa
     """Whether `target` touches work or inputs; if so, or `always`, its own are added to them."""
     if target in work:
         return True
+    if len(target.inputs) == 1 and target.inputs[0] in work:
+        work.add(target)  # the other results of an op, most often
+        return True
     touches = always
     seen, stack = {target}, [target]
     leaves: set[Node] = set()

@@ -5,6 +5,7 @@ Tried with jaxlib 0.10 to 0.12. Nothing else in pullback imports jaxlib.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.engines.xla import machine
 from pullback.ir.dtypes import int32
 from pullback.ir.errors import EngineError, OutOfMemory
 from pullback.ir.types import Type
@@ -24,14 +26,18 @@ from pullback.ir.types import Type
 THREADS = int(
     os.environ.get("PULLBACK_THREADS") or os.environ.get("NPROC") or os.cpu_count() or 1
 )
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Loading machine code, XLA logs errors about features of the processor that are none. What goes
+# wrong is raised as well; only what ends the process is still printed.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["NPROC"] = str(THREADS)
 
-from jaxlib import _jax, xla_client  # noqa: E402
+from jaxlib import _jax, version, xla_client  # noqa: E402
 
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
+_LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
+_COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 
 
 def _collect(phase: str, info: dict) -> None:
@@ -120,13 +126,36 @@ class Client:
         return isinstance(value, _jax.ArrayImpl) and value._sharding is self._sharding
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
-        options = _options(self.platform)
         try:
-            loaded = self._client.compile_and_load(text, self._devices, options)
+            loaded = self._client.compile_and_load(text, self._devices, _options(self.platform))
         except Exception as error:
             raise _explain(error, "compile") from None
-        handlers = [_handler(self._aval(t), self._sharding) for t in outs]
-        return Executable(loaded, handlers)
+        return self._executable(loaded, outs)
+
+    def load(self, code: bytes, outs: list[Type]) -> Executable | None:
+        """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
+        try:
+            loaded = self._client.deserialize_executable(code, self._devices, _options(self.platform))
+        except Exception:
+            return None
+        return self._executable(loaded, outs)
+
+    def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
+        return Executable(loaded, [_handler(self._aval(t), self._sharding) for t in outs])
+
+    @functools.cached_property
+    def identity(self) -> list[bytes]:
+        """All that machine code depends on beside the text of its program."""
+        words = [
+            version.__version__, getattr(version, "_git_hash", None), self.platform,
+            self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
+            *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
+        ]  # fmt: skip
+        parts = [repr(words).encode(), _options(self.platform).SerializeAsString(), machine.processor()]
+        parts.append(machine.library(_LIBRARY))
+        if self.platform == "cuda":
+            parts += machine.driver(), machine.library(_cuda_plugin() or "")
+        return parts
 
     def _aval(self, type: Type) -> _Aval:
         aval = self._avals.get(type)
@@ -144,6 +173,16 @@ class Executable:
         self._execute = loaded.execute_sharded
         self._handlers = handlers
         self.loaded = loaded
+
+    def serialise(self) -> bytes | None:
+        """Its machine code, for `Client.load`; None when XLA cannot write it.
+
+        To be asked before the first run: after it, XLA no longer writes programs that sort.
+        """
+        try:
+            return self.loaded.serialize()
+        except Exception:
+            return None
 
     def run(self, args: list[Any]) -> list[Any]:
         """Start the program; the buffers it returns may still be being computed."""
@@ -185,7 +224,7 @@ def _make_client(platform: str | None) -> Any:
         xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
-    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options())
+    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options(self.platform))
 
 
 def _cuda_plugin() -> pathlib.Path | None:
