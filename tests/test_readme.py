@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pullback as pb
+from pullback.ir.table import TABLE
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,6 +27,15 @@ def run_block(source: str, names: dict[str, Any], page: str, line: int) -> None:
     test = doctest.DocTestParser().get_doctest(source, names, page, page, line)
     test.globs = names  # the parser copied it, but later blocks use the names of earlier ones
     doctest.DebugRunner(optionflags=FLAGS).run(test, clear_globs=False)
+
+
+@pytest.fixture(autouse=True)
+def own_table() -> Iterator[None]:
+    """Ops that a page defines are forgotten after it."""
+    before = dict(TABLE)
+    yield
+    TABLE.clear()
+    TABLE.update(before)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -141,7 +141,7 @@ def _table(values: tuple[Value, ...]) -> str:
         table.add_row(*row, str(len(sizes)), readable(sum(sizes)))
     out = io.StringIO()
     Console(file=out, width=100, color_system=None, highlight=False, markup=False).print(table)
-    return "\n".join(text.rstrip() for text in out.getvalue().strip("\n").splitlines())
+    return "\n".join(text.rstrip() for text in out.getvalue().splitlines() if text.strip())
 
 
 def readable(size: int) -> str:

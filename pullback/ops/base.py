@@ -198,6 +198,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return tuple([t.over(axes) for t in made]) if several else made.over(axes)
 
     @cached_property
+    def predictable(self) -> bool:
+        """Whether its rules give the same again: they are pure, also of the ops that it holds."""
+        return type(self).pure and _predictable(self.parameters())
+
+    @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
         """Results of the type rule, by operand types; recording looks here first."""
         return {}
@@ -215,6 +220,19 @@ class Op(metaclass=OpMeta, abstract=True):
     def set(self, field: str, value: Any) -> None:
         """For `__post_init__`: put a parameter into its normal form."""
         object.__setattr__(self, field, value)
+
+
+def _predictable(parameters: Iterable[Any]) -> bool:
+    for p in parameters:
+        if isinstance(p, tuple):
+            held = _predictable(p)
+        elif hasattr(p, "structure"):  # a graph
+            held = all(n.op.predictable for n in p.nodes)
+        else:
+            held = p.predictable if isinstance(p, Op) else True
+        if not held:
+            return False
+    return True
 
 
 class Composite(Op, abstract=True):

@@ -53,7 +53,7 @@ class Question:
             return index.setdefault(x, len(index))
 
         for node in reached:
-            if not node.op.pure:
+            if not node.op.predictable:
                 return
             key.extend((node.op, node.type))
             # Rules run only for nodes with an operand inside: nobody looks at other operands.
