@@ -44,7 +44,7 @@ def read(tensor: Tensor) -> np.ndarray:
         settled(node)
         checks.examine(node)
     array = to_host(settled(node))
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 
