@@ -9,9 +9,11 @@ import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug, optim
 from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
+from pullback.api.choice import cond, switch
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
+from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
@@ -50,11 +52,12 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 __all__ = [
     "DType", "PullbackError", "Tensor", "Trace", "Type", "all_gather", "axis_index",
     "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "clear_cache",
-    "complex128", "complex64", "config", "debug", "default_device", "default_dtype", "e",
-    "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "grad", "hessian",
-    "hvp", "inf", "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp",
-    "linearize", "nan", "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",
-    "psum", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
+    "complex128", "complex64", "cond", "config", "debug", "default_device", "default_dtype", "e",
+    "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad",
+    "hessian", "hvp", "inf", "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev",
+    "jvp", "linearize", "map", "nan", "newaxis", "no_grad", "optim", "pi", "pmax", "pmean", "pmin",
+    "ppermute", "psum", "scan", "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8",
+    "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

@@ -4,6 +4,7 @@ from pullback.ops import (
     along,
     call,
     collective,
+    control,
     conv,
     dynamic,
     einsum,
@@ -26,7 +27,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "collective", "conv", "dynamic", "einsum", "elementwise", "extremes",
-    "identity", "index", "linalg", "movement", "random", "reduce", "scan", "scatter", "slicing",
-    "softmax", "sort", "structure", "update", "window",
+    "along", "call", "collective", "control", "conv", "dynamic", "einsum", "elementwise",
+    "extremes", "identity", "index", "linalg", "movement", "random", "reduce", "scan", "scatter",
+    "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

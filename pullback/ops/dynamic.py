@@ -19,6 +19,7 @@ class DynamicSlice(Op):
 
     sizes: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set("sizes", tuple(map(int, self.sizes)))
@@ -57,6 +58,7 @@ class DynamicUpdateSlice(Op):
     """`x` with the block that begins at `starts` (integers of rank 0) replaced by `update`."""
 
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, update: Type, *starts: Type) -> Type:
         same_dtype(self.title, x, update)

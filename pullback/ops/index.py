@@ -104,6 +104,7 @@ class IndexArrays(Op):
 
     dims: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set("dims", tuple(map(int, self.dims)))
@@ -143,6 +144,7 @@ class Gather(Op):
 
     axis: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))

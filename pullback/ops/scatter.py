@@ -42,6 +42,7 @@ class Scatter(Op, abstract=True):
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
+    fallible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set("dims", tuple(map(int, self.dims)))
@@ -265,6 +266,7 @@ class LastWrite(Op):
 
     extents: tuple[int, ...]
     differentiable: ClassVar[bool] = False  # from integers to bools
+    fallible: ClassVar[bool] = True
 
     def infer(self, *indices: Type) -> Type:
         shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)

@@ -96,6 +96,7 @@ class Pad(Op):
     interior: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -198,6 +199,7 @@ class Concat(Op):
     axis: int
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

@@ -93,8 +93,10 @@ def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     made = tuple(_wrap(r) for r in results(whole._node))
     for tensor in made:
         register(tensor)
-        if not current().plain:
-            settle(tensor)
+    if current().one_by_one and not pending.placeholders:
+        from pullback.tensor.evaluate import execute_together
+
+        execute_together([tensor._node for tensor in made])
     return made
 
 
