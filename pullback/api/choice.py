@@ -21,7 +21,6 @@ from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of, number, scalar, scalar_dtype
 
-
 _KINDS = "biufc"  # of element types, in the order in which one holds the other's numbers
 
 

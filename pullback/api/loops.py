@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.stage import stage
+from pullback.api.stage import Staged, stage
 from pullback.api.state import Joined, State, array_leaf, returned_values
 from pullback.ir.dtypes import bool_, promote
 from pullback.ir.errors import ArgumentError
@@ -14,7 +14,6 @@ from pullback.ir.where import user_line
 from pullback.ops.control import Scan, While
 from pullback.ops.control.held import row
 from pullback.tensor import tree
-from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of, number
 from pullback.tensor.tensor import Tensor
 
@@ -70,7 +69,7 @@ def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
     """
     low, high = number(lo), number(hi)
     if type(low) is int and type(high) is int:
-        state = State("fori_loop", (low, init))
+        state = State("fori_loop", (low, init), counted=True)
 
         def step(counted: Any, _: None) -> Any:
             i, s = counted
@@ -79,7 +78,7 @@ def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
         (_, last), _ = _scan("fori_loop", step, state, None, max(0, high - low))
         return last
     first, limit = _bounds(lo, hi)
-    state = State("fori_loop", (first, init))
+    state = State("fori_loop", (first, init), counted=True)
     return _while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
@@ -126,7 +125,7 @@ def _scan(
         return (*state.returned(result[0]), *ys)
 
     types = [row(x._node.type) for x in rows]
-    staged = state.settle(lambda: _stage(name, step, [*state.types, *types]))
+    staged = state.settle(lambda given: _stage(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
     op = Scan(joined.graphs[0], count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
@@ -142,7 +141,7 @@ def _while(state: State, cond: Callable, body: Callable) -> Any:
     def step(*values: Any) -> Any:
         return tuple(state.returned(body(state.given(values))))
 
-    work = state.settle(lambda: _stage(name, step, state.types))
+    work = state.settle(lambda given: _stage(name, step, given))
     ends = _stage(name, test, state.types)
     answer = [y.type.invariant for y in ends.graph.outputs]
     if answer != [Type((), bool_)]:
@@ -157,7 +156,7 @@ def _while(state: State, cond: Callable, body: Callable) -> Any:
     return state.given(joined.apply(op, state.nodes()))
 
 
-def _stage(name: str, f: Callable, types: Sequence[Type]) -> Any:
+def _stage(name: str, f: Callable, types: Sequence[Any]) -> Staged:
     in_tree = tree.flatten((tuple(types), {}))[1]
     return stage(name, f, types, in_tree, numbers=True)
 

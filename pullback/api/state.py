@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.stage import Staged
+from pullback.ir.dtypes import DType, promote
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, vary_over
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.base import Op
+from pullback.ops.control.flow import positions
 from pullback.ops.control.held import hold
-from pullback.ops.structure import placeholder
+from pullback.ops.structure import SCALAR, placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import NUMBERS, node_of, scalar, scalar_dtype
@@ -22,18 +24,21 @@ from pullback.tensor.record import record_several
 from pullback.tensor.tensor import Tensor, wrap
 
 
+_KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
+
+
 class State:
     """The state of a loop before its first round: a tree of tensors and numbers.
 
-    A Python number has no type of its own: it takes the type that the body gives it back in.
+    A Python number has no type of its own: it takes that of what the body combines it with.
+    `types` are those that the body is traced on.
     """
 
-    def __init__(self, name: str, init: Any) -> None:
+    def __init__(self, name: str, init: Any, counted: bool = False) -> None:
         self.name = name
+        self.counted = counted  # the tree begins with a counter that the user did not write
         self.leaves, self.tree = tree.flatten(init)
-        for i, x in enumerate(self.leaves):
-            if type(x) not in NUMBERS:
-                self.leaves[i] = array_leaf(name, "the state", x)
+        self.leaves = [x if is_number(x) else array_leaf(name, "the state", x) for x in self.leaves]
         self.types = [asarray(x)._node.type for x in self.leaves]
 
     def nodes(self) -> list[Node]:
@@ -52,36 +57,74 @@ class State:
             raise self._changed(new)
         return [_as_like(x, t) for x, t in zip(leaves, self.types, strict=True)]
 
-    def settle(self, trace: Callable[[], Staged]) -> Staged:
+    def settle(self, trace: Callable[[Sequence[Type]], Staged]) -> Staged:
         """The body's program; it is traced again if a number of the state takes another type."""
+        free = set(positions(is_number(x) for x in self.leaves))
+        staged = trace(self.types)
         while True:
-            staged = trace()
-            outs = [y.type for y in staged.graph.outputs[: len(self.leaves)]]
-            pairs = enumerate(zip(self.leaves, self.types, outs, strict=True))
-            wider = {i: y for i, (x, t, y) in pairs if _takes(x, t, y)}
-            if not wider:
+            found = {i: self._met(i, staged, free) for i in sorted(free)}
+            new = {i: d for i, d in found.items() if d is not None}
+            if not new:
                 break
-            for i, y in wider.items():
-                self.types[i] = y.invariant
+            free -= new.keys()
+            if self._retype(new):
+                staged = trace(self.types)
+        while self._retype(self._wider(staged)):
+            staged = trace(self.types)
+        outs = [y.type for y in staged.graph.outputs[: len(self.leaves)]]
         if [t.invariant for t in self.types] != [y.invariant for y in outs]:
             raise self._changed(tree.unflatten(self.tree, outs))
         return staged
 
+    def _met(self, i: int, staged: Staged, free: set[int]) -> DType | None:
+        """The type of what the body combines number `i` with; `None`: of nothing that has one."""
+        graph, kind = staged.graph, _KINDS.get(self.types[i].dtype.kind)
+        arguments = len(graph.inputs) - len(staged.captured)
+        typed = {x for k, x in enumerate(graph.inputs[:arguments]) if k not in free}
+        pairs = zip(graph.inputs[arguments:], staged.captured, strict=True)
+        typed |= {x for x, outer in pairs if outer.op is not SCALAR}
+        stack = [graph.outputs[i]]
+        seen = set(stack)
+        met: DType | None = None
+        for node in stack:  # grows while it is walked
+            if not isinstance(node.type, tuple):
+                if _KINDS.get(node.type.dtype.kind) != kind:
+                    continue
+                if node in typed:
+                    met = node.type.dtype if met is None else promote(met, node.type.dtype)
+            new = [x for x in dict.fromkeys(node.inputs) if x not in seen]
+            seen.update(new)
+            stack += new
+        return met
+
+    def _wider(self, staged: Staged) -> dict[int, DType]:
+        """Numbers that a round returned in a wider type than they had."""
+        numbers = positions(is_number(x) for x in self.leaves)
+        outs = {i: staged.graph.outputs[i].type for i in numbers}
+        return {
+            i: y.dtype
+            for i, y in outs.items()
+            if not y.shape and promote(self.types[i].dtype, y.dtype) is y.dtype
+        }
+
+    def _retype(self, dtypes: dict[int, DType]) -> bool:
+        """Give numbers element types, if they can have them; whether one was new."""
+        before = list(self.types)
+        for i, d in dtypes.items():
+            if scalar_dtype(self.leaves[i], d) is d:
+                self.types[i] = self.types[i].with_dtype(d)
+        return self.types != before
+
     def _changed(self, new: Any) -> ArgumentError:
         before = tree.unflatten(self.tree, self.types)
+        if self.counted:
+            before, new = before[1], new[1]
         return ArgumentError(
             f"{self.name}: the body must return the state in the tree and types that it got it in, "
             f"got\n  {before!r}\nand returned\n  {shown(new)!r}\n",
             where=user_line(),
             hint="Give the first state the type of the later ones, or cast what the body returns.",
         )
-
-
-def _takes(x: Any, type: Type, new: Type) -> bool:
-    """Whether a number is to be given the type that it was returned in."""
-    if isinstance(x, Tensor) or new.shape or new.dtype is type.dtype:
-        return False
-    return scalar_dtype(x, new.dtype) is new.dtype
 
 
 def _as_like(x: Any, type: Type) -> Any:

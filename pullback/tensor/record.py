@@ -148,8 +148,8 @@ def leaf_of(node: Node, tokens: tuple) -> Node:
 
 
 def cut(node: Node) -> Node:
-    """The node as a constant of every derivative in progress."""
-    if not node.tokens:
+    """The node as a constant of every derivative in progress, or still to come of a trace."""
+    if not node.tokens and not pending.placeholders:
         return node
     return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
 

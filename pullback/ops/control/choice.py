@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, float64, int32, int64
+from pullback.ir.dtypes import bool_, float64, int32
 from pullback.ir.embed import embed
 from pullback.ir.errors import DTypeError, IndexOutOfRange, ShapeError
 from pullback.ir.graph import Graph
@@ -15,7 +15,7 @@ from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
 from pullback.ops.control import choice_rules
-from pullback.ops.control.held import Holder, hold, run
+from pullback.ops.control.held import Holder, hold, places_among, run
 from pullback.ops.elementwise.base import equal, less, negated
 from pullback.ops.index import require_below
 from pullback.ops.sample import real
@@ -83,10 +83,9 @@ class Choice(Holder, abstract=True):
         """Another choice does the same if each of its branches does, in the same results."""
         if type(other) is not type(self) or len(other.branches) != len(self.branches):
             return None
-        places = {y: i for i, y in enumerate(ys[1:])}
-        if xs[0] is not ys[0] or any(x not in places for x in xs[1:]):
+        inputs = places_among(xs[1:], ys[1:])
+        if xs[0] is not ys[0] or inputs is None:
             return None
-        inputs = [places[x] for x in xs[1:]]
         common: list[set[int]] | None = None
         for part, whole in zip(self.branches, other.branches, strict=True):
             found = embed(part, whole, inputs)

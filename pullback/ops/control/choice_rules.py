@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph, ancestors
-from pullback.ops.base import TABLE, Axis, Node, Type, results, spread, zeros
+from pullback.ops.base import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.control.examples import borrowed, chosen, masked
-from pullback.ops.control.flow import bits, dependence
+from pullback.ops.control.flow import bits, dependence, is_zero, positions
 from pullback.ops.control.held import hold, may_fail
 from pullback.ops.control.residuals import residuals, size_in_bytes
-from pullback.ops.control.zero import is_zero
 from pullback.ops.structure import placeholder
 
 if TYPE_CHECKING:
@@ -66,11 +65,11 @@ def _plan(
     op: Choice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> Backward | None:
     first = op.branches[0]
-    alive, asked = bits(i for i, a in enumerate(live) if a), bits(i for i, n in enumerate(need) if n)
+    asked = bits(positions(need))
     arriving, reached = 0, 0
     for branch in op.branches:
         for i, mask in enumerate(dependence(branch)):
-            if alive >> i & 1 and mask & asked:
+            if live[i] and mask & asked:
                 arriving |= 1 << i
                 reached |= mask & asked
     if not reached:
@@ -163,10 +162,10 @@ def push_forward(
 
 
 def _forward(op: Choice, given: Sequence[bool], tangents: Callable) -> tuple[list[int], Choice]:
-    mask = bits(i for i, there in enumerate(given) if there)
+    mask = bits(positions(given))
     reached = 0
     for branch in op.branches:
-        reached |= bits(i for i, on in enumerate(dependence(branch)) if on & mask)
+        reached |= bits(positions(on & mask for on in dependence(branch)))
     moving = [i for i in range(len(op.branches[0].outputs)) if reached >> i & 1]
     graphs = []
     for branch in op.branches:

@@ -13,7 +13,6 @@ from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import vary_over
 from pullback.ops.base import Node, Op, Type, interpret
-from pullback.ops.structure import placeholder
 
 
 class Holder(Op, abstract=True):
@@ -76,9 +75,15 @@ def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         raise error.at(None, None if node is None else node.where) from None
 
 
-def inputs_like(graph: Graph, chosen: Sequence[int], label: str) -> list[Node]:
-    """New inputs of the types of some of a graph's inputs."""
-    return [placeholder(label, graph.inputs[i].type) for i in chosen]
+def paired(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> list[Node]:
+    """Values and tangents group by group: the tangents of a group follow its values."""
+    made: list[Node] = []
+    start = 0
+    for end in (*ends, len(values)):
+        made += values[start:end]
+        made += [tangents[i] for i in range(start, end) if i in tangents]
+        start = end
+    return made
 
 
 def stacked(type: Type, length: int) -> Type:
@@ -89,3 +94,23 @@ def stacked(type: Type, length: int) -> Type:
 def row(type: Type) -> Type:
     """The type of one of the values that are stacked."""
     return type.with_shape(type.shape[1:])
+
+
+# -- one application within another -------------------------------------------------------------
+
+
+def places_among(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
+    """Where each node is among others; `None` if one is not."""
+    places: dict[Node, int] = {}
+    for i, x in enumerate(theirs):
+        places.setdefault(x, i)  # values come before their tangents
+    return [places[x] for x in mine] if all(x in places for x in mine) else None
+
+
+def states_among(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
+    """The same for states, each in a place of its own: two may begin with one value."""
+    found: list[int] = []
+    for i, x in enumerate(theirs):
+        if len(found) < len(mine) and x is mine[len(found)]:
+            found.append(i)
+    return found if len(found) == len(mine) else None

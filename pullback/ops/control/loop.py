@@ -16,9 +16,16 @@ from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.call import check_operands
 from pullback.ops.control.examples import borrowed, chosen
-from pullback.ops.control.flow import bits, carried, dependence
-from pullback.ops.control.held import Holder, hold, may_fail, run
-from pullback.ops.control.zero import is_zero
+from pullback.ops.control.flow import bits, carried, dependence, is_zero, positions
+from pullback.ops.control.held import (
+    Holder,
+    hold,
+    may_fail,
+    paired,
+    places_among,
+    run,
+    states_among,
+)
 from pullback.ops.elementwise.base import both, greater, less
 from pullback.ops.sample import real
 from pullback.ops.structure import Input, placeholder
@@ -66,7 +73,7 @@ class While(Holder):
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
         depends = dependence(self.body)
-        active = carried(depends, self.carries, bits(i for i, n in enumerate(need) if n))
+        active = carried(depends, self.carries, bits(positions(need)))
         if all(is_zero(g[i]) for i in range(self.carries) if active >> i & 1):
             return [None] * len(xs)
         raise UnsupportedOp(
@@ -82,13 +89,8 @@ class While(Holder):
         given = tuple([t is not None for t in ts])
         active, loop = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
         n = self.carries
-        pushed = [(i, ts[i] or zeros(xs[i].type)) for i in active]
-        made = results(
-            loop(
-                *xs[:n], *[t for i, t in pushed if i < n],
-                *xs[n:], *[t for i, t in pushed if i >= n],
-            )  # fmt: skip
-        )
+        pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
+        made = results(loop(*paired(xs, pushed, n)))
         found: list[Node | None] = [None] * n
         for k, i in enumerate([i for i in active if i < n]):
             found[i] = made[n + k]
@@ -96,21 +98,16 @@ class While(Holder):
 
     def _pushed(self, given: Sequence[bool], tangents: Callable) -> tuple[list[int], While]:
         body, n = self.body, self.carries
-        mask = carried(dependence(body), n, bits(i for i, there in enumerate(given) if there))
+        mask = carried(dependence(body), n, bits(positions(given)))
         active = [i for i in range(len(body.inputs)) if mask >> i & 1]
-        ts = [placeholder("t", body.inputs[i].type) for i in active]
+        ts = {i: placeholder("t", body.inputs[i].type) for i in active}
         moving = [body.outputs[i] for i in active if i < n]
-        found = tangents(moving, [body.inputs[i] for i in active], ts)
+        found = tangents(moving, [body.inputs[i] for i in active], list(ts.values()))
         made = [zeros(y.type) if t is None else t for y, t in zip(moving, found, strict=True)]
-        state = [t for i, t in zip(active, ts) if i < n]
-        constants = [t for i, t in zip(active, ts) if i >= n]
-
-        def with_tangents(graph: Graph, outputs: Sequence[Node]) -> Graph:
-            return hold([*graph.inputs[:n], *state, *graph.inputs[n:], *constants], outputs)
-
-        condition = with_tangents(self.condition, self.condition.outputs)
-        loop = While(condition, with_tangents(body, [*body.outputs, *made]), n + len(state))
-        return active, loop
+        answer = self.condition
+        goes_on = hold(paired(answer.inputs, ts, n), answer.outputs)
+        step = hold(paired(body.inputs, ts, n), [*body.outputs, *made])
+        return active, While(goes_on, step, n + len(moving))
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
@@ -157,16 +154,16 @@ class While(Holder):
         if not isinstance(other, While):
             return None
         n, m = self.carries, other.carries
-        constants = {y: m + i for i, y in enumerate(ys[m:])}
-        if m < n or tuple(ys[:n]) != tuple(xs[:n]) or any(x not in constants for x in xs[n:]):
+        state, constants = states_among(xs[:n], ys[:m]), places_among(xs[n:], ys[m:])
+        if state is None or constants is None:
             return None
-        inputs = [*range(n), *[constants[x] for x in xs[n:]]]
+        inputs = [*state, *[m + i for i in constants]]
         ends = embed(self.condition, other.condition, inputs)
         found = embed(self.body, other.body, inputs)
         if ends is None or found is None or tuple(ends) != other.condition.outputs:
             return None
-        same = all(y is target for y, target in zip(found, other.body.outputs))
-        return list(range(n)) if same else None
+        same = all(other.body.outputs[i] is y for i, y in zip(state, found, strict=True))
+        return state if same else None
 
     @classmethod
     def samples(cls) -> Any:

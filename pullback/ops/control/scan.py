@@ -15,7 +15,15 @@ from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
 from pullback.ops.control import scan_rules
-from pullback.ops.control.held import Holder, hold, row, run, stacked
+from pullback.ops.control.held import (
+    Holder,
+    hold,
+    places_among,
+    row,
+    run,
+    stacked,
+    states_among,
+)
 from pullback.ops.elementwise.base import cast
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
@@ -122,8 +130,8 @@ class Scan(Holder):
             return None
         n, m = other.carries, other.carries + other.scanned
         mine, theirs = self.split(xs), other.split(ys)
-        state = _in_order(mine[0], theirs[0])
-        rows, constants = _places(mine[1], theirs[1]), _places(mine[2], theirs[2])
+        state = states_among(mine[0], theirs[0])
+        rows, constants = places_among(mine[1], theirs[1]), places_among(mine[2], theirs[2])
         if state is None or rows is None or constants is None:
             return None
         inputs = [*state, *[n + i for i in rows], *[m + i for i in constants]]
@@ -133,7 +141,7 @@ class Scan(Holder):
         targets = other.body.outputs
         if any(targets[i] is not y for i, y in zip(state, found)):
             return None
-        emitted = _places(found[self.carries :], targets[n:])
+        emitted = places_among(found[self.carries :], targets[n:])
         return None if emitted is None else [*state, *[n + i for i in emitted]]
 
     def _rounds(self) -> tuple:
@@ -158,20 +166,6 @@ class Scan(Holder):
         yield cls(counted, 2, 1, 2), (np.int64(1), real(3), rows, real(3, salt=1))
         yield cls(hold((x,), (x * x, cast(x, int64))), 0, 1, 3, True), (real(3, 3),)
         yield cls(hold((h,), (h * h,)), 1, 0, 3), (real(3, low=0.5, high=1),)
-
-
-def _in_order(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
-    """Where states are among others, each a place of its own: two may begin with one value."""
-    found: list[int] = []
-    for i, x in enumerate(theirs):
-        if len(found) < len(mine) and x is mine[len(found)]:
-            found.append(i)
-    return found if len(found) == len(mine) else None
-
-
-def _places(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
-    places = {x: i for i, x in enumerate(theirs)}
-    return [places[x] for x in mine] if all(x in places for x in mine) else None
 
 
 def _starts(b: Any, at: Any, rank: int) -> list:

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.ir.graph import Graph, ancestors
 from pullback.ops.base import TABLE, Axis, Node, results, spread, zeros
-from pullback.ops.control.flow import bits, carried, dependence, reaching
-from pullback.ops.control.held import hold
+from pullback.ops.control.flow import (
+    bits,
+    carried,
+    dependence,
+    is_zero,
+    positions,
+    reaching,
+)
+from pullback.ops.control.held import hold, paired
 from pullback.ops.control.residuals import residuals, size_in_bytes
-from pullback.ops.control.zero import is_zero
 from pullback.ops.structure import placeholder
 
 if TYPE_CHECKING:
@@ -72,9 +78,9 @@ def _plan(
 ) -> Backward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
-    active = carried(depends, n, bits(i for i, needed in enumerate(need) if needed))
-    seeded = reaching(depends, n, bits(i for i, arrives in enumerate(live) if arrives))
-    seeded &= bits(i for i, mask in enumerate(depends) if mask & active)
+    active = carried(depends, n, bits(positions(need)))
+    seeded = reaching(depends, n, bits(positions(live)))
+    seeded &= bits(positions(mask & active for mask in depends))
     sources = 0
     for i, mask in enumerate(depends):
         sources |= mask if seeded >> i & 1 else 0
@@ -149,21 +155,13 @@ def push_forward(
     """One loop for values and tangents: the state has a tangent if it has one in any round."""
     given = tuple([t is not None for t in ts])
     active, moving, loop = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
-    state, rows, constants = op.split(xs)
-    pushed = [ts[i] or zeros(xs[i].type) for i in active]
-    n, m = op.carries, op.carries + op.scanned
-    made = results(
-        loop(
-            *state, *[t for i, t in zip(active, pushed) if i < n],
-            *rows, *[t for i, t in zip(active, pushed) if n <= i < m],
-            *constants, *[t for i, t in zip(active, pushed) if i >= m],
-        )  # fmt: skip
-    )
+    pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
+    made = results(loop(*paired(xs, pushed, op.carries, op.carries + op.scanned)))
+    # The results are paired as well: states, their tangents, rows, their tangents.
+    n, rest = op.carries, len(op.body.outputs) - op.carries
     found: list[Node | None] = [None] * len(op.body.outputs)
-    count = sum(i < n for i in active)
-    rest = len(op.body.outputs) - n
     for k, i in enumerate(moving):
-        found[i] = made[n + k] if k < count else made[n + rest + k]
+        found[i] = made[n + k] if i < n else made[n + rest + k]
     return tuple(found)
 
 
@@ -173,25 +171,20 @@ def _forward(
     """The inputs and outputs of the body that have tangents, and the loop over both."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
-    mask = carried(depends, n, bits(i for i, there in enumerate(given) if there))
+    mask = carried(depends, n, bits(positions(given)))
     active = [i for i in range(len(body.inputs)) if mask >> i & 1]
-    moving = [i for i, on in enumerate(depends) if on & mask or (i < n and mask >> i & 1)]
-    ts = [placeholder("t", body.inputs[i].type) for i in active]
-    found = tangents([body.outputs[i] for i in moving], [body.inputs[i] for i in active], ts)
-    made = [zeros(body.outputs[i].type) if t is None else t for i, t in zip(moving, found)]
-    pairs = list(zip(active, ts))
-    inputs = [
-        *body.inputs[:n], *[t for i, t in pairs if i < n],
-        *body.inputs[n:m], *[t for i, t in pairs if n <= i < m],
-        *body.inputs[m:], *[t for i, t in pairs if i >= m],
-    ]  # fmt: skip
-    outputs = [
-        *body.outputs[:n], *[t for i, t in zip(moving, made) if i < n],
-        *body.outputs[n:], *[t for i, t in zip(moving, made) if i >= n],
-    ]  # fmt: skip
+    # A state has a tangent before a round if it has one afterwards, and the other way round.
+    moving = [i for i, on in enumerate(depends) if (mask >> i & 1 if i < n else on & mask)]
+    ts = {i: placeholder("t", body.inputs[i].type) for i in active}
+    outputs = [body.outputs[i] for i in moving]
+    found = tangents(outputs, [body.inputs[i] for i in active], list(ts.values()))
+    made = {
+        i: zeros(y.type) if t is None else t for i, y, t in zip(moving, outputs, found, strict=True)
+    }
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
-    return active, moving, op.with_body(hold(inputs, outputs), carries, scanned)
+    both = hold(paired(body.inputs, ts, n, m), paired(body.outputs, made, n))
+    return active, moving, op.with_body(both, carries, scanned)
 
 
 # -- batches ------------------------------------------------------------------------------------
