@@ -14,6 +14,8 @@ from pullback.ops.sample import real
 class _Identity(Op, abstract=True):
     """One operand, handed on."""
 
+    cheap: ClassVar[bool] = True
+
     def infer(self, x: Type) -> Type:
         return x
 
@@ -58,6 +60,7 @@ class OptimizationBarrier(_Identity):
     """Keeps the compiler from moving or merging work across it."""
 
     mergeable: ClassVar[bool] = False
+    cheap: ClassVar[bool] = False
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.optimization_barrier", x, out=out)

@@ -215,7 +215,7 @@ def _make_client(platform: str | None) -> Any:
         xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
-    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options(self.platform))
+    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options())
 
 
 def _cuda_plugin() -> pathlib.Path | None:
