@@ -63,7 +63,7 @@ class OptimizationBarrier(_Identity):
     cheap: ClassVar[bool] = False
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.op("stablehlo.optimization_barrier", x, out=out)
+        return b.barrier(x)[0]
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
@@ -84,7 +84,7 @@ class Barrier(Op):
         return xs
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
-        return b.op("stablehlo.optimization_barrier", *xs, out=out)
+        return b.barrier(*xs)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)
