@@ -268,7 +268,7 @@ def test_a_call_of_the_same_function_is_the_same_program():
 def temporaries(f, *args):
     """What XLA says that the program of `f` needs beside arguments and results, in bytes."""
     graph = canonicalise(pb.trace(f, *args).graph)
-    return engine_of("xla", "cpu").compile(graph).executable.memory().temporaries
+    return engine_of("xla", "cpu").compile(graph).memory().temporaries
 
 
 def test_a_deep_network_needs_less():

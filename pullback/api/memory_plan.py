@@ -102,7 +102,7 @@ class MemoryPlan:
         """The peak in bytes that XLA reports for the compiled program."""
         from pullback.tensor.program import engine
 
-        return engine("xla").compile(self.graph).executable.memory().peak
+        return engine("xla").compile(self.graph).memory().peak
 
     def __str__(self) -> str:
         parts = ("arguments", self.arguments), ("results", self.results), (

@@ -11,11 +11,12 @@ import importlib.util
 import os
 import pathlib
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pullback.engines.xla import machine
+from pullback.engines.xla.memory import Memory
 from pullback.ir.dtypes import int32
 from pullback.ir.errors import EngineError, OutOfMemory
 from pullback.ir.types import Type
@@ -86,6 +87,7 @@ class Client:
         self.device = self._client.local_devices()[0]
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = _device_list((self.device,))
+        self._options = _options(self.platform)
         self._sharding = _OnDevice(self.device)
         self._avals: dict[Type, _Aval] = {}
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
@@ -127,7 +129,7 @@ class Client:
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
         try:
-            loaded = self._client.compile_and_load(text, self._devices, _options(self.platform))
+            loaded = self._client.compile_and_load(text, self._devices, self._options)
         except Exception as error:
             raise _explain(error, "compile") from None
         return self._executable(loaded, outs)
@@ -135,7 +137,7 @@ class Client:
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
         try:
-            loaded = self._client.deserialize_executable(code, self._devices, _options(self.platform))
+            loaded = self._client.deserialize_executable(code, self._devices, self._options)
         except Exception:
             return None
         return self._executable(loaded, outs)
@@ -151,7 +153,7 @@ class Client:
             self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
             *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
         ]  # fmt: skip
-        parts = [repr(words).encode(), _options(self.platform).SerializeAsString(), machine.processor()]
+        parts = [repr(words).encode(), self._options.SerializeAsString(), machine.processor()]
         parts.append(machine.library(_LIBRARY))
         if self.platform == "cuda":
             parts += machine.driver(), machine.library(_cuda_plugin() or "")
@@ -199,18 +201,6 @@ class Executable:
         return Memory(arguments, results, found.temp_size_in_bytes)
 
 
-class Memory(NamedTuple):
-    """Bytes that a program takes while it runs: all of it is there at its peak."""
-
-    arguments: int
-    results: int
-    temporaries: int
-
-    @property
-    def peak(self) -> int:
-        return self.arguments + self.results + self.temporaries
-
-
 def _make_client(platform: str | None) -> Any:
     plugin = _cuda_plugin() if platform in (None, "cuda") else None
     if platform in (None, "cpu") and plugin is None:
@@ -224,7 +214,7 @@ def _make_client(platform: str | None) -> Any:
         xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
-    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options(self.platform))
+    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options())
 
 
 def _cuda_plugin() -> pathlib.Path | None:

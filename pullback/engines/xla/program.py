@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.engines.xla.memory import Memory
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, dependence
 from pullback.ir.node import Node
@@ -36,6 +37,10 @@ class XlaProgram:
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
         self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
         self._check_masks = check_masks(graph, self.checks)
+
+    def memory(self) -> Memory:
+        """What a run takes, as XLA says."""
+        return self.executable.memory()
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""

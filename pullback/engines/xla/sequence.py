@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla.memory import Memory, nbytes
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.ir.dtypes import uint64
 from pullback.ir.errors import PullbackError
@@ -38,7 +39,8 @@ class XlaSequence:
         for segment, _ in parts:
             for y in segment.gives:
                 places[y] = len(places)
-        self._size = len(places)
+        self._size, self._count = len(places), len(graph.inputs)
+        self._types = [x.type for x in places]
         self._outputs = [places[y] for y in graph.outputs]
         self._steps = _steps(parts, places, set(self._outputs))
         self.checks = [check for part in parts for check in _checks(*part)]
@@ -63,6 +65,17 @@ class XlaSequence:
                 values[i] = None
         results = [values[i] for i in self._outputs]
         return [*results, Words(words)] if words else results
+
+    def memory(self) -> Memory:
+        """What a run takes: what pieces hand on to later ones, and what XLA says of each piece."""
+        size = list(map(nbytes, self._types))
+        outputs, count = set(self._outputs), self._count
+        live = most = 0
+        for program, (_, _, _, gives, over, _) in zip(self.pieces, self._steps, strict=True):
+            live += sum(size[i] for i in gives if i not in outputs)
+            most = max(most, live + program.memory().temporaries)
+            live -= sum(size[i] for i in over if i >= count)
+        return Memory(sum(size[:count]), sum(size[i] for i in outputs), most)
 
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
