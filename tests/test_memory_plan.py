@@ -7,6 +7,8 @@ import pytest
 from helpers import line
 
 import pullback as pb
+from pullback.ir.canonical import canonicalise
+from pullback.tensor.program import engine
 
 RNG = np.random.default_rng(0)
 
@@ -195,3 +197,67 @@ def test_equal_work_counts_once_and_dead_work_not_at_all():
 
     x = normal(64, 64)
     assert pb.memory_plan(twice)(x).temporaries == pb.memory_plan(once)(x).temporaries
+
+
+# -- what XLA says -------------------------------------------------------------------------------
+
+
+def temporaries(f, *args):
+    """What XLA says that the program of `f` needs beside arguments and results, in bytes."""
+    graph = canonicalise(pb.trace(f, *args).graph)
+    return engine("xla", "cpu").compile(graph).memory().temporaries
+
+
+def test_a_checkpointed_network_needs_less():
+    n, d, depth = 256, 64, 12
+    rng = np.random.default_rng(0)
+    ws = [pb.tensor(rng.standard_normal((d, d)).astype("f") * 0.1) for _ in range(depth)]
+    x = pb.tensor(rng.standard_normal((n, d)).astype("f"))
+
+    def layer(x, w):
+        return pb.sin(pb.tanh(x @ w)) * x
+
+    def run(parts, safe):
+        def four(x, *ws):
+            for w in ws:
+                x = layer(x, w)
+            return x
+
+        f = pb.checkpoint(four) if safe else four
+
+        def loss(ws, x):
+            for i in range(0, depth, parts):
+                x = f(x, *ws[i : i + parts])
+            return (x * x).sum()
+
+        return temporaries(pb.grad(loss), ws, x)
+
+    activation = 4 * n * d
+    plain = run(1, safe=False)
+    assert plain > 2 * depth * activation
+    assert run(1, safe=True) < plain - 0.8 * depth * activation
+    assert run(4, safe=True) < 0.5 * plain
+
+
+def test_checkpointed_attention_needs_less():
+    n, d, depth = 128, 32, 6
+    rng = np.random.default_rng(0)
+    ws = [pb.tensor(rng.standard_normal((4, d, d)).astype("f") * 0.1) for _ in range(depth)]
+    x = pb.tensor(rng.standard_normal((n, d)).astype("f"))
+
+    def layer(x, w):
+        q, k, v, o = (x @ w[i] for i in range(4))
+        return x + (pb.softmax(q @ k.T, axis=-1) @ v) * o
+
+    def run(f):
+        def loss(ws, x):
+            for w in ws:
+                x = f(x, w)
+            return (x * x).sum()
+
+        return temporaries(pb.grad(loss), ws, x)
+
+    plain, safe = run(layer), run(pb.checkpoint(layer))
+    scores = 4 * n * n
+    assert plain > depth * scores
+    assert safe < plain - (depth - 2) * scores

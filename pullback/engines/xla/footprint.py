@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-from pullback.engines.xla.recorder import Instruction, record
+from pullback.engines.xla.memory import nbytes
+from pullback.engines.xla.recorder import Instruction, Recorded
 from pullback.engines.xla.stablehlo import Value
 from pullback.ir.graph import Graph
+from pullback.ir.segments import segments
 from pullback.ir.types import Type
 
 # The operand under another shape or name: no memory of its own.
@@ -27,10 +30,6 @@ _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
     "cosine", "tan", "power", "divide", "sqrt", "rsqrt", "cbrt", "atan2", "remainder",
 }  # fmt: skip
-
-
-def nbytes(type: Type) -> int:
-    return type.size * max(type.dtype.bits // 8, 1)
 
 
 @dataclass
@@ -50,10 +49,16 @@ class Footprint:
     """The buffers of a program and its peak; sizes are in bytes."""
 
     def __init__(self, graph: Graph) -> None:
-        instructions, inputs, outputs = record(graph)
-        self.arguments = sum(nbytes(x.type) for x in inputs)
-        self.results = sum(nbytes(y.type) for y in outputs)
-        flow = _Flow(instructions, inputs, outputs)
+        made = Recorded(graph)
+        self.arguments = sum(nbytes(x.type) for x in made.inputs)
+        self.results = sum(nbytes(y.type) for y in made.outputs)
+        flow = _Flow(made.instructions, made.inputs, made.outputs)
+        # A program that repeats itself is run in pieces: what they hand on is written.
+        for k, segment in enumerate(segments(graph)):
+            flow.handed.update(flow.root(made.values[y]) for y in segment.gives)
+            for node in segment.stands_for.values():
+                flow.piece.setdefault(node, k)
+        flow.work_out()
         self.buffers = list(flow.buffers.values())
         # Of the orders in which a program can run, XLA takes one that needs little.
         plans = [_simulate(flow, flow.steps), _simulate(flow, _frugal(flow))]
@@ -116,12 +121,21 @@ class _Flow:
             for x in dict.fromkeys(map(self.root, i.operands)):
                 self.readers.setdefault(x, []).append(i)
         self.buffers: dict[str, Buffer] = {}  # what is stored, without inputs and outputs
+        self.piece: dict[Any, int] = {}  # which piece of the program a node is in
+        self.handed: set[str] = set()  # what one piece hands on to others
+        self.steps: list[_Step] = []
+
+    def work_out(self) -> _Flow:
         self.steps = list(self._steps())
         for step in self.steps:
             for x in step.reads:
                 if x in self.buffers and step.instruction.backward:
                     node = self.buffers[x].node
                     self.buffers[x].kept = node is not None and not node.backward
+        return self
+
+    def piece_of(self, step: _Step) -> int:
+        return self.piece.get(step.instruction.part_of, 0)
 
     def root(self, name: str) -> str:
         return self.same.get(name, name)
@@ -176,7 +190,7 @@ class _Flow:
     def _is_stored(self, i: Instruction, y: Value, loop: _Loop) -> bool:
         """Whether a value is written to memory: where a whole instruction makes or reads it, at a
         barrier, and where each reader would have to do costly work on several values again."""
-        if i.kind in _WHOLE or y.name in self.outputs or y.name in self.held:
+        if i.kind in _WHOLE or any(y.name in s for s in (self.outputs, self.held, self.handed)):
             return True
         readers = self.readers.get(y.name, [])
         if any(r.kind in _WHOLE and not _folds(i, r) for r in readers):
@@ -195,7 +209,7 @@ def _body(i: Instruction) -> int:
     """What the body of a loop or branch needs for itself."""
     read = {x for j in i.body for x in j.operands}
     last = [y for j in i.body for y in j.results if y.name not in read]
-    flow = _Flow(i.body, [], last)
+    flow = _Flow(i.body, [], last).work_out()
     return _simulate(flow, flow.steps)[0] if flow.steps else 0
 
 
@@ -203,30 +217,39 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
     """The most bytes of temporaries that are there at once, and which they are."""
     waiting = _waiting(flow)
     live: dict[str, int] = {}
-    total = best = 0
+    best = 0
     at: list[str] = []
-    for step in steps:
-        written = {y: flow.buffers[y].nbytes for y in step.writes if y in flow.buffers}
-        dying = [x for x in step.reads if x in live and waiting[x] == 1]
-        sizes = [live[x] for x in dying]
-        reused = 0
-        for size in written.values() if step.overwrites else ():
-            if size in sizes:
-                sizes.remove(size)
-                reused += size
-        now = total + sum(written.values()) + step.inside - reused
-        live |= written
-        if now > best:
-            best, at = now, list(live)
-        total += sum(written.values()) - sum(live[x] for x in dying)
-        for x in dying:
+    for _, group in groupby(steps, flow.piece_of):
+        own = list(group)
+        # What a piece takes and gives is there from its beginning to its end.
+        given = [y for step in own for y in step.writes if y in flow.handed]
+        live |= {y: flow.buffers[y].nbytes for y in given if y in flow.buffers}
+        for step in own:
+            written = {y: flow.buffers[y].nbytes for y in step.writes if y in flow.buffers}
+            dying = [x for x in step.reads if waiting[x] == 1 and x in live]
+            dying = [x for x in dying if x not in flow.handed]
+            reused = _reused(step, written, [live[x] for x in dying])
+            live |= written
+            now = sum(live.values()) + step.inside - reused
+            if now > best:
+                best, at = now, list(live)
+            for x in step.reads:
+                waiting[x] -= 1
+            for x in (*dying, *[y for y in written if not waiting.get(y) and y not in given]):
+                del live[x]
+        for x in [x for x in live if x in flow.handed and not waiting.get(x)]:
             del live[x]
-        for x in step.reads:
-            waiting[x] -= 1
-        for y in written:
-            if not waiting.get(y):  # nobody reads it
-                total -= live.pop(y)
     return best, [flow.buffers[x] for x in at]
+
+
+def _reused(step: _Step, written: dict[str, int], dying: list[int]) -> int:
+    """How much a step writes over operands of which it is the last reader."""
+    total = 0
+    for size in written.values() if step.overwrites else ():
+        if size in dying:
+            dying.remove(size)
+            total += size
+    return total
 
 
 def _frugal(flow: _Flow) -> list[_Step]:
@@ -250,7 +273,7 @@ def _frugal(flow: _Flow) -> list[_Step]:
     order: list[_Step] = []
     place = {step: t for t, step in enumerate(flow.steps)}
     while ready:
-        step = min(ready, key=lambda s: (growth(s), place[s]))
+        step = min(ready, key=lambda s: (flow.piece_of(s), growth(s), place[s]))
         ready.remove(step)
         order.append(step)
         for x in step.reads:

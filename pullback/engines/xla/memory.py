@@ -1,8 +1,10 @@
-"""How much memory a program takes while it runs."""
+"""How much memory programs take."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from pullback.ir.types import Type
 
 
 class Memory(NamedTuple):
@@ -15,3 +17,7 @@ class Memory(NamedTuple):
     @property
     def peak(self) -> int:
         return self.arguments + self.results + self.temporaries
+
+
+def nbytes(type: Type) -> int:
+    return type.size * max(type.dtype.bits // 8, 1)

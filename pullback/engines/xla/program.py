@@ -39,6 +39,7 @@ class XlaProgram:
         self._check_masks = check_masks(graph, self.checks)
 
     def memory(self) -> Memory:
+        """What a run takes, as XLA says."""
         return self.executable.memory()
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:

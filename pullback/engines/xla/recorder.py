@@ -18,6 +18,7 @@ class Instruction:
     operands: list[str]
     results: list[Value]
     node: Any
+    part_of: Any  # the node of the program that it is a part of
     attributes: dict[str, Any] = field(default_factory=dict)
     body: list[Instruction] = field(default_factory=list)
 
@@ -26,12 +27,14 @@ class Instruction:
         return self.node is not None and self.node.backward
 
 
-def record(graph: Graph) -> tuple[list[Instruction], list[Value], list[Value]]:
-    """The instructions of a graph's program, its inputs and its outputs."""
-    recorder = _Recorder()
-    inputs = [Value(recorder._fresh(), x.type) for x in graph.inputs]
-    outputs = list(recorder.inline(graph, inputs))
-    return recorder.instructions, inputs, outputs
+class Recorded:
+    """The instructions of a graph's program; `values` are its nodes' values, as names."""
+
+    def __init__(self, graph: Graph) -> None:
+        recorder = _Recorder()
+        self.inputs = [Value(recorder._fresh(), x.type) for x in graph.inputs]
+        self.outputs = list(recorder.inline(graph, self.inputs))
+        self.instructions, self.values = recorder.instructions, recorder.values
 
 
 class _Recorder(Builder):
@@ -43,6 +46,7 @@ class _Recorder(Builder):
         self._inside: list[Instruction] = []  # of regions, until the op that has them is written
         self._known: dict[Any, Any] = {}
         self._node: Any = None
+        self.values: dict[Any, str] = {}
 
     def op(self, mnemonic: str, *xs: Value, out: Any, regions: str = "", **attributes: Any) -> Any:
         kind = mnemonic.removeprefix("stablehlo.")
@@ -57,7 +61,7 @@ class _Recorder(Builder):
         made = super().op(mnemonic, *xs, out=out, regions=regions, **attributes)
         results = list(made) if isinstance(made, tuple) else [made]
         operands = [x.name for x in xs]
-        instruction = Instruction(kind, operands, results, self._node, attributes)
+        instruction = Instruction(kind, operands, results, self._node, self.current, attributes)
         if inside:
             self._inside.append(instruction)
         else:
@@ -72,9 +76,12 @@ class _Recorder(Builder):
         if outer is None or node.where is not None:
             self._node = node  # else it is part of a composite that the user wrote
         try:
-            return super()._lower(node, xs)
+            made = super()._lower(node, xs)
         finally:
             self._node = outer
+        if isinstance(made, Value):
+            self.values[node] = made.name
+        return made
 
 
 def _renumbered(text: str) -> str:
