@@ -1,4 +1,4 @@
-"""The demo learns, and its chart is a picture."""
+"""The demo learns, its chart is a picture, and the other examples find what they assert."""
 
 from __future__ import annotations
 
@@ -9,7 +9,26 @@ from pathlib import Path
 
 import pytest
 
+from pullback.ir.table import TABLE
+from pullback.ops.base import Op
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
+needs_matmul = pytest.mark.skipif(
+    TABLE["MatMul"].batch is Op.batch, reason="matmul has no batching rule yet"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("implicit", "second derivative"),
+        pytest.param("per_example_gradients", "norms of 16 examples", marks=needs_matmul),
+        ("hessian", "forward over reverse"),
+    ],
+)
+def test_example_holds(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert words in capsys.readouterr().out
 
 
 def test_digits_learns(

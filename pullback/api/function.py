@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import Any
 
 from pullback.ir.errors import ArgumentError, NonDifferentiableInput
@@ -22,6 +22,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from pullback.transforms.rules import start_log
 
 _ALIAS = Alias()
+_WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
 class _Depth(threading.local):
@@ -53,18 +54,17 @@ class Recording:
     ) -> None:
         self.name = name
         self.derivative = Derivative(traces=name == "trace")
-        self.constant = not settings.current().grad_enabled
+        self.constant = constant = not settings.current().grad_enabled
         chosen = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(chosen)
         self.tensors = [differentiable(name, x, i, chosen) for i, x in enumerate(leaves)]
-        self.inputs = [self._alias(t) for t in self.tensors]
+        tokens = (self.derivative.token,)
+        self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
-        with ExitStack() as stack:
-            if not settings.current().grad_enabled:
-                stack.enter_context(settings.Scope(grad_enabled=True))
+        with settings.Scope(grad_enabled=True) if constant else nullcontext():
             self.result = f(*new, **kwargs)
         self.derivative.token.running = False
 
@@ -74,11 +74,6 @@ class Recording:
             return values
         return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
 
-    def _alias(self, x: Tensor) -> Node:
-        node = node_of(x)
-        tokens = (*(t for t in node.tokens if t.lasting), self.derivative.token)
-        return Node(_ALIAS, (node,), node.type, node.where, tokens)
-
     def gradients(self, found: Sequence[Node | None]) -> Any:
         """Nodes for the inputs, zeros where there is none, in the arguments' tree."""
         made = [
@@ -86,6 +81,13 @@ class Recording:
             for x, g in zip(self.inputs, found, strict=True)
         ]
         return tree.unflatten(self.in_tree, made)
+
+
+def _alias(node: Node, tokens: tuple) -> Node:
+    """The node under the token of a new derivative, which most arguments share as it is."""
+    if node.tokens:
+        tokens = (*(t for t in node.tokens if t.lasting), *tokens)
+    return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
 def deliver(node: Node) -> Tensor:
@@ -102,22 +104,23 @@ def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
     """The tensors a function returned, and the tree they came in."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
-        if not _is_value(leaf):
+        if not is_value(leaf):
             raise ArgumentError(
                 f"{name}: the function must return tensors or numbers, got {type(leaf).__name__}",
                 where=user_line(),
-                hint="Return other things beside the value with has_aux=True.",
-            )
+                hint="Return other things beside the value with has_aux=True."
+                if name in _WITH_AUX else "",
+            )  # fmt: skip
     return [asarray(leaf) for leaf in leaves], structure
 
 
-def _is_value(x: Any) -> bool:
+def is_value(x: Any) -> bool:
     return isinstance(x, (Tensor, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
 def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
     """A leaf of the arguments as a tensor that can carry a derivative."""
-    if not _is_value(x):
+    if not is_value(x):
         raise ArgumentError(
             f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
             f"{_place(chosen, i)}",
@@ -141,6 +144,8 @@ def _place(chosen: Any, i: int) -> str:
 
 def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return (argnums,)
     if not isinstance(argnums, (int, tuple, list)):
         raise ArgumentError(
             f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}",

@@ -23,7 +23,6 @@ from pullback.tensor.operators import NUMBERS, node_of, scalar, scalar_dtype
 from pullback.tensor.record import record_several
 from pullback.tensor.tensor import Tensor, wrap
 
-
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.axes import bind
-from pullback.api.function import deliver
+from pullback.api.function import deliver, is_value
 from pullback.api.stage import stage
 from pullback.ir.errors import ArgumentError, AxisError
 from pullback.ir.node import Node, origin
@@ -18,6 +18,7 @@ from pullback.ops.movement import Transpose
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
+from pullback.tensor.tensor import Tensor
 from pullback.transforms.batch import batched
 from pullback.transforms.rules import deriving
 
@@ -34,7 +35,11 @@ def vmap(
     `in_axes` says which axis of each argument counts the examples, `None` for an argument that is
     one for all; `out_axes` where the axis goes in the results. Both may be trees that are a
     prefix of the arguments' or results' tree. Keyword arguments are mapped over their first axis.
-    With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples.
+    `axis_size` is needed only where no argument is mapped.
+
+    With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples. The
+    examples are then parts of one computation: a gradient that is taken inside by a value that is
+    one for all is the sum of what each example contributes.
 
     >>> import pullback as pb
     >>> dot = lambda x, y: (x * y).sum()
@@ -42,6 +47,15 @@ def vmap(
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
     [12.0, 34.0]
     """
+
+    if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
+        raise ArgumentError(
+            f"vmap: axis_size must be a number of examples, got {axis_size!r}", where=user_line()
+        )
+    if axis_name is not None and not isinstance(axis_name, str):
+        raise ArgumentError(
+            f"vmap: axis_name must be a string, got {axis_name!r}", where=user_line()
+        )
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -76,34 +90,40 @@ class _Examples:
         self.leaves, self.arguments = leaves, arguments
         self.axes = [self._normal(i, x, a) for i, (x, a) in enumerate(zip(leaves, axes))]
         self.size = self._size(size)
-        # An argument that is one for all goes in as it is, unless it is a tensor or an array.
-        placed = [a is not None or _is_array(x) for x, a in zip(self.leaves, self.axes)]
-        self.placed = placed
-        self.flags = [a is not None for a, p in zip(self.axes, placed) if p]
+        self.flags = [a is not None for x, a in zip(leaves, self.axes) if isinstance(x, Tensor)]
 
     def _normal(self, i: int, x: Any, axis: Any) -> int | None:
         if axis is None:
+            # one for all goes in as it is, unless it is an array
+            if hasattr(x, "__array__"):
+                self.leaves[i] = asarray(x)
             return None
+        hint = "Use None in in_axes for an argument that is the same for every example."
+        if not is_value(x):
+            raise ArgumentError(
+                f"vmap: only tensors and arrays can be mapped, got {type(x).__name__} at "
+                f"{self._path(i)}",
+                where=user_line(), hint=hint,
+            )  # fmt: skip
         made = self.leaves[i] = asarray(x)
         rank = len(made.shape)
         if not -rank <= axis < rank:
             raise AxisError(
-                f"vmap: in_axes {axis} is out of range for {made._node.type} at argument"
-                f"{self._path(i)}",
-                where=user_line(),
-                hint="Use None for an argument that is the same for every example.",
-            )
+                f"vmap: in_axes {axis} is out of range for {made._node.type} at {self._path(i)}",
+                where=user_line(), hint=hint,
+            )  # fmt: skip
         return axis % rank
 
     def _size(self, given: int | None) -> int:
-        found: dict[int, str] = {}
+        found: dict[int, int] = {}  # a size, and the first leaf that has it
         for i, (x, a) in enumerate(zip(self.leaves, self.axes)):
             if a is not None:
-                found.setdefault(x.shape[a], f"argument{self._path(i)}")
+                found.setdefault(x.shape[a], i)
         if given is not None:
-            found.setdefault(given, "axis_size")
+            found.setdefault(given, -1)
         if len(found) > 1:
-            sizes = ", ".join(f"{n} ({where})" for n, where in found.items())
+            places = [(n, self._path(i) if i >= 0 else "axis_size") for n, i in found.items()]
+            sizes = ", ".join(f"{n} ({place})" for n, place in places)
             raise ArgumentError(
                 f"vmap: the mapped axes must have one size, got {sizes}", where=user_line()
             )
@@ -115,23 +135,21 @@ class _Examples:
         return next(iter(found))
 
     def _path(self, i: int) -> str:
-        return tree.paths(self.arguments)[i]
+        """Where a leaf is, as a user would write it: `argument[0]['w']`, `argument['scale']`."""
+        args, kwargs = self.arguments
+        return f"argument{[*tree.paths(args), *tree.paths(kwargs)][i]}"
 
     def nodes(self) -> list[Node]:
         """The tensors among the leaves; the axis of those that are mapped comes first."""
-        chosen = zip(self.leaves, self.axes, self.placed)
-        return [_to_front(node_of(asarray(x)), a) for x, a, placed in chosen if placed]
+        pairs = zip(self.leaves, self.axes)
+        return [_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
 
     def types(self, axis: Axis) -> list[Any]:
         """What one example sees: types for the tensors, other things as they are."""
-        made = []
-        for x, a, placed in zip(self.leaves, self.axes, self.placed):
-            made.append(_example_type(asarray(x)._node.type, a, axis) if placed else x)
-        return made
-
-
-def _is_array(x: Any) -> bool:
-    return hasattr(x, "__array__")
+        pairs = zip(self.leaves, self.axes)
+        return [
+            _example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x for x, a in pairs
+        ]
 
 
 def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
@@ -139,7 +157,7 @@ def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
         return type
     shape = (*type.shape[:a], *type.shape[a + 1 :])
     axes = type.varying if axis.name is None else (*type.varying, axis.name)
-    return Type(shape, type.dtype, None, axes)
+    return Type(shape, type.dtype, None, tuple(sorted(axes)))
 
 
 def _to_front(x: Node, axis: int | None) -> Node:

@@ -13,35 +13,24 @@ from pullback.ir.errors import DTypeError
 class DType:
     """An element type: `name` is short (`f32`), `public` is the array API's (`float32`)."""
 
-    __slots__ = ("bits", "hlo", "kind", "name", "numpy", "public")
+    __slots__ = (
+        "bits", "hlo", "is_complex", "is_float", "is_inexact", "is_integer", "kind", "name",
+        "numpy", "public",
+    )  # fmt: skip
 
     def __init__(self, name: str, public: str, numpy: Any, kind: str, hlo: str) -> None:
         self.name, self.public, self.kind, self.hlo = name, public, kind, hlo
         self.numpy = np.dtype(numpy)
         self.bits = 8 * self.numpy.itemsize
+        self.is_float, self.is_complex = kind == "f", kind == "c"
+        self.is_inexact = kind in "fc"  # whether values of this type can carry a derivative
+        self.is_integer = kind in "iu"
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple:
         return dtype, (self.name,)
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind == "f"
-
-    @property
-    def is_complex(self) -> bool:
-        return self.kind == "c"
-
-    @property
-    def is_inexact(self) -> bool:
-        """Whether values of this type can carry a derivative."""
-        return self.kind in "fc"
-
-    @property
-    def is_integer(self) -> bool:
-        return self.kind in "iu"
 
     @property
     def real(self) -> DType:

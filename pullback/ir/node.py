@@ -15,7 +15,7 @@ from pullback.ir.token import merge_tokens, of_constant
 if TYPE_CHECKING:
     from pullback.ops.base import Op
 
-_next_number = itertools.count().__next__
+next_number = itertools.count().__next__
 
 
 class Node:
@@ -48,7 +48,7 @@ class Node:
         self.tokens = tokens
         self.backward = backward
         self.value = value
-        self.number = _next_number()
+        self.number = next_number()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -138,17 +138,19 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     if type is None:
         inputs, types = vary_alike(inputs, types)
         type = op.type_of(*types)
-    node = Node(op, inputs, type, origin.where, (), origin.backward)
-    for x in inputs:
-        if x.tokens:
-            tokens = merge_tokens(inputs)
-            if op.detaches:
-                tokens = of_constant(tokens)
-            elif not origin.leaf_tokens:
-                tokens = tuple([t for t in tokens if not t.leaf])
-            node.tokens = tokens
-            break
-    return node
+    return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
+
+
+def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
+    """The tokens of a node that a rule makes."""
+    tokens = merge_tokens(inputs)
+    if not tokens:
+        return ()
+    if op.detaches:
+        return of_constant(tokens)
+    if not origin.leaf_tokens:
+        return tuple([t for t in tokens if not t.leaf])
+    return tokens
 
 
 def vary_alike(inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
@@ -157,21 +159,28 @@ def vary_alike(inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...]
     found = [t.varying for t in types if not isinstance(t, tuple)]
     if all(v == found[0] for v in found[1:]):
         return inputs, types
-    axes = tuple(dict.fromkeys(a for v in found for a in v))
+    axes = tuple(sorted({a for v in found for a in v}))
     made = tuple([vary_over(x, axes) for x in inputs])
     return made, tuple([x.type for x in made])
 
 
 def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
-    """`x` as a value that varies along `axes`, in this order."""
-    return x if x.type.varying == axes else emit(TABLE["PVary"](axes), (x,))
+    """`x` as a value that varies along `axes` too; types name axes in alphabetical order."""
+    own = x.type.varying
+    if own == axes or all(a in own for a in axes):
+        return x
+    return emit(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
 
 
 def results(node: Node) -> tuple[Node, ...]:
     """The results of an op with several of them, as nodes."""
-    select = TABLE["Result"]
-    made = []
-    for i, type in enumerate(node.type):
-        result = Node(select(i), (node,), type, node.where, node.tokens, node.backward)
-        made.append(result)
-    return tuple(made)
+    inputs, where, tokens, backward = (node,), node.where, node.tokens, node.backward
+    return tuple([
+        Node(_selection(i), inputs, type, where, tokens, backward)
+        for i, type in enumerate(node.type)
+    ])  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _selection(i: int) -> Any:
+    return TABLE["Result"](i)

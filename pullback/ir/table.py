@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 TABLE: dict[str, Any] = {}  # of classes; Any, because each takes parameters of its own
+version = 0  # grows whenever a class is added or changed: what its rules gave before may be stale
+
+
+def changed() -> None:
+    global version
+    version += 1
 
 
 def op(name: str) -> Any:

@@ -12,9 +12,9 @@ from pullback.ir.interned import Interned
 
 
 class Type(metaclass=Interned):
-    """Shape and element type of a value, with its sharding and the mesh axes it varies over.
+    """Shape and element type of a value, with its sharding and the named axes it varies over.
 
-    Types are interned: two equal types are the same object.
+    The axes are in alphabetical order. Types are interned: two equal types are the same object.
     """
 
     def __init__(

@@ -3,9 +3,11 @@
 from pullback.ops import (
     along,
     call,
+    checkpoint,
     collective,
     control,
     conv,
+    custom,
     dynamic,
     einsum,
     elementwise,
@@ -27,7 +29,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "collective", "control", "conv", "dynamic", "einsum", "elementwise",
-    "extremes", "identity", "index", "linalg", "movement", "random", "reduce", "scan", "scatter",
-    "slicing", "softmax", "sort", "structure", "update", "window",
+    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
+    "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
+    "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

@@ -15,11 +15,20 @@ from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 
-from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
+from pullback.ir import table
+from pullback.ir.errors import (
+    ArgumentError,
+    EngineError,
+    PullbackError,
+    ShapeError,
+    UnsupportedOp,
+    VerificationError,
+)
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
+from pullback.ir.where import user_line
 
 _INFERRED_LIMIT = 1024
 
@@ -60,8 +69,32 @@ class OpMeta(Interned):
         cls.name = namespace.get("name", name)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
         cls.title = namespace.get("title", words.lower())
+        # A rule from elsewhere may look at anything, unless its author says otherwise.
+        cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
         if not abstract:
-            TABLE[cls.name] = cls
+            _enter(cls)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Whoever remembers what rules gave must learn that one was replaced."""
+        super().__setattr__(name, value)
+        if name not in ("_plain", "_canonical", "_quick"):
+            table.changed()
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        table.changed()
+
+
+def _enter(cls: Any) -> None:
+    """Put a class into the table; its module may define it again, as in a notebook."""
+    known = TABLE.get(cls.name)
+    if known is not None and known.__module__ != cls.__module__:
+        raise ArgumentError(
+            f"{cls.name}: there is an op of this name already, in {known.__module__}",
+            where=user_line(),
+            hint="An op's name is what programs print: give the class another one.",
+        )
+    TABLE[cls.name] = cls
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -78,6 +111,10 @@ class Op(metaclass=OpMeta, abstract=True):
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
+    pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
+    product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
+    hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
+    executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
 
@@ -102,7 +139,9 @@ class Op(metaclass=OpMeta, abstract=True):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         """The result's tangent from the inputs'; `None` for zero."""
         if self.linear:
-            return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
+            pairs = zip(xs, ts, strict=True)
+            made = self(*[zeros(x.type) if t is None else t for x, t in pairs])
+            return results(made) if isinstance(made.type, tuple) else made
         raise UnsupportedOp("has no forward-mode rule", op=self.title)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
@@ -157,11 +196,20 @@ class Op(metaclass=OpMeta, abstract=True):
         if axes:
             types = tuple([t.invariant for t in types])
         made = self.infer(*types)
+        if not all(isinstance(t, Type) for t in (made if isinstance(made, tuple) else (made,))):
+            raise VerificationError(
+                f"infer must return a Type, or a tuple of them, got {made!r}", code="E2001"
+            )
         axes = self.varies(axes)
         if not axes:
             return made
         several = isinstance(made, tuple)
         return tuple([t.over(axes) for t in made]) if several else made.over(axes)
+
+    @cached_property
+    def predictable(self) -> bool:
+        """Whether its rules give the same again: they are pure, also of the ops that it holds."""
+        return type(self).pure and _predictable(self.parameters())
 
     @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
@@ -181,6 +229,19 @@ class Op(metaclass=OpMeta, abstract=True):
     def set(self, field: str, value: Any) -> None:
         """For `__post_init__`: put a parameter into its normal form."""
         object.__setattr__(self, field, value)
+
+
+def _predictable(parameters: Iterable[Any]) -> bool:
+    for p in parameters:
+        if isinstance(p, tuple):
+            held = _predictable(p)
+        elif hasattr(p, "structure"):  # a graph
+            held = all(n.op.predictable for n in p.nodes)
+        else:
+            held = p.predictable if isinstance(p, Op) else True
+        if not held:
+            return False
+    return True
 
 
 class Composite(Op, abstract=True):
@@ -216,7 +277,7 @@ class Composite(Op, abstract=True):
     # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
-    batch = None  # type: ignore[assignment]
+    batch: ClassVar[Any] = None
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -239,6 +300,10 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
+    if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
+        raise EngineError(
+            f"numpy must return a tuple of {len(types)} arrays", op=node.op.title, where=node.where
+        )
     for value, type in zip(made if several else (made,), types, strict=True):
         array = np.asarray(value)
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
@@ -271,6 +336,24 @@ def spread(x: Node, axis: Axis) -> Node:
     return TABLE["Broadcast"]((axis.size, *x.type.shape))(x)
 
 
+def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
+    """Operands that all have the axis: those that are one for all examples are repeated."""
+    return [x if has else spread(x, axis) for x, has in zip(xs, mapped, strict=True)]
+
+
+def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+    """The batching rule of an op whose `axis` or `axes` are dimensions of all its operands:
+    they are one further behind."""
+    moved: dict[str, Any] = {}
+    for field in dataclasses.fields(op):
+        value = getattr(op, field.name)
+        if field.name == "axis":
+            moved["axis"] = value + 1
+        elif field.name == "axes":
+            moved["axes"] = tuple([i + 1 for i in value])
+    return dataclasses.replace(op, **moved)(*spread_all(axis, xs, mapped))
+
+
 def conjugate(x: Node) -> Node:
     """The complex conjugate; a real number is its own."""
     return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
@@ -278,8 +361,7 @@ def conjugate(x: Node) -> Node:
 
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
-    if g.type.varying != type.varying:  # a rule's constant is the same everywhere
-        g = vary_over(g, type.varying)
+    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
@@ -332,6 +414,7 @@ __all__ = [
     "Node",
     "Op",
     "Type",
+    "batch_along",
     "broadcast_shapes",
     "broadcast_types",
     "conjugate",
@@ -342,6 +425,7 @@ __all__ = [
     "results",
     "same_dtype",
     "spread",
+    "spread_all",
     "sum_to",
     "zeros",
 ]  # fmt: skip

@@ -10,10 +10,11 @@ import numpy as np
 from pullback.ir.dtypes import float64
 from pullback.ir.errors import ShapeError
 from pullback.ir.graph import Graph
+from pullback.ir.node import vary_over
 from pullback.ir.types import show
 from pullback.ops.base import Composite, Node, Type, interpret
 from pullback.ops.sample import real
-from pullback.ops.structure import Input
+from pullback.ops.structure import Input, placeholder
 
 
 class Call(Composite):
@@ -30,8 +31,19 @@ class Call(Composite):
         check_operands(self.graph, xs)
         return tuple([y.type for y in self.graph.outputs])
 
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        """The program says along which named axes its results vary, given the operands' axes."""
+        made = self.infer(*[t.invariant for t in types])
+        if not any(t.varying for t in types):
+            return made
+        return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
+
+    def named_axes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
+
     def expand(self, *xs: Node) -> tuple[Node, ...]:
-        return self.graph(*xs)
+        inputs = zip(xs, self.graph.inputs, strict=True)
+        return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])
 
     def expansion(self, types: Sequence[Type]) -> Graph:
         return self.graph

@@ -8,7 +8,7 @@ other's transpose: without that, gradients through a sum would be wrong by the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,14 +16,19 @@ from pullback.ir.dtypes import bool_, int64
 from pullback.ir.errors import ArgumentError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread
-from pullback.ops.elementwise.base import cast, equal, where
+from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 
 
 class Collective(Op, abstract=True):
-    """An op over a named axis; inside vmap it is gone when the axis was mapped."""
+    """An op over named axes; inside vmap it is gone when the axis was mapped."""
 
     def infer(self, x: Type) -> Type:
         return x
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        if not self.linear:
+            return super().jvp(out, xs, ts)
+        return None if ts[0] is None else self(vary_over(ts[0], xs[0].type.varying))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if axis.name not in self.named_axes():
@@ -40,7 +45,7 @@ class Collective(Op, abstract=True):
 
 
 class PVary(Collective):
-    """The same value, seen as one that varies over `axes`."""
+    """The same value, seen as one that varies over `axes` too."""
 
     axes: tuple[str, ...]
     linear: ClassVar[bool] = True
@@ -50,39 +55,42 @@ class PVary(Collective):
         return self.axes
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return self.axes
+        return tuple(sorted({*axes, *self.axes}))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         before = xs[0].type.varying
-        new = tuple([a for a in self.axes if a not in before])
-        g = vary_over(g, self.axes)
-        summed = PSum(new)(g) if new else g
-        return [vary_over(summed, before)]
+        return [total(g, tuple([a for a in self.axes if a not in before]))]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return vary_over(x, tuple([a for a in self.axes if a != axis.name]))
+        return vary_over(x, without(self.axes, axis.name))
 
 
 class Sharing(Collective, abstract=True):
     """A reduction along named axes: every example gets the same result."""
 
     axes: tuple[str, ...]
+    kinds: ClassVar[str] = "iufc"
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(self.axes)))
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        return x
 
     def named_axes(self) -> tuple[str, ...]:
         return self.axes
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        missing = [a for a in self.axes if a not in axes]
-        if missing:
-            raise ArgumentError(f"the operand must vary over axis {missing[0]!r}")
+        require_varying(self.axes, axes)
         return tuple([a for a in axes if a not in self.axes])
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        rest = tuple([a for a in self.axes if a != axis.name])
-        y = self.reduce(axis, x) if mapped else self.repeat(axis, x)
+        rest = without(self.axes, axis.name)
+        y = self.reduce(x) if mapped else self.repeat(axis, x)
         return type(self)(rest)(y) if rest else y
 
-    def reduce(self, axis: Axis, x: Node) -> Node:
+    def reduce(self, x: Node) -> Node:
         """The reduction of the first dimension."""
         raise NotImplementedError
 
@@ -96,39 +104,39 @@ class PSum(Sharing):
 
     linear: ClassVar[bool] = True
 
-    def reduce(self, axis: Axis, x: Node) -> Node:
+    def reduce(self, x: Node) -> Node:
         return TABLE["Sum"]((0,), False)(x)
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [vary_over(g, xs[0].type.varying)]
+        return [vary_over(total(g, self.axes), xs[0].type.varying)]
 
 
 class _Extreme(Sharing, abstract=True):
-    """The largest or smallest along named axes; ties share the derivative."""
+    """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
 
+    kinds = "biuf"
     reduction: ClassVar[str]
 
-    def reduce(self, axis: Axis, x: Node) -> Node:
+    def reduce(self, x: Node) -> Node:
         return TABLE[self.reduction]((0,), False)(x)
 
     def _winners(self, out: Node, x: Node) -> tuple[Node, Node]:
         """Whether this example has the extreme, and how many have it."""
-        wins = equal(x, out)
-        return wins, PSum(self.axes)(cast(wins, x.type.dtype))
+        wins = either(equal(x, out), not_equal(x, x))
+        return wins, cast(PSum(self.axes)(cast(wins, int64)), x.type.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         wins, count = self._winners(out, xs[0])
-        return [where(wins, g / count, 0)]
+        return [where(wins, total(g, self.axes) / count, 0)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[0] is None:
             return None
         wins, count = self._winners(out, xs[0])
-        t = where(wins, ts[0], 0)
-        return PSum(self.axes)(t) / count
+        return PSum(self.axes)(where(wins, ts[0], 0)) / count
 
 
 class PMax(_Extreme):
@@ -143,7 +151,7 @@ class PMin(_Extreme):
     reduction = "Min"
 
 
-class AxisIndex(Op):
+class AxisIndex(Collective):
     """The number of the example along a named axis."""
 
     axis: str
@@ -152,7 +160,7 @@ class AxisIndex(Op):
     def named_axes(self) -> tuple[str, ...]:
         return (self.axis,)
 
-    def infer(self) -> Type:
+    def infer(self) -> Type:  # type: ignore[override]
         return Type((), int64)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,11 +185,11 @@ class AllGather(Collective):
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple([a for a in axes if a != self.axis])
+        require_varying((self.axis,), axes)
+        return without(axes, self.axis)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        own = _rows(g, AxisIndex(self.axis)(), self.dim)
-        return [vary_over(own, xs[0].type.varying)]
+        return [_rows(total(g, (self.axis,)), AxisIndex(self.axis)(), self.dim)]
 
     def batch_apart(self, x: Node) -> Node:
         return AllGather(self.axis, self.size, self.dim + 1)(x)
@@ -202,9 +210,13 @@ class PPermute(Collective):
     def named_axes(self) -> tuple[str, ...]:
         return (self.axis,)
 
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = tuple([(target, source) for source, target in self.pairs])
-        return [PPermute(self.axis, back)(vary_over(g, xs[0].type.varying))]
+        return [PPermute(self.axis, back)(g)]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         x = x if mapped else spread(x, axis)
@@ -214,6 +226,22 @@ class PPermute(Collective):
         given = np.array([i in sources for i in range(axis.size)])
         given = given.reshape(-1, *[1] * (x.type.rank - 1))
         return where(constant(given, bool_), moved, 0)
+
+
+def total(g: Node, axes: tuple[str, ...]) -> Node:
+    """The sum of what the examples along `axes` hold: a cotangent of a value that they share."""
+    along = tuple([a for a in axes if a in g.type.varying])
+    return PSum(along)(g) if along else g
+
+
+def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
+    for a in axes:
+        if a not in varying:
+            raise ArgumentError(f"the operand must vary over axis {a!r}")
+
+
+def without(axes: Sequence[str], name: str | None) -> tuple[str, ...]:
+    return tuple([a for a in axes if a != name])
 
 
 def _rows(x: Node, index: Node, dim: int) -> Node:

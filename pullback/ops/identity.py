@@ -63,10 +63,38 @@ class OptimizationBarrier(_Identity):
     cheap: ClassVar[bool] = False
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.op("stablehlo.optimization_barrier", x, out=out)
+        return b.barrier(x)[0]
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0])
+
+
+class Barrier(Op):
+    """Hands its operands on, all of them together: none is used before every one is there."""
+
+    mergeable: ClassVar[bool] = False
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        return xs
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return xs
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return b.barrier(*xs)
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return list(g)
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        return tuple(ts)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(3, 4), real(2, salt=1))

@@ -7,14 +7,15 @@ however the work is split over devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.ir.dtypes import dtype, uint32, uint64
 from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
-from pullback.ops.base import Op, Type, broadcast_shapes
+from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
+from pullback.ops.elementwise.base import align
 from pullback.ops.sample import integers
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -44,6 +45,11 @@ class Threefry(Op):
         shape = out[0].shape
         words = (_word(b, key, 0), _word(b, key, 1), high, low)
         return cipher(_Words(b, out[0]), *b.broadcast_all(words, shape))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        extra = (1, 0, 0)  # a key's two words are no dimension that broadcasts
+        rank = max(x.type.rank - has - e for x, has, e in zip(xs, mapped, extra, strict=True))
+        return self(*[align(x, rank + e) if has else x for x, has, e in zip(xs, mapped, extra)])
 
     @classmethod
     def samples(cls) -> Any:
@@ -106,6 +112,9 @@ class RandomBits(Op):
             "stablehlo.shift_right_logical", position, b.full(position.type, 32), out=position.type
         )
         return b.convert(high, uint32), b.convert(position, uint32)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)  # the bits of a key do not depend on the keys beside it
 
     @classmethod
     def samples(cls) -> Any:

@@ -15,6 +15,7 @@ from pullback.ops.base import (
     Node,
     Op,
     Type,
+    batch_along,
     conjugate,
     constant,
     same_dtype,
@@ -33,6 +34,7 @@ class Cumulative(Op, abstract=True):
     axis: int
     reverse: bool
     kinds: ClassVar[str] = "iufc"
+    batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.ir.dtypes import DType
-from pullback.ops.base import TABLE, Composite, Node, Type, conjugate
-from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.base import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
+from pullback.ops.elementwise.base import align, cast, check_kind
 from pullback.ops.sample import complexes, positive, real
 
 
@@ -35,6 +36,12 @@ class AdamStep(Composite):
         new = p - mean * cast(length, p.type.dtype) / cast(root, p.type.dtype)
         return new, mean, square
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        tensors = spread_all(axis, xs[:4], mapped[:4])
+        rank = tensors[0].type.rank - 1
+        numbers = zip(xs[4:], mapped[4:], strict=True)
+        return self(*tensors, *[align(x, rank) if has else x for x, has in numbers])
+
     @classmethod
     def samples(cls) -> Any:
         numbers = tuple(np.array(v) for v in (0.1, 1.3, 0.9, 0.1, 0.99, 0.01, 1e-3))
@@ -43,6 +50,27 @@ class AdamStep(Composite):
                           positive(*shape), *numbers)  # fmt: skip
         yield cls(), (complexes(3), complexes(3, salt=1), complexes(3, salt=2),
                       positive(3), *numbers)  # fmt: skip
+
+
+class AdamCorrections(Composite):
+    """How far running means have filled up that began at zero.
+
+    From the number of steps and the logarithms of two decay rates to 1 - b ** steps of the first
+    b, without its cancellation, and one over the root of that of the second.
+    """
+
+    def infer(self, steps: Type, *logarithms: Type) -> tuple:
+        for x in logarithms:
+            check_kind(x.dtype, "f")
+        return logarithms
+
+    def expand(self, steps: Node, *logarithms: Node) -> tuple:
+        first, second = (-TABLE["Expm1"]()(cast(steps, x.type.dtype) * x) for x in logarithms)
+        return first, 1 / TABLE["Sqrt"]()(second)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (np.array(3, np.int32), np.array(-0.1), np.array(-0.001))
 
 
 def real_part(x: Node, dtype: DType) -> Node:

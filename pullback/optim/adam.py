@@ -10,10 +10,9 @@ from pullback.ir.dtypes import DType
 from pullback.ir.errors import ArgumentError
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.update import AdamStep
+from pullback.ops.update import AdamCorrections, AdamStep
 from pullback.optim.base import Optimizer, Rule, Slots
 from pullback.tensor.creation import asarray
-from pullback.tensor.functions import expm1, sqrt
 from pullback.tensor.operators import node_of, scalar
 from pullback.tensor.record import record_several
 from pullback.tensor.tensor import Tensor
@@ -42,12 +41,13 @@ class AdamRule(Rule):
 
     def factors(self, count: Any, dtype: DType) -> tuple[Node, ...]:
         """The numbers of an `AdamStep`, which all parameters share."""
-        steps = count.astype(dtype)
-        first, second = (_filled(beta, steps) for beta in self.betas)
-        length = asarray(self.learning_rate / first, dtype)
+        logarithms = [math.log(beta) if beta else -math.inf for beta in self.betas]
+        operands = node_of(count), *[scalar(v, dtype) for v in logarithms]
+        filled, correction = record_several(AdamCorrections(), operands)
+        length = asarray(self.learning_rate / filled, dtype)
         numbers = [v for beta in self.betas for v in (beta, 1.0 - beta)] + [self.eps]
         scalars = [scalar(float(v), dtype) for v in numbers]
-        return (node_of(length), node_of(1.0 / sqrt(second)), *scalars)
+        return (node_of(length), correction._node, *scalars)
 
     def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
         if self.weight_decay and not self.decoupled:
@@ -57,11 +57,6 @@ class AdamRule(Rule):
         operands = [node_of(x) for x in (p, g, slots["mean"], slots["square"])]
         p, mean, square = record_several(AdamStep(), (*operands, *factors))
         return p, {"mean": mean, "square": square}
-
-
-def _filled(beta: float, steps: Tensor) -> Tensor:
-    """1 - beta ** steps, without the cancellation: a running mean of ones that began at zero."""
-    return -expm1(steps * (math.log(beta) if beta else -math.inf))
 
 
 def adam(

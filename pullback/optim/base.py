@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -82,12 +81,14 @@ class Rule:
     ) -> tuple[Tensor | None, list[Tensor], list[Slots]]:
         """One step of a list of parameters that have taken the same number of steps."""
         count = None if count is None else count + 1
-        factors = functools.cache(functools.partial(self.factors, count))
+        factors: dict[DType, Any] = {}
         changed, remembered = [], []
         for param, grad, slot in zip(params, grads, slots, strict=True):
             dtype = working_dtype(param.dtype)
             p, g = _cast(param, dtype), _cast(grad, dtype)
-            p, new = self.change(p, g, slot, factors(dtype.real))
+            if dtype.real not in factors:
+                factors[dtype.real] = self.factors(count, dtype.real)
+            p, new = self.change(p, g, slot, factors[dtype.real])
             changed.append(_cast(p, param.dtype))
             remembered.append(new)
         return count, changed, remembered

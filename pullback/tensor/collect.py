@@ -62,6 +62,9 @@ def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = Fa
     """Whether `target` touches work or inputs; if so, or `always`, its own are added to them."""
     if target in work:
         return True
+    if len(target.inputs) == 1 and target.inputs[0] in work:
+        work.add(target)  # the other results of an op, most often
+        return True
     touches = always
     seen, stack = {target}, [target]
     leaves: set[Node] = set()
@@ -103,7 +106,8 @@ class Work:
         index, leaves, scalars = self.index, self.leaves, self.scalars
         key: list[Any] = []
         for number, node in enumerate(self.nodes):
-            key.append(node.op)
+            op = node.op
+            key.append(op.executed or op)
             for x in node.inputs:
                 i = index.get(x)
                 if i is None:
@@ -123,7 +127,7 @@ class Work:
                         key.append(x.type)
                 key.append(i)
             index[node] = number
-            if not node.inputs and type(node.op) is Input:
+            if not node.inputs and type(op) is Input:
                 raise _no_value(node)
         return tuple(key)
 

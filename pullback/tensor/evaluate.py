@@ -44,7 +44,7 @@ def read(tensor: Tensor) -> np.ndarray:
         settled(node)
         checks.examine(node)
     array = to_host(settled(node))
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 
@@ -77,6 +77,7 @@ def compute(targets: Sequence[Node]) -> None:
             continue
         try:
             launch(needed, wanted, nodes)
+            pending.handles = list(filter(_is_pending, pending.handles))
         except PullbackError:
             # Optional outputs must not make required ones fail.
             if len(wanted) == len(needed):
@@ -127,6 +128,11 @@ def live_pending() -> list[Node]:
                     nodes[node] = None
     pending.handles, pending.limit = live, PENDING_LIMIT
     return sorted(nodes, key=by_number)
+
+
+def _is_pending(ref: Any) -> bool:
+    tensor = ref()
+    return tensor is not None and tensor._node.value is None
 
 
 def execute_alone(node: Node) -> None:

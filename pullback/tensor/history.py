@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pullback.ir.node import Node
@@ -27,9 +28,14 @@ def forget(node: Node) -> None:
     if node.tokens:
         node.tokens = lasting(node.tokens)
     if node.inputs:
-        node.op, node.inputs = Leaf(node.op.name), ()
+        node.op, node.inputs = _tombstone(node.op.name), ()
     elif type(node.op) is not Leaf:
-        node.op = Leaf(node.op.name)
+        node.op = _tombstone(node.op.name)
+
+
+@cache  # there are as many as op classes
+def _tombstone(name: str) -> Leaf:
+    return Leaf(name)
 
 
 class Derivative:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pullback.ir.errors import ShapeError
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
 
 
+@cache
 def _functions() -> Any:
     """The public functions, which themselves need Tensor."""
     from pullback.tensor import functions

@@ -17,15 +17,15 @@ from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.where import user_line
 from pullback.ops.identity import StopGradient
 from pullback.ops.structure import LEAF
-from pullback.tensor.settings import current
+from pullback.tensor.settings import Settings, current
 
 if TYPE_CHECKING:
     from pullback.ops.base import Op
     from pullback.tensor.tensor import Tensor
 
 # A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
-# value must not grow without bound, and XLA's compile time grows faster than the program.
-PENDING_LIMIT = 5000
+# value must not grow without bound. A training step of a model with 64 layers stays below it.
+PENDING_LIMIT = 20_000
 
 _STOP = StopGradient()
 
@@ -46,6 +46,33 @@ pending = _Pending()
 def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     """Apply `op`: check types, make the node, and return a handle on it."""
     mode = current()
+    tensor = _new(_Tensor)
+    tensor._node = _application(op, nodes, mode)
+    tensor._token = tensor._grad = None
+    handles = pending.handles
+    handles.append(_ref(tensor))
+    if len(handles) > pending.limit or not mode.plain:
+        settle(tensor)
+    return tensor
+
+
+def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
+    """Apply an op with several results: one node, a handle on each result."""
+    return several(_application(op, nodes, current()))
+
+
+def several(node: Node) -> tuple[Tensor, ...]:
+    """A handle on each result of an op with several of them."""
+    made = tuple([_wrap(r) for r in results(node)])
+    handles = pending.handles
+    handles += map(_ref, made)
+    if len(handles) > pending.limit or not current().plain:
+        settle(*made)
+    return made
+
+
+def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
+    """The node of `op` applied to `nodes`, at the user's line."""
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
     where = pending.where or user_line()
@@ -54,19 +81,10 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     if type is None:
         nodes, types = vary_alike(nodes, types)
         type = _infer(op, types, where)
-    tensor = _new(_Tensor)
-    tensor._node = node = Node(op, nodes, type, where)
-    tensor._token = tensor._grad = None
-    for x in nodes:
-        if x.tokens:
-            tokens = merge_tokens(nodes)
-            node.tokens = of_constant(tokens) if op.detaches else tokens
-            break
-    handles = pending.handles
-    handles.append(_ref(tensor))
-    if len(handles) > pending.limit or not mode.plain:
-        settle(tensor)
-    return tensor
+    tokens = merge_tokens(nodes)
+    if tokens and op.detaches:
+        tokens = of_constant(tokens)
+    return Node(op, nodes, type, where, tokens)
 
 
 def _infer(op: Op, types: tuple, where: Any) -> Any:
@@ -87,19 +105,6 @@ def at_one_line() -> Iterator[None]:
         pending.where = before
 
 
-def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
-    """Apply an op with several results: one node, a handle on each result."""
-    whole = record(op, nodes)
-    made = tuple(_wrap(r) for r in results(whole._node))
-    for tensor in made:
-        register(tensor)
-    if current().one_by_one and not pending.placeholders:
-        from pullback.tensor.evaluate import execute_together
-
-        execute_together([tensor._node for tensor in made])
-    return made
-
-
 def apply(op: Op, *tensors: Tensor) -> Tensor:
     """Apply `op` to tensors."""
     return record(op, tuple([t._node if t._token is None else root(t) for t in tensors]))
@@ -110,13 +115,16 @@ def register(tensor: Tensor) -> None:
     pending.handles.append(_ref(tensor))
 
 
-def settle(tensor: Tensor) -> None:
+def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
     from pullback.tensor import evaluate
 
-    alone = current().one_by_one and not pending.placeholders
-    if alone and not isinstance(tensor._node.type, tuple):
-        evaluate.execute_alone(tensor._node)
+    if current().one_by_one and not pending.placeholders:
+        nodes = [t._node for t in tensors]
+        if len(nodes) > 1:
+            evaluate.execute_together(nodes)
+        elif nodes and not isinstance(nodes[0].type, tuple):
+            evaluate.execute_alone(nodes[0])
     if len(pending.handles) > pending.limit:
         evaluate.bound_pending()
 

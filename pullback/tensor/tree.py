@@ -32,7 +32,10 @@ def map(f: Callable, tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
-    return optree.tree_map(f, tree, *rest, namespace=_NAMESPACE)
+    found, structure = flatten(tree)
+    columns = [structure.flatten_up_to(r) for r in rest]
+    # called from here, `f` has no other package between itself and the user's line
+    return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
 def paths(tree: Any) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import GradientVerification
+from pullback.ir.errors import GradientVerification, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, emit, origin, results
-from pullback.ops.base import Axis
-from pullback.transforms.rules import deriving
+from pullback.ops.base import TABLE, Axis, spread
+from pullback.transforms.rules import check_nodes, deriving
 
 
 def batched(
@@ -33,8 +33,6 @@ def batched_graph(
     graph: Graph, axis: Axis, mapped: Sequence[bool], outputs: Sequence[bool] = ()
 ) -> tuple[Graph, list[bool]]:
     """The program for all examples, and which outputs have the axis: at least those asked for."""
-    from pullback.ops.base import TABLE, spread
-
     inputs = []
     for x, name, has_axis in zip(graph.inputs, graph.names, mapped, strict=True):
         shape = (axis.size, *x.type.shape) if has_axis else x.type.shape
@@ -58,13 +56,13 @@ def _place(node: Node, axis: Axis, known: dict[Node, Any]) -> Any:
     pairs = [known[x] for x in node.inputs]
     xs = tuple([x for x, _ in pairs])
     mapped = [has for _, has in pairs]
-    made = _apply_rule(node, axis, xs, mapped) if _concerns(node, axis, mapped) else (
-        emit(node.op, xs)
-    )  # fmt: skip
+    made = _apply_rule(node, axis, xs, mapped)
     if not isinstance(node.type, tuple):
+        check_nodes(node, (made,), 1, "batched results", "results")
         return _checked(node, node.type, made, axis)
     if isinstance(made, Node):
         made = results(made)
+    check_nodes(node, made, len(node.type), "batched results", "results")
     return [_checked(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
 
 
@@ -74,10 +72,15 @@ def _concerns(node: Node, axis: Axis, mapped: Sequence[bool]) -> bool:
 
 
 def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
+    if not _concerns(node, axis, mapped):
+        return emit(node.op, xs)
     rule = node.op.batch
     if rule is not None:
         handed = (batched_graph,) if node.op.higher else ()
-        return rule(axis, xs, mapped, *handed)
+        try:
+            return rule(axis, xs, mapped, *handed)
+        except PullbackError as error:
+            raise error.at(node.op.title, node.where) from None
     # A composite without a rule of its own: batch what it is written as.
     types = [x.type for x in node.inputs]
     found = batched(node.op.expansion(types), axis, xs, mapped)  # type: ignore[attr-defined]

@@ -7,20 +7,23 @@ one value meet in `accumulate`, the only place where gradients are reduced and a
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import GradientVerification
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node, results
 from pullback.ops.base import TABLE, sum_to, zeros
 from pullback.transforms.rules import (
     carries_derivative,
     check_cotangent,
+    check_nodes,
     derive_from,
     deriving,
     require_rule,
+    rules_noted,
 )
+from pullback.transforms.template import Question, Source
 
 Contribution = tuple[int, int, Node]  # (number of the consumer, position among its operands, g)
 
@@ -32,14 +35,32 @@ def gradients(
 
     A target does not cut the graph: gradients flow to it and through it.
     """
-    active = on_path(outputs, targets)
+    reached = reach(outputs, targets)
+    question = Question(reached, outputs, seeds, targets)
+    found = question.answer()
+    if found is None:
+        with rules_noted() as names:
+            found, sources = derive(reached, outputs, seeds, targets)
+        question.remember(found, sources, names)
+    return found
+
+
+def derive(
+    reached: Sequence[Node],
+    outputs: Sequence[Node],
+    seeds: Sequence[Node | None],
+    targets: Sequence[Node],
+) -> tuple[list[Node | None], list[Source]]:
+    """The gradients by the rules, and for which nodes they ran."""
+    active = between(reached, targets)
     consumers = count_consumers(active)
     arrived: dict[Node, list[Contribution]] = {}
     for i, (y, seed) in enumerate(zip(outputs, seeds, strict=True)):
-        if seed is not None and y in active:
-            arrived.setdefault(y, []).append((y.number + 1, i, seed))
+        if seed is not None and y in active:  # a seed is added after what consumers contribute
+            arrived.setdefault(y, []).append((y.number, i, seed))
     wanted = set(targets)
     found: dict[Node, Node | None] = {}
+    sources: list[Source] = []
     # Leaves never enter the queue: what arrived at them is summed at the end, in the targets'
     # order, so that the result does not depend on when a leaf was made.
     inner = {n for n in active if not active.keys().isdisjoint(n.inputs)}
@@ -48,7 +69,7 @@ def gradients(
     with deriving():
         while ready:
             node = heapq.heappop(ready)[1]
-            derive_from(node, backward=True)
+            sources.append(derive_from(node, backward=True))
             contributions = arrived.pop(node, None)
             if node in wanted:
                 g = found[node] = accumulate(node, contributions or [])
@@ -63,9 +84,9 @@ def gradients(
                         heapq.heappush(ready, (-x.number, x))
         for target in targets:
             if target not in found:
-                derive_from(target, backward=True)
+                sources.append(derive_from(target, backward=True))
                 found[target] = accumulate(target, arrived.get(target, []))
-    return [found[t] for t in targets]
+    return [found[t] for t in targets], sources
 
 
 def deliver(node: Node, cotangents: Sequence, arrived: dict[Node, list[Contribution]]) -> None:
@@ -79,10 +100,15 @@ def deliver(node: Node, cotangents: Sequence, arrived: dict[Node, list[Contribut
 
 def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
     """The nodes on a path from an output to a target, in the order of recording."""
-    if not targets:
-        return {}
-    # What was recorded before the first target cannot depend on it: the walk stops there.
-    first = min(t.number for t in targets)
+    return between(reach(outputs, targets), targets)
+
+
+def reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
+    """What outputs depend on, in the order of recording, without what cannot hold a target.
+
+    What was recorded before the first target cannot depend on it: the walk stops there.
+    """
+    first = min([t.number for t in targets], default=math.inf)
     stack = [y for y in dict.fromkeys(outputs) if y.number >= first]
     seen = set(stack)
     for node in stack:
@@ -90,9 +116,14 @@ def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
             if x.number >= first and x not in seen:
                 seen.add(x)
                 stack.append(x)
+    return sorted(stack, key=by_number)
+
+
+def between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
+    """Of the nodes that outputs depend on, those through which a derivative flows to a target."""
     active: dict[Node, None] = {}
     goals = set(targets)
-    for node in sorted(seen, key=by_number):
+    for node in reached:
         if node.op.detaches and node not in goals:
             continue
         reaches = node in goals or not active.keys().isdisjoint(node.inputs)
@@ -140,11 +171,7 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
     else:
         g = accumulate(node, contributions)
     pulled = _apply_rule(node, g, out, need)
-    if len(pulled) != len(node.inputs):
-        raise GradientVerification(
-            f"the rule gave {len(pulled)} cotangents for {len(node.inputs)} operands",
-            op=node.op.title, where=node.where,
-        )  # fmt: skip
+    check_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
     kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
     for x, c in zip(node.inputs, kept, strict=True):
         if c is not None:

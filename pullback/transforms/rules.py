@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pullback.ir.errors import GradientVerification, UnsupportedOp
-from pullback.ir.node import Node, origin
+from pullback.ir.node import Node, next_number, origin
 
 
 class _Log(threading.local):
@@ -28,6 +28,20 @@ def start_log() -> None:
     _log.names = []
 
 
+def note(names: Sequence[str]) -> None:
+    """The rules of these ops count as applied: what they emitted was written out again."""
+    _log.names.extend(names)
+
+
+@contextmanager
+def rules_noted() -> Iterator[list[str]]:
+    """A list that holds, after the block, the ops whose rules ran inside it."""
+    names: list[str] = []
+    before = len(_log.names)
+    yield names
+    names += _log.names[before:]
+
+
 @contextmanager
 def deriving() -> Iterator[None]:
     """While rules run: afterwards, new nodes belong to whatever they belonged to before."""
@@ -38,9 +52,10 @@ def deriving() -> Iterator[None]:
         origin.where, origin.backward = saved
 
 
-def derive_from(node: Node, backward: bool) -> None:
-    """From now on, new nodes carry the line of `node`."""
+def derive_from(node: Node, backward: bool) -> tuple[int, Node]:
+    """From now on, new nodes carry the line of `node`; they have larger numbers than this one."""
     origin.where, origin.backward = node.where, backward or node.backward
+    return next_number(), node
 
 
 def carries_derivative(type: Any) -> bool:
@@ -57,6 +72,20 @@ def require_rule(node: Node, mode: str) -> None:
             hint="It lies on a path from the result to what it is differentiated by. Use "
             "pb.stop_gradient on its operand if it should count as a constant.",
         )  # fmt: skip
+
+
+def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
+    """A rule must return this many nodes, or `None` in place of some."""
+    if not isinstance(made, (list, tuple)):
+        problem = f"the rule must give a list of {count} {what}, got {type(made).__name__}"
+    elif len(made) != count:
+        problem = f"the rule gave {len(made)} {what} for {count} {of}"
+    elif not all(x is None or isinstance(x, Node) for x in made):
+        wrong = next(x for x in made if x is not None and not isinstance(x, Node))
+        problem = f"{what} must be nodes or None, the rule gave a {type(wrong).__name__}"
+    else:
+        return
+    raise GradientVerification(problem, op=node.op.title, where=node.where)
 
 
 def check_cotangent(node: Node, x: Node, g: Node) -> None:

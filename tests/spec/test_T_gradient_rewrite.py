@@ -184,6 +184,7 @@ def test_T5_a_rule_is_told_which_operands_need_a_gradient():
     assert Watched.asked == [[True, False], [False, True]]
 
 
+@pytest.mark.usefixtures("no_templates")
 @pytest.mark.parametrize("levels", [5, 50])
 def test_T6_reachability_is_computed_once_a_node(levels, monkeypatch):
     x = y = source()

@@ -37,6 +37,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._outermost = self.lines  # those of the program itself, not of a region in it
         self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
         self.current: Any = None  # the program's node that is being lowered
         self.inner: Any = None  # the node of a graph that an op holds, if it is one's
@@ -133,6 +134,16 @@ class Builder:
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         return self.op("stablehlo.select", condition, x, y, out=x.type)
 
+    def barrier(self, *xs: Value) -> tuple[Value, ...]:
+        """The same values, behind an optimization barrier.
+
+        None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
+        body it writes in one go.
+        """
+        if self.lines is not self._outermost:
+            return xs
+        return self.op("stablehlo.optimization_barrier", *xs, out=tuple([x.type for x in xs]))
+
     def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> Value:
         out = Type(tuple(shape), dtype)
         return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
@@ -206,7 +217,17 @@ class Builder:
     def _lower(self, node: Any, xs: list[Any]) -> Any:
         if node.op.name == "Result":
             return xs[0][node.op.index]
-        made = node.op.hlo(self, node.type, *xs)
+        try:
+            made = node.op.hlo(self, node.type, *xs)
+        except PullbackError as error:
+            raise error.at(node.op.title, node.where) from None
+        values = made if isinstance(made, tuple) else (made,)
+        if not all(isinstance(v, Value) for v in values):
+            raise EngineError(
+                "hlo must return a value that the builder made, or a tuple of them for several "
+                f"results, got {made!r}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip
         got = tuple(v.type for v in made) if isinstance(made, tuple) else made.type
         if got != node.type:
             raise EngineError(

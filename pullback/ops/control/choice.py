@@ -17,7 +17,7 @@ from pullback.ops.call import check_operands
 from pullback.ops.control import choice_rules
 from pullback.ops.control.held import Holder, hold, places_among, run
 from pullback.ops.elementwise.base import equal, less, negated
-from pullback.ops.index import require_below
+from pullback.ops.places import require_below
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.dtypes import DType, bool_, float32
-from pullback.ir.errors import DTypeError, UnsupportedOp
+from pullback.ir.errors import DTypeError, GradientVerification, UnsupportedOp
 from pullback.ir.graph import Graph
-from pullback.ir.node import operand
+from pullback.ir.node import operand, origin
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.sample import complexes, real
 
@@ -71,14 +71,23 @@ class Elementwise(Op, abstract=True):
         return (None,) * len(xs)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        partials = self.partials(out, *xs)
+        partials = self._partials(out, xs)
         return [self._times(g, d, reverse=True) if n else None
                 for d, n in zip(partials, need, strict=True)]  # fmt: skip
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        partials = self.partials(out, *xs)
+        partials = self._partials(out, xs)
         terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
         return total(terms, out.type)
+
+    def _partials(self, out: Node, xs: tuple[Node, ...]) -> Sequence:
+        made = self.partials(out, *xs)
+        if not isinstance(made, (tuple, list)) or len(made) != len(xs):
+            raise GradientVerification(
+                f"partials must give a tuple of {len(xs)}, one for each operand, got {made!r}",
+                op=self.title, where=origin.where,
+            )  # fmt: skip
+        return made
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))

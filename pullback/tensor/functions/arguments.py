@@ -98,6 +98,8 @@ def axes_of(op: str, axis: Any, rank: int) -> tuple[int, ...]:
     """Axes, counted from the front and ascending; None stands for all."""
     if axis is None:
         return tuple(range(rank))
+    if type(axis) is int and -rank <= axis < rank:
+        return (axis % rank,)
     return tuple(sorted(ordered_axes(op, axis, rank)))
 
 
