@@ -19,6 +19,7 @@ from pullback.ops.base import Op
 from pullback.ops.structure import Input
 from pullback.tensor.record import apply
 from pullback.transforms import reverse
+from pullback.transforms.reverse import gradients
 
 A = np.array([0.3, -1.2, 2.0])
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
@@ -153,7 +154,8 @@ def test_N23_missing_sibling_cotangents_are_zeros():
 def differentiable_samples():
     for name in sorted(set(TABLE) - SOURCES):
         op = TABLE[name]
-        if op.differentiable and op.vjp is not None:
+        # while_loop has no reverse mode, and says so
+        if op.differentiable and op.vjp is not None and name != "While":
             yield name
 
 
@@ -173,7 +175,8 @@ def test_N24_a_rule_returns_one_cotangent_per_input(name):
         gs = tuple(Input("g", t.shape, t.dtype)() for t in types)
         out = results(node) if several else node
         need = [x.type.dtype.is_inexact for x in xs]
-        pulled = op.vjp(gs if several else gs[0], out, xs, need)
+        handed = (gradients,) if op.higher else ()  # an op that holds graphs is handed the transform
+        pulled = op.vjp(gs if several else gs[0], out, xs, need, *handed)
         assert len(pulled) == len(xs)
         for x, c in zip(xs, pulled, strict=True):
             assert c is None or c.type.dtype is x.type.dtype

@@ -33,8 +33,10 @@ class XlaProgram:
         self.client, self.executable, self.origin = client, code.executable, code.origin
         self.nbytes = code.nbytes + 1024 * len(graph.nodes)
         self.run = code.executable.run
-        self.nodes = graph.nodes
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
+        # Where the checks are in the graph; the graph itself is not needed any more.
+        index = {node: i for i, node in enumerate(graph.nodes)} if checks else {}
+        self.places = [index[node] for _, node in self.checks]
         self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
         self._check_masks = check_masks(graph, self.checks)
 

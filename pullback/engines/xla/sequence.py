@@ -119,6 +119,6 @@ def _checks(segment: Segment, program: XlaProgram) -> list[tuple[Any, Node]]:
 
     The program may have been compiled for an equal piece elsewhere.
     """
-    index = {node: i for i, node in enumerate(program.nodes)}
     own = segment.graph.nodes
-    return [(error, segment.stands_for[own[index[node]]]) for error, node in program.checks]
+    errors = [error for error, _ in program.checks]
+    return [(e, segment.stands_for[own[i]]) for e, i in zip(errors, program.places, strict=True)]
