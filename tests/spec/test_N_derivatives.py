@@ -175,7 +175,7 @@ def test_N24_a_rule_returns_one_cotangent_per_input(name):
         gs = tuple(Input("g", t.shape, t.dtype)() for t in types)
         out = results(node) if several else node
         need = [x.type.dtype.is_inexact for x in xs]
-        handed = (gradients,) if op.higher else ()  # an op that holds graphs is handed the transform
+        handed = (gradients,) if op.higher else ()  # the transform, for the graphs it holds
         pulled = op.vjp(gs if several else gs[0], out, xs, need, *handed)
         assert len(pulled) == len(xs)
         for x, c in zip(xs, pulled, strict=True):
