@@ -12,10 +12,12 @@ from pullback.api.apply import apply, op
 from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
+from pullback.api.choice import cond, switch
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
+from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
@@ -58,12 +60,13 @@ __all__ = [
     "Composite", "DType", "Elementwise", "MemoryPlan", "Op", "PullbackError", "Tensor", "Trace",
     "Type", "all_gather", "apply", "axis_index", "backward_on_trace", "bfloat16", "bool",
     "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "clear_cache", "complex128", "complex64", "config", "custom_jvp", "custom_vjp", "debug",
+    "clear_cache", "complex128", "complex64", "cond", "config", "custom_jvp", "custom_vjp", "debug",
     "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
-    "float32", "float64", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64", "int8",
-    "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "memory_plan", "nan", "newaxis", "no_grad",
-    "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "trace", "tree", "uint16",
-    "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
+    "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64",
+    "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "memory_plan", "nan",
+    "newaxis", "no_grad", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "scan",
+    "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp",
+    "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

@@ -19,6 +19,7 @@ WIDTH = 3
 Wide = np.longdouble
 Vector = Callable[[Any], Any]
 TANGENT = np.array([0.6, -0.8, 0.3])
+MASK = np.array([True, False, True])
 SHIFTS = np.array([0.3, -0.2, 0.1])
 MATRIX = np.array([[0.4, -0.3, 0.2], [0.1, 0.5, -0.6], [-0.2, 0.3, 0.4]])
 
@@ -36,13 +37,14 @@ STEPS: list[Callable[[Any, Any, Any], Any]] = [
     lambda m, h, x: h[::-1] * 0.7 + x,
     lambda m, h, x: m.sum(h * x) * h,
     lambda m, h, x: m.concatenate([h[1:], x[:1]]) if m is np else m.concat([h[1:], x[:1]]),
-    lambda m, h, x: m.where(x > 0.1, h, m.cos(h)),
+    lambda m, h, x: m.where(constant(m, MASK), h, m.cos(h)),  # differences must not cross a jump
     lambda m, h, x: m.log(2.5 + m.sin(h)),
 ]
 
 
 def constant(m: Any, value: np.ndarray) -> Any:
-    return value.astype(Wide) if m is np else pb.tensor(value)
+    wide = Wide if value.dtype.kind == "f" else value.dtype
+    return value.astype(wide) if m is np else pb.tensor(value)
 
 
 def program(seed: int) -> Callable[[Any, Any], Any]:

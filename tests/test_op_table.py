@@ -9,6 +9,7 @@ import pytest
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
+from pullback.engines.xla.stablehlo import Builder, module
 from pullback.ir import dtypes
 from pullback.ir.graph import Graph
 from pullback.ir.table import TABLE
@@ -92,9 +93,19 @@ def test_batch(op, arrays):
     testing.check_batch(op, arrays)
 
 
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_ops_with_checks_say_that_they_may_fail(op, arrays):
+    builder = Builder()
+    module(testing.graph_of(op, arrays), builder)
+    assert op.fallible or not builder.checks
+
+
 # Their derivative is not that of their value, by intent.
 CONSTANT_BY_INTENT = {"StopGradient"}
-DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in CONSTANT_BY_INTENT]
+# It has no reverse mode: tests/test_control_derivatives.py tries the other.
+FORWARD_ONLY = {"While"}
+OTHERS = CONSTANT_BY_INTENT | FORWARD_ONLY
+DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in OTHERS]
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases(DIFFERENTIABLE)))

@@ -102,6 +102,19 @@ def test_equal_pieces_of_other_programs_are_taken_from_there(monkeypatch):
     assert len(compiled) - count < count  # what is left over at the ends may differ
 
 
+def test_pieces_come_from_the_disk():
+    params, x = parameters(9), pb.tensor(X)
+    bits = []
+    for compiles, disk_hits in ((1, 0), (0, 1)):
+        pb.clear_cache()
+        value, grads = pb.value_and_grad(model)(params, x)
+        bits.append([v.numpy().tobytes() for v in (value, *pb.tree.leaves(grads))])
+        info = pb.cache_info()
+        assert (info.compiles, info.disk_hits, info.programs) == (compiles, disk_hits, 1)
+        assert info.memory_bytes > 2 * info.disk_bytes > 0
+    assert bits[0] == bits[1]
+
+
 def test_scalars_may_change_in_every_piece():
     def f(x, scales):
         for s in scales:

@@ -144,6 +144,8 @@ def _place(chosen: Any, i: int) -> str:
 
 def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return (argnums,)
     if not isinstance(argnums, (int, tuple, list)):
         raise ArgumentError(
             f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}",

@@ -11,7 +11,7 @@ from pullback.api.function import Recording, Transform, deliver, normal_argnums,
 from pullback.api.vmap import vmap
 from pullback.ir.dtypes import int64
 from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node
+from pullback.ir.node import Node, vary_over
 from pullback.ir.where import user_line
 from pullback.ops.base import ones, zeros
 from pullback.ops.index import Iota
@@ -197,6 +197,8 @@ class _Linear:
         return [concat(p, axis=self.axis) for p in zip(*parts, strict=True)]
 
     def _apply(self, group: Sequence[int], vectors: Sequence[Node]) -> list[Tensor]:
+        axes = [self.domain[i]._node.type.varying for i in group]
+        vectors = [vary_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
         return [deliver(zeros(like._node.type) if y is None else y) for y, like in found]
 

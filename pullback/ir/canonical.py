@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.ir.graph import Graph, by_number
 from pullback.ir.node import Node, results
+from pullback.ir.subsume import subsume
 from pullback.ir.table import TABLE
 
 
@@ -18,16 +19,27 @@ def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
     be differentiated does, and keeps them with `keep_stop_gradient`. Applying it twice changes
     nothing more.
     """
-    return _Canonicaliser(graph, keep_stop_gradient).graph
+    return _passes(graph, keep_stop_gradient)[0]
 
 
 def canonicalise_with_map(
     graph: Graph, keep_stop_gradient: bool = False
 ) -> tuple[Graph, dict[Node, Node]]:
     """The canonical graph, and where each old value is in it; what it dropped is left out."""
+    made, places = _passes(graph, keep_stop_gradient)
+    kept = set(made.nodes)
+    return made, {old: new for old, new in places.items() if new in kept}
+
+
+def _passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, Node]]:
+    """The walk, again after applications that others include were taken out."""
     made = _Canonicaliser(graph, keep_stop_gradient)
-    kept = set(made.graph.nodes)
-    return made.graph, {old: new for old, new in made.new.items() if new in kept}
+    places = made.new
+    while (less := subsume(made.graph)) is not None:
+        made = _Canonicaliser(less[0], keep_stop_gradient)
+        moved = {old: made.new[new] for old, new in less[1].items() if new in made.new}
+        places = {old: moved[new] for old, new in places.items() if new in moved}
+    return made.graph, places
 
 
 class _Canonicaliser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import attrgetter
+from typing import Any
 
 from pullback.ir.node import Node, emit, origin
 
@@ -39,10 +40,22 @@ def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     return [found[y] for y in graph.outputs]
 
 
+def graphs_within(parameters: Iterable[Any]) -> list[Graph]:
+    """The graphs among an op's parameters: bodies of loops, branches, calls."""
+    found: list[Graph] = []
+    for p in parameters:
+        if isinstance(p, Graph):
+            found.append(p)
+        elif isinstance(p, tuple):
+            found += graphs_within(p)
+    return found
+
+
 class Structure:
     """A program's ops, edges and types, in the order of recording, to compare and to hash.
 
-    Ops and types are interned, so comparing compares everything, by type and bits.
+    Ops and types are interned, so comparing compares everything, by type and bits. The line of an
+    op that may fail when it runs counts too: its error will name that line.
     """
 
     __slots__ = ("_hash", "parts")
@@ -55,6 +68,8 @@ class Structure:
             # A leaf is itself: two of them are two, whatever they hold.
             parts.append(node.op if node.inputs or node.op.mergeable else node)
             parts += [index[x] for x in node.inputs]
+            if node.op.fallible:
+                parts.append(node.where)
         self.parts = (*parts, None, *(index[y] for y in graph.outputs))
         self._hash = hash(self.parts)
 

@@ -5,6 +5,7 @@ from pullback.ops import (
     call,
     checkpoint,
     collective,
+    control,
     conv,
     custom,
     dynamic,
@@ -28,7 +29,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "checkpoint", "collective", "conv", "custom", "dynamic", "einsum",
+    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
     "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
     "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

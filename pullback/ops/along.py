@@ -26,6 +26,10 @@ class TakeAlongAxis(Op):
     trusted: bool = False
     kinds: ClassVar[str] = "biufc"
 
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return not self.trusted
+
     def infer(self, x: Type, indices: Type) -> Type:
         check_along(self.axis, x, indices)
         return x.with_shape(indices.shape)
@@ -88,6 +92,10 @@ class PutAlongAxisAdd(Op):
     trusted: bool = False
     kinds: ClassVar[str] = "iufc"
     batch = batch_along
+
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return not self.trusted
 
     def infer(self, x: Type, indices: Type) -> Type:
         check_kind(x.dtype, self.kinds)

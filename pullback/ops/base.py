@@ -111,10 +111,12 @@ class Op(metaclass=OpMeta, abstract=True):
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
+    pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
     product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
     hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
-    pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
+    fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
+    cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -146,9 +148,12 @@ class Op(metaclass=OpMeta, abstract=True):
         """The op on `axis.size` examples at once: a node, or a tuple for several results.
 
         Operands that are `mapped` (at least one is) have the axis as their first dimension, and
-        so must the result; a result without it is one for all examples.
+        so must the result; a result without it is one for all examples. Without a rule of its
+        own, an op is applied to one example after the other.
         """
-        raise UnsupportedOp("has no batching rule", op=self.title)
+        from pullback.ops.control.examples import one_after_the_other
+
+        return one_after_the_other(self, axis, xs, mapped)
 
     def named_axes(self) -> tuple[str, ...]:
         """The named axes that a collective communicates over."""
@@ -157,6 +162,10 @@ class Op(metaclass=OpMeta, abstract=True):
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The named axes over which the result varies, given those of the operands."""
         return axes
+
+    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+        """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
+        return None
 
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:

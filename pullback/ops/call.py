@@ -23,6 +23,10 @@ class Call(Composite):
     label: str
     graph: Graph
 
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return any(n.op.fallible for n in self.graph.nodes)
+
     def infer(self, *xs: Type) -> Any:
         check_operands(self.graph, xs)
         return tuple([y.type for y in self.graph.outputs])

@@ -49,6 +49,7 @@ class PVary(Collective):
 
     axes: tuple[str, ...]
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
     def named_axes(self) -> tuple[str, ...]:
         return self.axes

@@ -45,7 +45,7 @@ class Custom(Op, abstract=True):
     rule: Rule | None
     count: int
     hands_on: ClassVar[bool] = True
-    pure: ClassVar[bool] = False  # the rule is the user's, and may look at anything
+    pure: ClassVar[bool] = False  # the user's functions may look at anything
 
     @property
     def title(self) -> str:  # type: ignore[override]

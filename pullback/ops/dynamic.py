@@ -29,6 +29,7 @@ class DynamicSlice(Op):
     sizes: tuple[int, ...]
     batched: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set("sizes", tuple(map(int, self.sizes)))
@@ -90,6 +91,7 @@ class Writing(Op, abstract=True):
 
     batched: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         same_dtype(self.title, x, updates)

@@ -14,6 +14,8 @@ from pullback.ops.sample import real
 class _Identity(Op, abstract=True):
     """One operand, handed on."""
 
+    cheap: ClassVar[bool] = True
+
     def infer(self, x: Type) -> Type:
         return x
 
@@ -58,9 +60,10 @@ class OptimizationBarrier(_Identity):
     """Keeps the compiler from moving or merging work across it."""
 
     mergeable: ClassVar[bool] = False
+    cheap: ClassVar[bool] = False
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.op("stablehlo.optimization_barrier", x, out=out)
+        return b.barrier(x)[0]
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
@@ -81,7 +84,7 @@ class Barrier(Op):
         return xs
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
-        return b.op("stablehlo.optimization_barrier", *xs, out=out)
+        return b.barrier(*xs)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)

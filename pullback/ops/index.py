@@ -122,6 +122,7 @@ class ByPlaces(Op, abstract=True):
     batched: int = 0
     before: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set("dims", tuple(map(int, self.dims)))
@@ -206,6 +207,7 @@ class Gather(Op):
 
     axis: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))

@@ -20,6 +20,7 @@ class Movement(Op, abstract=True):
 
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
 
 class Reshape(Movement):

@@ -52,6 +52,7 @@ class Scatter(ByPlaces, abstract=True):
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
         check_kind(same_dtype(self.title, x, updates), self.kinds)
@@ -292,6 +293,7 @@ class LastWrite(Op):
     extents: tuple[int, ...]
     batched: int = 0
     differentiable: ClassVar[bool] = False  # from integers to bools
+    fallible: ClassVar[bool] = True
 
     def infer(self, *indices: Type) -> Type:
         shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)

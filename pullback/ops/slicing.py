@@ -110,6 +110,7 @@ class Pad(Op):
     interior: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -226,6 +227,7 @@ class Concat(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     batch = batch_along
+    cheap: ClassVar[bool] = True
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

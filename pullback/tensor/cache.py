@@ -40,8 +40,9 @@ class Cause:
 class CacheInfo:
     """Counters of the program cache since the process began (or `clear_cache`).
 
-    A miss is a program that was not in memory. It was found on disk (`disk_hits`) or compiled
-    (`compiles`). `memory_bytes` estimates what the programs in memory take.
+    A miss is a program that was not in memory. It was compiled (`compiles`), found on disk
+    (`disk_hits`), or put together from pieces of other programs. `memory_bytes` estimates what
+    the programs in memory take.
     """
 
     hits: int

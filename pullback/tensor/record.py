@@ -62,14 +62,12 @@ def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
 
 
 def several(node: Node) -> tuple[Tensor, ...]:
-    """A handle on each result of an application."""
-    mode = current()
+    """A handle on each result of an op with several of them."""
     made = tuple([_wrap(r) for r in results(node)])
     handles = pending.handles
     handles += map(_ref, made)
-    if len(handles) > pending.limit or not mode.plain:
-        for tensor in made:
-            settle(tensor)
+    if len(handles) > pending.limit or not current().plain:
+        settle(*made)
     return made
 
 
@@ -117,13 +115,16 @@ def register(tensor: Tensor) -> None:
     pending.handles.append(_ref(tensor))
 
 
-def settle(tensor: Tensor) -> None:
+def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
     from pullback.tensor import evaluate
 
-    alone = current().one_by_one and not pending.placeholders
-    if alone and not isinstance(tensor._node.type, tuple):
-        evaluate.execute_alone(tensor._node)
+    if current().one_by_one and not pending.placeholders:
+        nodes = [t._node for t in tensors]
+        if len(nodes) > 1:
+            evaluate.execute_together(nodes)
+        elif nodes and not isinstance(nodes[0].type, tuple):
+            evaluate.execute_alone(nodes[0])
     if len(pending.handles) > pending.limit:
         evaluate.bound_pending()
 
@@ -155,8 +156,8 @@ def leaf_of(node: Node, tokens: tuple) -> Node:
 
 
 def cut(node: Node) -> Node:
-    """The node as a constant of every derivative in progress."""
-    if not node.tokens:
+    """The node as a constant of every derivative in progress, or still to come of a trace."""
+    if not node.tokens and not pending.placeholders:
         return node
     return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
 

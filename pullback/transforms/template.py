@@ -19,7 +19,7 @@ from pullback.transforms.rules import note
 
 # Larger graphs are derived each time: their keys are long, and they seldom come again.
 LARGEST = 5000
-# What all templates together may hold, counted in parts of keys and nodes to write.
+# What all templates together may hold, counted in parts of keys, nodes to write and their operands.
 CAPACITY = 300_000
 
 # Nodes numbered from here on were emitted for this forward node, and carry its line.
@@ -42,9 +42,10 @@ class Question:
         targets: Sequence[Node],
     ) -> None:
         self.key: tuple | None = None
-        self.index = index = {}  # type: dict[Node, int]
+        self.index: dict[Node, int] = {}
         if len(reached) > LARGEST:
             return
+        index = self.index
         key: list[Any] = [table.version]
 
         def outside(x: Node) -> int:
@@ -56,9 +57,12 @@ class Question:
             if not node.op.predictable:
                 return
             key.extend((node.op, node.type))
+            xs = node.inputs
             # Rules run only for nodes with an operand inside: nobody looks at other operands.
-            if not index.keys().isdisjoint(node.inputs):
-                key.extend([index[x] if x in index else outside(x) for x in node.inputs])
+            if index.keys().isdisjoint(xs):
+                xs = ()
+            # The numbers of its operands end the description of a node.
+            key.append(tuple([index[x] if x in index else outside(x) for x in xs]))
             index[node] = len(index)
         for g in seeds:
             key.append(None if g is None else index[g] if g in index else outside(g))
@@ -170,15 +174,18 @@ class Memory:
         with self._lock:
             if key not in self._templates:
                 self._templates[key] = template
-                self.size += len(key) + len(template.entries)
+                self.size += _size(key, template)
             while self.size > CAPACITY:
-                old, dropped = self._templates.popitem(last=False)
-                self.size -= len(old) + len(dropped.entries)
+                self.size -= _size(*self._templates.popitem(last=False))
 
     def clear(self) -> None:
         with self._lock:
             self._templates.clear()
             self.size = 0
+
+
+def _size(key: tuple, template: Template) -> int:
+    return len(key) + sum([1 + len(entry.operands) for entry in template.entries])
 
 
 _known = Memory()

@@ -43,7 +43,6 @@ class _Recorder(Builder):
     def __init__(self) -> None:
         super().__init__()
         self.instructions: list[Instruction] = []
-        self._outermost = self.lines
         self._inside: list[Instruction] = []  # of regions, until the op that has them is written
         self._known: dict[Any, Any] = {}
         self._node: Any = None

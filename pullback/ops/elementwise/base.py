@@ -29,6 +29,7 @@ class Elementwise(Op, abstract=True):
     ufunc: ClassVar[Callable]
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
+    cheap: ClassVar[bool] = True
     predicate: ClassVar[bool] = False  # the result is bool
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
 

@@ -30,7 +30,10 @@ def matmul(x1: Any, x2: Any) -> Tensor:
     >>> pb.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    a, b = operands(as_tensor(x1), as_tensor(x2))
+    x1, x2 = as_tensor(x1), as_tensor(x2)
+    a, b = node_of(x1), node_of(x2)
+    if a.type.dtype is not b.type.dtype:
+        a, b = operands(x1, x2)
     ranks = a.type.rank, b.type.rank
     if min(ranks) == 0:
         raise ShapeError(
