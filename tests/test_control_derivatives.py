@@ -175,6 +175,16 @@ def test_a_tensor_that_is_used_twice_gets_both_gradients():
     np.testing.assert_allclose(pb.grad(f)(x).numpy(), np.array([1.0, 0, 0]) + 2 * total)
 
 
+def test_a_state_that_matters_in_the_first_rounds_alone():
+    xs = pb.tensor([1.0, 2.0, 3.0])
+    once = lambda c: pb.scan(lambda c, x: (x, c * c), c, xs)[1].sum()  # noqa: E731
+    twice = lambda c: pb.scan(lambda s, x: ((s[1], x), s[0] * s[1]), (2.0, c), xs)[1].sum()  # noqa: E731
+    assert pb.grad(once)(5.0).item() == 10.0
+    assert pb.grad(twice)(5.0).item() == 3.0
+    check(once, 5.0, order=2)
+    check(twice, 5.0, order=2)
+
+
 def test_integers_and_bools_in_the_state_are_constants():
     def step(s: Any, x: Any) -> Any:
         n, seen, c = s

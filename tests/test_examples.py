@@ -9,21 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from pullback.ir.table import TABLE
-from pullback.ops.base import Op
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
-needs_matmul = pytest.mark.skipif(
-    TABLE["MatMul"].batch is Op.batch, reason="matmul has no batching rule yet"
-)
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("implicit", "second derivative"),
-        pytest.param("per_example_gradients", "norms of 16 examples", marks=needs_matmul),
+        ("per_example_gradients", "norms of 16 examples"),
         ("hessian", "forward over reverse"),
+        ("lstm", "first signs remembered"),
+        ("neural_ode", "error of the path"),
     ],
 )
 def test_example_holds(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,6 +87,7 @@ class Client:
         self.device = self._client.local_devices()[0]
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = _device_list((self.device,))
+        self._options = _options(self.platform)
         self._sharding = _OnDevice(self.device)
         self._avals: dict[Type, _Aval] = {}
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
@@ -128,7 +129,7 @@ class Client:
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
         try:
-            loaded = self._client.compile_and_load(text, self._devices, _options(self.platform))
+            loaded = self._client.compile_and_load(text, self._devices, self._options)
         except Exception as error:
             raise _explain(error, "compile") from None
         return self._executable(loaded, outs)
@@ -136,8 +137,7 @@ class Client:
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
         try:
-            options = _options(self.platform)
-            loaded = self._client.deserialize_executable(code, self._devices, options)
+            loaded = self._client.deserialize_executable(code, self._devices, self._options)
         except Exception:
             return None
         return self._executable(loaded, outs)
@@ -153,8 +153,7 @@ class Client:
             self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
             *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
         ]  # fmt: skip
-        options = _options(self.platform).SerializeAsString()
-        parts = [repr(words).encode(), options, machine.processor()]
+        parts = [repr(words).encode(), self._options.SerializeAsString(), machine.processor()]
         parts.append(machine.library(_LIBRARY))
         if self.platform == "cuda":
             parts += machine.driver(), machine.library(_cuda_plugin() or "")

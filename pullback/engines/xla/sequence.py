@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.memory import Memory
+from pullback.engines.xla.memory import Memory, nbytes
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.ir.dtypes import uint64
 from pullback.ir.errors import PullbackError
@@ -39,8 +39,8 @@ class XlaSequence:
         for segment, _ in parts:
             for y in segment.gives:
                 places[y] = len(places)
-        self._size, self._arguments = len(places), len(graph.inputs)
-        self._bytes = [x.type.size * x.type.dtype.numpy.itemsize for x in places]
+        self._size, self._count = len(places), len(graph.inputs)
+        self._types = [x.type for x in places]
         self._outputs = [places[y] for y in graph.outputs]
         self._steps = _steps(parts, places, set(self._outputs))
         self.checks = [check for part in parts for check in _checks(*part)]
@@ -67,17 +67,15 @@ class XlaSequence:
         return [*results, Words(words)] if words else results
 
     def memory(self) -> Memory:
-        """All arguments and results, and the most that the pieces need between and in them."""
-        held: set[int] = set()  # places of values that pass from one piece to another
-        kept = {*range(self._arguments), *self._outputs}
-        most = 0
-        for piece, (_, _, _, gives, over, _) in zip(self.pieces, self._steps, strict=True):
-            held.update(i for i in gives if i not in kept)
-            passing = sum(self._bytes[i] for i in held)
-            most = max(most, passing + piece.memory().temporaries)
-            held.difference_update(over)
-        arguments = sum(self._bytes[: self._arguments])
-        return Memory(arguments, sum(self._bytes[i] for i in set(self._outputs)), most)
+        """What a run takes: what pieces hand on to later ones, and what XLA says of each piece."""
+        size = list(map(nbytes, self._types))
+        outputs, count = set(self._outputs), self._count
+        live = most = 0
+        for program, (_, _, _, gives, over, _) in zip(self.pieces, self._steps, strict=True):
+            live += sum(size[i] for i in gives if i not in outputs)
+            most = max(most, live + program.memory().temporaries)
+            live -= sum(size[i] for i in over if i >= count)
+        return Memory(sum(size[:count]), sum(size[i] for i in outputs), most)
 
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""

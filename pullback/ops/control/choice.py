@@ -138,18 +138,15 @@ class Switch(Choice):
         return equal(index, k)
 
     def checked(self, index: Node) -> Node:
-        numbers = TABLE["Iota"]((len(self.branches),), 0, index.type.dtype)()
-        return TABLE["Gather"](0)(numbers, index)
+        return BranchNumber(len(self.branches))(index)
 
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
-        if not 0 <= index < len(self.branches):
-            raise no_branch(len(self.branches), int(index))
+        BranchNumber(len(self.branches)).numpy(index)
         return super().numpy(index, *xs)
 
     def lowered(self, b: Any, index: Any) -> Any:
-        count = len(self.branches)
-        require_below(b, index, count, lambda: no_branch(count))
-        return b.convert(index, int32)
+        checked = BranchNumber(len(self.branches)).hlo(b, index.type, index)
+        return b.convert(checked, int32)
 
     @classmethod
     def samples(cls) -> Any:
@@ -159,6 +156,38 @@ class Switch(Choice):
         for i in range(3):
             yield cls(tuple(graphs)), (np.int64(i), real(2, 2))
         yield cls(tuple(graphs[:1])), (np.uint8(0), real(2, 2))
+
+
+class BranchNumber(Op):
+    """Integers, handed on; each must be the number of one of `count` branches."""
+
+    count: int
+    title = "switch"
+    differentiable: ClassVar[bool] = False
+    fallible: ClassVar[bool] = True
+
+    def infer(self, index: Type) -> Type:
+        return index
+
+    def numpy(self, index: np.ndarray) -> np.ndarray:
+        wrong = (index < 0) | (index >= self.count)
+        if wrong.any():
+            raise no_branch(self.count, int(np.asarray(index)[wrong].flat[0]))
+        return index
+
+    def hlo(self, b: Any, out: Type, index: Any) -> Any:
+        if index.type.size:
+            require_below(b, index, self.count, lambda: no_branch(self.count))
+        return index
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(xs[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(3), (np.array([2, 0, 1]),)
+        yield cls(1), (np.uint8(0),)
+        yield cls(300), (np.zeros((0, 2), np.int8),)
 
 
 def no_branch(count: int, index: int | None = None) -> IndexOutOfRange:

@@ -84,7 +84,8 @@ def _plan(
     sources = 0
     for i, mask in enumerate(depends):
         sources |= mask if seeded >> i & 1 else 0
-    state = [i for i in range(n) if seeded >> i & 1]
+    # A state has a cotangent after a round, or before one: that of the first may be the only one.
+    state = [i for i in range(n) if (seeded | active & sources) >> i & 1]
     wanted = [i for i in range(n, len(body.inputs)) if need[i] and sources >> i & 1]
     rows, constants = [i for i in wanted if i < m], [i for i in wanted if i >= m]
     emitted = [i for i in range(n, len(body.outputs)) if seeded >> i & 1]
