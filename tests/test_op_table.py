@@ -100,6 +100,13 @@ def test_ops_with_checks_say_that_they_may_fail(op, arrays):
     assert op.fallible or not builder.checks
 
 
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_with_operands_batches_by_a_rule(name):
+    """One example after the other is for users' ops: ours have a rule, or an expansion."""
+    has_operands = any(arrays for _, arrays in TABLE[name].samples())
+    assert not has_operands or TABLE[name].batch is not Op.batch
+
+
 # Their derivative is not that of their value, by intent; a gamma number's is that of a quantile.
 CONSTANT_BY_INTENT = {"StopGradient", "RandomGamma"}
 # It has no reverse mode: tests/test_control_derivatives.py tries the other.

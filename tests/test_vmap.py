@@ -279,10 +279,10 @@ def test_reading_and_writing_inside_raise():
     same(pb.vmap(local)(pb.tensor(X)), np.concatenate([np.full((4, 1), 5.0), 2 * X[:, 1:] + 1], 1))
 
 
-class Unbatched(Op, abstract=True):
-    """An op that says nothing about batching."""
+class Refusing(Op, abstract=True):
+    """An op whose batching rule raises."""
 
-    title = "unbatched"
+    title = "refusing"
 
     def infer(self, x):
         return x
@@ -290,15 +290,17 @@ class Unbatched(Op, abstract=True):
     def numpy(self, x):
         return x
 
-
-def test_an_op_without_a_rule_is_named_with_its_line():
-    op = Unbatched()
-    with told(UnsupportedOp, TypeError, "unbatched: has no batching rule"):
-        pb.vmap(lambda x: apply(op, x))(pb.tensor(V))
+    def batch(self, axis, xs, mapped):
+        raise UnsupportedOp("cannot be mapped")
 
 
-class Wrong(Unbatched, abstract=True):
-    """An op whose rule loses the examples."""
+def test_what_a_rule_raises_names_the_op_and_the_users_line():
+    with told(UnsupportedOp, TypeError, "refusing: cannot be mapped", at=line(1)):
+        pb.vmap(lambda x: apply(Refusing(), x))(pb.tensor(V))
+
+
+class Wrong(Refusing, abstract=True):
+    """An op whose batching rule loses the examples."""
 
     title = "wrong"
 

@@ -193,7 +193,7 @@ class BatchedRule(Rule):
     def _example(self, type: Type, has_axis: bool) -> Type:
         axes = type.varying if self.axis.name is None else (*type.varying, self.axis.name)
         shape = type.shape[1:] if has_axis else type.shape
-        return Type(shape, type.dtype, None, axes)
+        return Type(shape, type.dtype, None, tuple(sorted(axes)))
 
 
 def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
