@@ -418,6 +418,26 @@ def test_a_rule_may_use_the_named_axis_of_its_vmap():
     close(pb.grad(lambda x: (mapped(x) * weights).sum())(pb.tensor(X)), [7.0, 8.0, 9.0])
 
 
+def test_rules_under_two_named_axes():
+    @pb.custom_vjp
+    def f(x, w):
+        return x * w - pb.pmean(x, "b") + pb.psum(x, "a")
+
+    f.defvjp(
+        lambda x, w: (f(x, w), (x, w)),
+        lambda kept, g: (g * kept[1] + pb.psum(g, "b"), g * kept[0]),
+    )
+    c = np.arange(6.0).reshape(2, 3)
+    x, w = pb.tensor(c + 1), pb.tensor(2.0, dtype="float64")
+    for names, summed in ((("b", "a"), 1), (("a", "b"), 0)):
+        g = f
+        for name in names:  # the first is the inner axis, the last dimension
+            g = pb.vmap(g, axis_name=name, in_axes=(0, None))
+        gx, gw = pb.grad(lambda x, w, g=g: (g(x, w) * c).sum(), (0, 1))(x, w)
+        close(gx, 2 * c + c.sum(summed, keepdims=True))
+        close(gw, (c * (c + 1)).sum())
+
+
 # -- inside loops and branches --------------------------------------------------------------------
 
 
