@@ -10,7 +10,6 @@ import pullback as pb
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import ArgumentError, HostReadError
 from pullback.ir.table import TABLE
-from pullback.ops.base import Op
 
 X = np.linspace(-1.0, 1.0, 9).reshape(3, 3)
 W = np.linspace(0.5, -0.5, 9).reshape(3, 3)
@@ -19,9 +18,6 @@ POLICIES = {
     "dots": pb.checkpoint_policies.dots_saved,
     "names": pb.checkpoint_policies.names_saved("hidden"),
 }
-needs_matmul = pytest.mark.skipif(
-    TABLE["MatMul"].batch is Op.batch, reason="matmul has no batching rule yet"
-)
 
 
 @pytest.fixture(params=["xla", "reference"], autouse=True)
@@ -183,7 +179,6 @@ def test_vmap_of_and_inside_of_a_gradient():
     close(pb.vmap(lambda x: pb.jvp(safe, (x,), (x,))[1])(x), want * X)
 
 
-@needs_matmul
 def test_vmap_with_policies(policy):
     xs, w = pb.tensor(np.stack([X, X + 1, X - 1])), pb.tensor(W)
 
@@ -192,6 +187,42 @@ def test_vmap_with_policies(policy):
 
     safe = pb.checkpoint(block, policy=policy)
     close(pb.grad(losses(safe), (0, 1))(xs, w), pb.grad(losses(block), (0, 1))(xs, w))
+
+
+def test_inside_a_loop(policy):
+    """Also of loops, of their batches, and to second order."""
+    x, w = pb.tensor(X), pb.tensor(W)
+
+    def loss(f):
+        def run(x, w):
+            return pb.scan(lambda h, _: (f(h, w), h.sum()), x, None, length=3)
+
+        return lambda x, w: run(x, w)[0].sum() + (run(x, w)[1] ** 2).sum()
+
+    safe = pb.checkpoint(block, policy=policy)
+    plain, again = loss(block), loss(safe)
+    close(pb.grad(again, (0, 1))(x, w), pb.grad(plain, (0, 1))(x, w))
+    close(pb.hvp(lambda x: again(x, w), (x,), (w,)), pb.hvp(lambda x: plain(x, w), (x,), (w,)))
+    xs = pb.tensor(np.stack([X, X + 1]))
+    close(
+        pb.vmap(pb.grad(again), in_axes=(0, None))(xs, w),
+        pb.vmap(pb.grad(plain), in_axes=(0, None))(xs, w),
+    )
+
+
+def test_around_a_loop():
+    @pb.checkpoint
+    def run(x):
+        return pb.scan(lambda h, _: (pb.sin(h) * x, None), x, None, length=3)[0]
+
+    def plain(x):
+        h = x
+        for _ in range(3):
+            h = pb.sin(h) * x
+        return h
+
+    x = pb.tensor(X)
+    close(pb.grad(lambda x: run(x).sum())(x), pb.grad(lambda x: plain(x).sum())(x))
 
 
 def test_eager_mode(policy):
@@ -213,8 +244,8 @@ def test_what_is_not_saved_is_computed_again_behind_a_barrier():
 
     def counts(policy):
         graph = canonicalise(pb.trace(gradient(pb.checkpoint(block, policy)), x, w).graph)
-        held = [n.op.graph.nodes for n in graph.nodes if isinstance(n.op, inner)]
-        forward = [n.op.name for nodes in held[:1] for n in nodes]
+        (held,) = [n.op.graph.nodes for n in graph.nodes if isinstance(n.op, inner)]
+        forward = [n.op.name for n in held]
         behind = [n.op.name for n in graph.nodes if not isinstance(n.op, inner)]
         assert forward.count("Tanh") == 1
         return behind.count("Tanh"), behind.count("MatMul"), behind.count("Barrier")

@@ -9,9 +9,8 @@ import pytest
 from helpers import count_calls, line, told
 
 import pullback as pb
+from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import ArgumentError, GradientVerification, HostReadError, UnsupportedOp
-from pullback.ir.table import TABLE
-from pullback.ops.base import Op
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -354,7 +353,6 @@ def test_gradient_of_the_vmap_uses_the_rule_for_every_example():
     close(gy, 2 * np.sin(ROWS).sum(0))
 
 
-@pytest.mark.skipif(TABLE["Sum"].batch is Op.batch, reason="sum has no batching rule yet")
 def test_gradient_of_nested_vmaps():
     f = sine()
     pairs = pb.vmap(pb.vmap(f, in_axes=(None, 0)), in_axes=(0, None))
@@ -420,6 +418,120 @@ def test_a_rule_may_use_the_named_axis_of_its_vmap():
     close(pb.grad(lambda x: (mapped(x) * weights).sum())(pb.tensor(X)), [7.0, 8.0, 9.0])
 
 
+def test_rules_under_two_named_axes():
+    @pb.custom_vjp
+    def f(x, w):
+        return x * w - pb.pmean(x, "b") + pb.psum(x, "a")
+
+    f.defvjp(
+        lambda x, w: (f(x, w), (x, w)),
+        lambda kept, g: (g * kept[1] + pb.psum(g, "b"), g * kept[0]),
+    )
+    c = np.arange(6.0).reshape(2, 3)
+    x, w = pb.tensor(c + 1), pb.tensor(2.0, dtype="float64")
+    for names, summed in ((("b", "a"), 1), (("a", "b"), 0)):
+        g = f
+        for name in names:  # the first is the inner axis, the last dimension
+            g = pb.vmap(g, axis_name=name, in_axes=(0, None))
+        gx, gw = pb.grad(lambda x, w, g=g: (g(x, w) * c).sum(), (0, 1))(x, w)
+        close(gx, 2 * c + c.sum(summed, keepdims=True))
+        close(gw, (c * (c + 1)).sum())
+
+
+# -- inside loops and branches --------------------------------------------------------------------
+
+
+def three_times(f, x):
+    return pb.scan(lambda h, _: (f(h), None), x, None, length=3)[0]
+
+
+def doubled_sine(c):
+    @pb.custom_vjp
+    def f(x):
+        return pb.sin(x) * c
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (2.0 * g * pb.cos(x) * c,))
+    return f
+
+
+def written_out(x, c):
+    """The gradient of three times `doubled_sine`, summed."""
+    g = np.ones_like(x)
+    states = [x]
+    for _ in range(3):
+        states.append(np.sin(states[-1]) * c)
+    for h in reversed(states[:-1]):
+        g = 2 * g * np.cos(h) * c
+    return g
+
+
+def test_a_rule_in_a_loop_is_the_loops():
+    c = pb.tensor(X + 2)
+    f = doubled_sine(c)
+    x = pb.tensor(X)
+    close(pb.grad(lambda x: three_times(f, x).sum())(x), written_out(X, X + 2))
+    rows = pb.tensor(ROWS)
+    mapped = pb.grad(lambda x: pb.vmap(lambda x: three_times(f, x))(x).sum())(rows)
+    close(mapped, np.stack([written_out(row, X + 2) for row in ROWS]))
+
+    def plain(x):
+        for _ in range(3):
+            x = f(x)
+        return x
+
+    second = [
+        pb.grad(lambda x, g=g: pb.grad(lambda x: g(x).sum())(x).sum())(x)
+        for g in (lambda x: three_times(f, x), plain)
+    ]
+    close(second[0], second[1].numpy())
+
+
+def test_a_rule_in_a_loop_is_not_remembered():
+    c = pb.tensor(X + 2)
+    f = doubled_sine(c)
+    x = pb.tensor(X)
+    for shift in (2, 3, 4):
+        c.assign(X + shift)
+        close(pb.grad(lambda x: three_times(f, x).sum())(x), written_out(X, X + shift))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_rule_in_a_branch(sign):
+    f = doubled_sine(pb.tensor(X + 2))
+
+    def g(x):
+        return pb.cond(x.sum() > 0, f, lambda x: x * x, x).sum()
+
+    want = 2 * np.cos(X) * (X + 2) if sign > 0 else 2 * sign * X
+    close(pb.grad(g)(pb.tensor(sign * X)), want)
+    h = cube()
+    pushed = pb.jvp(lambda x: pb.cond(x.sum() > 0, h, lambda x: x, x), (pb.tensor(X),), (X,))[1]
+    close(pushed, 6 * X**3)
+
+
+def test_a_solver_whose_loop_runs_once_and_is_not_differentiated():
+    @pb.custom_vjp
+    def root(a):
+        def unsettled(x):
+            return (abs(x * x - a) > 1e-12).any()
+
+        return pb.while_loop(unsettled, lambda x: 0.5 * (x + a / x), a)
+
+    def fwd(a):
+        x = root(a)
+        return x, x
+
+    root.defvjp(fwd, lambda x, g: (g / (2.0 * x),))
+    a = np.array([2.0, 3.0, 5.0])
+    close(pb.grad(lambda a: root(a).sum())(pb.tensor(a)), 0.5 / np.sqrt(a))
+    mapped = pb.vmap(pb.grad(root))
+    close(mapped(pb.tensor(a)), 0.5 / np.sqrt(a))
+    close(pb.grad(lambda a: pb.vmap(root)(a).sum())(pb.tensor(a)), 0.5 / np.sqrt(a))
+    close(pb.grad(lambda a: mapped(a).sum())(pb.tensor(a)), -0.25 * a**-1.5)
+    t = pb.trace(pb.value_and_grad(lambda a: root(a).sum()), pb.tensor(a))
+    assert [n.op.name for n in canonicalise(t.graph).nodes].count("While") == 1
+
+
 # -- one program ----------------------------------------------------------------------------------
 
 
@@ -447,8 +559,6 @@ def test_forward_work_that_the_rule_does_again_is_done_once():
         return pb.tanh(e), e
 
     f.defvjp(fwd, lambda e, g: (g * e,))
-    from pullback.ir.canonical import canonicalise
-
     t = pb.trace(lambda x: pb.value_and_grad(lambda x: f(x).sum())(x), pb.tensor(X))
     names = [n.op.name for n in canonicalise(t.graph).nodes]
     assert (names.count("Exp"), names.count("Tanh"), names.count("Custom")) == (1, 1, 0)

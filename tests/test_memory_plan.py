@@ -84,6 +84,18 @@ def chain():
     return loss, (normal(300, 300),)
 
 
+def loop(safe):
+    def loss(w, x):
+        def step(h, _):
+            h = pb.sin(pb.tanh(h @ w)) * h
+            return h, h.sum()
+
+        last, sums = pb.scan(pb.checkpoint(step) if safe else step, x, None, length=20)
+        return (last * last).sum() + sums.sum()
+
+    return loss, (normal(64, 64), normal(128, 64))
+
+
 # The model of fusion against XLA's buffer assignment: the error that is allowed, in percent.
 PROGRAMS = {
     "tanh": (network(pb.tanh), 10),
@@ -95,6 +107,9 @@ PROGRAMS = {
     "convolution": (convolution(), 25),
     "recurrent": (recurrent(), 15),
     "classifier": (classifier(), 25),
+    "scan": (loop(False), 15),
+    "checkpointed scan": (loop(True), 15),
+    "many layers, in pieces": (attention(False, depth=8), 15),
     "elementwise chain": (chain(), 60),
 }
 
@@ -112,6 +127,14 @@ def test_a_checkpoint_is_predicted_to_need_less_and_does():
     assert safe.kept_bytes < 0.4 * plain.kept_bytes
     assert safe.temporaries < 0.6 * plain.temporaries
     assert safe.measure() < plain.measure()
+
+
+def test_a_checkpointed_loop_keeps_the_states_alone():
+    plain, safe = (pb.memory_plan(pb.grad(f))(*args) for f, args in map(loop, (False, True)))
+    stack = 4 * 20 * 128 * 64
+    assert sum(k.nbytes == stack for k in plain.kept) == 2
+    assert sum(k.nbytes == stack for k in safe.kept) == 1
+    assert safe.measure() < plain.measure() - 0.8 * stack
 
 
 def test_what_is_kept_is_told_by_line_shape_dtype_and_bytes():

@@ -98,11 +98,14 @@ def _rewrite(
     graph: Graph, order: list[Node], instead: dict[Node, Place]
 ) -> tuple[Graph, dict[Node, Node]]:
     new: dict[Node, Node] = {x: x for x in graph.inputs}
+    # What does the forward pass's work is of the forward pass, whoever asked for more.
+    forward = {large for small, (large, _) in instead.items() if not small.backward}
     for node in order:
         op, xs = node.op, node.inputs
         if xs and xs[0] in instead:
             large, positions = instead[xs[0]]
             op, xs = TABLE["Result"](positions[op.index]), (large,)  # type: ignore[attr-defined]
         inputs = tuple([new[x] for x in xs])
-        new[node] = Node(op, inputs, node.type, node.where, (), node.backward, node.value)
+        backward = node.backward and node not in forward
+        new[node] = Node(op, inputs, node.type, node.where, (), backward, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new

@@ -33,6 +33,7 @@ class Recorded:
     def __init__(self, graph: Graph) -> None:
         recorder = _Recorder()
         self.inputs = [Value(recorder._fresh(), x.type) for x in graph.inputs]
+        recorder._defined.update(x.name for x in self.inputs)
         self.outputs = list(recorder.inline(graph, self.inputs))
         self.instructions, self.values = recorder.instructions, recorder.values
 
@@ -46,6 +47,7 @@ class _Recorder(Builder):
         self._inside: list[Instruction] = []  # of regions, until the op that has them is written
         self._known: dict[Any, Any] = {}
         self._node: Any = None
+        self._defined: set[str] = set()  # values of the program itself, not of a region in it
         self.values: dict[Any, str] = {}
 
     def op(self, mnemonic: str, *xs: Value, out: Any, regions: str = "", **attributes: Any) -> Any:
@@ -66,10 +68,17 @@ class _Recorder(Builder):
             self._inside.append(instruction)
         else:
             instruction.body, self._inside = self._inside, []
+            instruction.operands += self._seen_inside(instruction)
+            self._defined.update(y.name for y in results)
             self.instructions.append(instruction)
             if key is not None:
                 self._known[key] = made
         return made
+
+    def _seen_inside(self, instruction: Instruction) -> list[str]:
+        """Values of the program that a region reads without being handed them."""
+        read = dict.fromkeys(x for i in instruction.body for x in i.operands)
+        return [x for x in read if x in self._defined and x not in instruction.operands]
 
     def _lower(self, node: Any, xs: list[Any]) -> Any:
         outer = self._node

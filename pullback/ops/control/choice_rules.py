@@ -10,7 +10,7 @@ from pullback.ir.graph import Graph, ancestors
 from pullback.ops.base import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.control.examples import borrowed, chosen, masked
 from pullback.ops.control.flow import bits, dependence, is_zero, positions
-from pullback.ops.control.held import hold, may_fail
+from pullback.ops.control.held import brought, hold, may_fail
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.structure import placeholder
 
@@ -30,6 +30,7 @@ class Backward(NamedTuple):
     forward: Choice
     used: list[int]  # operands that the backward branches need as they are
     backward: Choice
+    extra: list[Node]  # what both take last: values that rules brought along
 
 
 def pull_back(
@@ -44,9 +45,10 @@ def pull_back(
     found: list[Node | None] = [None] * len(operands)
     if plan is None:
         return [None, *found]
-    kept = () if plan.forward is op else results(plan.forward(*xs))[len(out) :]
+    kept = () if plan.forward is op else results(plan.forward(*xs, *plan.extra))[len(out) :]
     seeds = [g[i] for i in plan.live]
-    pulled = results(plan.backward(index, *seeds, *kept, *[operands[i] for i in plan.used]))
+    used = [operands[i] for i in plan.used]
+    pulled = results(plan.backward(index, *seeds, *kept, *used, *plan.extra))
     for i, ct in zip(plan.wanted, pulled, strict=True):
         found[i] = ct
     return [None, *found]
@@ -78,17 +80,22 @@ def _plan(
     wanted = [i for i in range(len(first.inputs)) if reached >> i & 1]
     pulled = [_pulled(branch, seeded, wanted, gradients) for branch in op.branches]
     slots = _slots([[x.type for x in p.kept] for p in pulled])
+    extra = _extra([(p.made, [*p.seeds, *p.branch.inputs]) for p in pulled])
     forward = op
     if slots.types:
         forward = type(op)(
             tuple([
-                hold(p.branch.inputs, [*p.branch.outputs, *slots.filled(k, p.kept)])
+                hold([*p.branch.inputs, *extra], [*p.branch.outputs, *slots.filled(k, p.kept)])
                 for k, p in enumerate(pulled)
             ])
         )  # fmt: skip
     used = sorted({i for p in pulled for i in _used(p)})
-    backward = type(op)(tuple([_backward(p, slots, k, used) for k, p in enumerate(pulled)]))
-    return Backward(seeded, wanted, forward, used, backward)
+    backward = [_backward(p, slots, k, used, extra) for k, p in enumerate(pulled)]
+    return Backward(seeded, wanted, forward, used, type(op)(tuple(backward)), extra)
+
+
+def _extra(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
+    return list(dict.fromkeys(x for made, boundary in parts for x in brought(made, boundary)))
 
 
 def _pulled(
@@ -109,11 +116,13 @@ def _used(p: _Pulled) -> list[int]:
     return [i for i, x in enumerate(p.branch.inputs) if x in reached]
 
 
-def _backward(p: _Pulled, slots: _Slots, k: int, used: Sequence[int]) -> Graph:
+def _backward(
+    p: _Pulled, slots: _Slots, k: int, used: Sequence[int], extra: Sequence[Node]
+) -> Graph:
     inputs = [placeholder("kept", t) for t in slots.types]
     for at, x in zip(slots.places[k], p.kept, strict=True):
         inputs[at] = x
-    return hold([*p.seeds, *inputs, *[p.branch.inputs[i] for i in used]], p.made)
+    return hold([*p.seeds, *inputs, *[p.branch.inputs[i] for i in used], *extra], p.made)
 
 
 class _Slots(NamedTuple):
@@ -152,30 +161,34 @@ def push_forward(
 ) -> tuple[Node | None, ...]:
     """One choice for values and tangents."""
     given = tuple([t is not None for t in ts[1:]])
-    moving, choice = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
+    moving, choice, extra = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
     count = len(op.branches[0].outputs)
-    made = results(choice(*xs, *[t for t in ts[1:] if t is not None]))
+    made = results(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
     found: list[Node | None] = [None] * count
     for k, i in enumerate(moving):
         found[i] = made[count + k]
     return tuple(found)
 
 
-def _forward(op: Choice, given: Sequence[bool], tangents: Callable) -> tuple[list[int], Choice]:
+def _forward(
+    op: Choice, given: Sequence[bool], tangents: Callable
+) -> tuple[list[int], Choice, list[Node]]:
     mask = bits(positions(given))
     reached = 0
     for branch in op.branches:
         reached |= bits(positions(on & mask for on in dependence(branch)))
     moving = [i for i in range(len(op.branches[0].outputs)) if reached >> i & 1]
-    graphs = []
+    parts = []
     for branch in op.branches:
         active = [x for x, there in zip(branch.inputs, given, strict=True) if there]
         ts = [placeholder("t", x.type) for x in active]
         outputs = [branch.outputs[i] for i in moving]
         found = tangents(outputs, active, ts)
         made = [zeros(y.type) if t is None else t for y, t in zip(outputs, found, strict=True)]
-        graphs.append(hold([*branch.inputs, *ts], [*branch.outputs, *made]))
-    return moving, type(op)(tuple(graphs))
+        parts.append(([*branch.outputs, *made], [*branch.inputs, *ts]))
+    extra = _extra(parts)
+    graphs = [hold([*inputs, *extra], made) for made, inputs in parts]
+    return moving, type(op)(tuple(graphs)), extra
 
 
 # -- batches ------------------------------------------------------------------------------------

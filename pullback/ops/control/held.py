@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.graph import Graph, ancestors, graphs_within
 from pullback.ir.node import vary_over
 from pullback.ops.base import Node, Op, Type, interpret
 
@@ -49,6 +49,8 @@ class Holder(Op, abstract=True):
 
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What a transform made of the graphs, once for all applications of this op."""
+        if not self.predictable:  # a rule of the user's may give something else next time
+            return make()
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -64,6 +66,13 @@ def hold(inputs: Sequence[Node], outputs: Sequence[Node], axes: tuple[str, ...] 
     axes = inputs[0].type.varying if inputs else axes
     made = [vary_over(y, axes) for y in outputs]
     return canonicalise(Graph(inputs, made, [f"x{i}" for i in range(len(inputs))]), True)
+
+
+def brought(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
+    """Values that rules of the user's brought along: a held graph must be handed them."""
+    known = set(boundary)
+    found = ancestors(outputs, known.__contains__)
+    return [n for n in found if n not in known and not n.inputs and not n.op.mergeable]
 
 
 def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
