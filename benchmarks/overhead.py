@@ -14,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -260,10 +261,21 @@ class Worker:
         self.process.wait()
 
 
-def cold(code: str) -> float:
+def cold(code: str, **environment: str) -> float:
+    """A process of its own, without programs of earlier ones unless `environment` says so."""
+    environment = {**os.environ, "PULLBACK_CACHE": "0", **environment}
+    command = [sys.executable, "-c", code]
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.perf_counter() - start
+
+
+def warm(code: str) -> float:
+    """A process that finds the programs of an earlier one on the disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"PULLBACK_CACHE": "1", "PULLBACK_CACHE_DIR": folder}
+        cold(code, **environment)
+        return cold(code, **environment)
 
 
 def run(names: list[str], rounds: int, steps: int) -> tuple[dict[str, Worker], dict[str, float]]:
@@ -273,6 +285,7 @@ def run(names: list[str], rounds: int, steps: int) -> tuple[dict[str, Worker], d
         for name in ["numpy", *names]:
             starts.setdefault(f"import {name}", []).append(cold(f"import {name}"))
             starts.setdefault(f"print {name}", []).append(cold(FIRST[name]))
+        starts.setdefault("warm pullback", []).append(warm(FIRST["pullback"]))
     workers = {name: Worker(name) for name in names}
     for worker in workers.values():
         for what in ("op", "grad", "step", "step", "step"):
@@ -338,6 +351,7 @@ def report(workers: dict[str, Worker], starts: dict[str, float]) -> None:
         "0.3 s",
     )
     row("cold process to first print", {n: starts[f"print {n}"] for n in workers}, "0.5 s")
+    row("    with its program on the disk", {"pullback": starts["warm pullback"]})
     console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table)
     programs = workers["pullback"].median("programs")

@@ -6,13 +6,22 @@ The functions on tensors are listed in `pullback.tensor.functions`; everything e
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, optim
+from pullback import debug, optim, random
+from pullback.api import checkpoint_policies
+from pullback.api.apply import apply, op
+from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
+from pullback.api.checkpoint import checkpoint, checkpoint_name
+from pullback.api.choice import cond, switch
+from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
+from pullback.api.loops import fori_loop, map, scan, while_loop
+from pullback.api.memory_plan import MemoryPlan, memory_plan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
+from pullback.api.vmap import vmap
 from pullback.ir.dtypes import (
     DType,
     bfloat16,
@@ -33,6 +42,8 @@ from pullback.ir.dtypes import (
 from pullback.ir.dtypes import bool_ as bool
 from pullback.ir.errors import PullbackError
 from pullback.ir.types import Type
+from pullback.ops.base import Composite, Op
+from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor import functions, tree
 from pullback.tensor.evaluate import evaluate
 from pullback.tensor.functions import *  # noqa: F403
@@ -46,12 +57,16 @@ __version__ = "0.1.0"
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "DType", "PullbackError", "Tensor", "Trace", "Type", "backward_on_trace", "bfloat16", "bool",
-    "cache_info", "check_grads", "clear_cache", "complex64", "complex128", "config", "debug",
+    "Composite", "DType", "Elementwise", "MemoryPlan", "Op", "PullbackError", "Tensor", "Trace",
+    "Type", "all_gather", "apply", "axis_index", "backward_on_trace", "bfloat16", "bool",
+    "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "clear_cache", "complex128", "complex64", "cond", "config", "custom_jvp", "custom_vjp", "debug",
     "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
-    "float32", "float64", "grad", "hessian", "hvp", "inf", "int8", "int16", "int32", "int64",
-    "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "nan", "newaxis", "no_grad", "optim", "pi",
-    "trace", "tree", "uint8", "uint16", "uint32", "uint64", "value_and_grad", "vjp",
+    "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64",
+    "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "memory_plan", "nan",
+    "newaxis", "no_grad", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "random",
+    "scan", "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad",
+    "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,9 @@ from pullback.ir.dtypes import DType
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, results
 from pullback.ir.types import Type
-from pullback.ops.base import Op, sum_to, zeros
+from pullback.ops.base import Axis, Op, sum_to, zeros
 from pullback.ops.structure import Input
+from pullback.transforms.batch import batched_graph
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
@@ -69,6 +71,80 @@ def assert_close(got: np.ndarray, want: np.ndarray, scale: float = 1.0) -> None:
     wide = np.complex128 if kind.is_complex else np.float64
     tolerance = TOLERANCE[kind.name] * scale
     np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=tolerance, atol=tolerance)
+
+
+def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Any = None) -> None:
+    """The batching rule gives what the op gives one example after the other, for every choice
+    of mapped operands (of many operands: one, all but one, all); the examples differ."""
+    many = len(arrays) > 4
+    for mapped in itertools.product((False, True), repeat=len(arrays)):
+        if any(mapped) and not (many and 1 < sum(mapped) < len(arrays) - 1):
+            _check_batch(op, arrays, mapped, engine)
+    if len(arrays):
+        _check_batch(op, arrays, [True] * len(arrays), engine, size=0)
+
+
+def _check_batch(
+    op: Op, arrays: Sequence[np.ndarray], mapped: Sequence[bool], engine: Any, size: int = 3
+) -> None:
+    graph = graph_of(op, arrays)
+    stacked = [_examples(a, size) if has else a for a, has in zip(arrays, mapped, strict=True)]
+    wide, flags = batched_graph(graph, Axis(size), mapped)
+    got = run(wide, stacked, engine)
+    for y, value, has in zip(graph.outputs, got, flags, strict=True):
+        assert value.shape == ((size, *y.type.shape) if has else y.type.shape)
+    rows = []
+    for i in range(size):
+        rows.append(run(graph, [a[i] if has else a for a, has in zip(stacked, mapped)], engine))
+    for k, (value, has) in enumerate(zip(got, flags, strict=True)):
+        for i in range(size):
+            assert_close(value[i] if has else value, rows[i][k], scale=10)
+
+
+def _examples(a: np.ndarray, size: int) -> np.ndarray:
+    """Different examples of an operand, out of its own elements: what was valid stays so.
+
+    Whole rows change places; a single element becomes smaller.
+    """
+    a = np.asarray(a)
+    long = [i for i, n in enumerate(a.shape) if n > 1]
+    if long:
+        made = [np.roll(a, i, long[0]) for i in range(size)]
+    elif a.dtype.kind == "b":
+        made = [a ^ bool(i % 2) for i in range(size)]
+    elif a.dtype.kind in "iu":
+        made = [a // (i + 1) for i in range(size)]
+    else:
+        made = [a * (1 - i / (size + 1)) for i in range(size)]
+    return np.stack([np.asarray(x, a.dtype) for x in made]) if made else a[None][:0]
+
+
+def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
+    """Run the op table's checks on an op of your own, applied to `arrays`; the first that fails
+    raises.
+
+    The inferred type is NumPy's, XLA agrees with NumPy, derivatives in both modes agree with
+    central differences up to `order`, and the batching rule with a loop over examples.
+
+    >>> import pullback as pb
+    >>> from pullback import testing
+    >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
+    """
+    from pullback.ops.elementwise.base import Elementwise
+    from pullback.tensor.program import engine
+
+    given = [np.asarray(a) for a in arrays]
+    check_type(op, given)
+    check_engine(op, given, engine("xla"))
+    if op.differentiable:
+        wide = [a.astype(_WIDE.get(a.dtype.kind, a.dtype)) for a in given]
+        check_derivatives(op, wide, order)
+        if isinstance(op, Elementwise):
+            check_cotangent_shapes(op, wide)
+    check_batch(op, given)
+
+
+_WIDE = {"f": np.float64, "c": np.complex128}
 
 
 def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]:

@@ -1,4 +1,13 @@
-"""Lets every test, in this folder and below, import `helpers` and `ir_ops`."""
+"""Lets every test, in this folder and below, import `helpers` and `ir_ops`.
+
+Test runs keep compiled programs in a folder of their own: they neither use nor fill the user's.
+"""
+
+import atexit
+import itertools
+import os
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -8,6 +17,28 @@ from pullback.transforms import template
 # The same examples every time: a failure is a change of ours, not a throw of dice.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+for name in ("PULLBACK_CACHE", "PULLBACK_CACHE_SIZE", "PULLBACK_CACHE_MEMORY"):
+    os.environ.pop(name, None)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
+    os.environ["PULLBACK_CACHE_DIR"] = tempfile.mkdtemp(prefix="pullback-tests-")
+    atexit.register(shutil.rmtree, os.environ["PULLBACK_CACHE_DIR"], ignore_errors=True)
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def cold_disk():
+    """Every test begins with an empty disk cache, so that it can count what is compiled."""
+    from pullback.engines.xla import disk
+
+    folder = f"test-{os.getpid()}-{next(_numbers)}"
+    cache = disk.DiskCache(os.path.join(os.environ["PULLBACK_CACHE_DIR"], folder))
+    disk.use(cache)
+    yield cache
+    disk.use(None)
+    if cache.checked:
+        shutil.rmtree(cache.directory, ignore_errors=True)
 
 
 @pytest.fixture

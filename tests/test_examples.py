@@ -1,4 +1,4 @@
-"""The demo learns, and its chart is a picture."""
+"""The demo learns, its chart is a picture, and the other examples find what they assert."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("implicit", "second derivative"),
+        ("per_example_gradients", "norms of 16 examples"),
+        ("hessian", "forward over reverse"),
+        ("lstm", "first signs remembered"),
+        ("neural_ode", "error of the path"),
+    ],
+)
+def test_example_holds(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert words in capsys.readouterr().out
 
 
 def test_digits_learns(

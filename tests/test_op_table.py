@@ -9,16 +9,21 @@ import pytest
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
+from pullback.engines.xla.stablehlo import Builder, module
 from pullback.ir import dtypes
+from pullback.ir.graph import Graph
 from pullback.ir.table import TABLE
 from pullback.ops.base import Op
+from pullback.ops.collective import Collective
 from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor.program import engine
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
-OPS = sorted(set(TABLE) - SOURCES)
-PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType)
+# Collectives mean something only along a named axis: tests/test_collectives.py tries them there.
+COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
+OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES)
+PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
 
 
 def cases(names=OPS):
@@ -54,7 +59,14 @@ def test_inferred_type_is_numpys(op, arrays):
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_xla_equals_numpy(op, arrays):
-    testing.check_engine(op, arrays, engine("xla"))
+    """And the same bits again, from the executable that was written to the disk."""
+    graph, xla = testing.graph_of(op, arrays), engine("xla")
+    compiled = testing.run(graph, arrays, xla)
+    for want, got in zip(testing.run(graph, arrays), compiled, strict=True):
+        testing.assert_close(got, want)
+    assert xla.compile(graph).origin == "disk"
+    loaded = testing.run(graph, arrays, xla)
+    assert [v.tobytes() for v in loaded] == [v.tobytes() for v in compiled]
 
 
 def dtype_cases():
@@ -75,9 +87,32 @@ def test_every_element_type(op, arrays, dtype):
     testing.check_engine(op, arrays, engine("xla"), scale=10)
 
 
-# Their derivative is not that of their value, by intent.
-CONSTANT_BY_INTENT = {"StopGradient"}
-DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in CONSTANT_BY_INTENT]
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_batch(op, arrays):
+    """vmap against a loop over examples, for every choice of mapped operands."""
+    testing.check_batch(op, arrays)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_ops_with_checks_say_that_they_may_fail(op, arrays):
+    builder = Builder()
+    module(testing.graph_of(op, arrays), builder)
+    assert op.fallible or not builder.checks
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_with_operands_batches_by_a_rule(name):
+    """One example after the other is for users' ops: ours have a rule, or an expansion."""
+    has_operands = any(arrays for _, arrays in TABLE[name].samples())
+    assert not has_operands or TABLE[name].batch is not Op.batch
+
+
+# Their derivative is not that of their value, by intent; a gamma number's is that of a quantile.
+CONSTANT_BY_INTENT = {"StopGradient", "RandomGamma"}
+# It has no reverse mode: tests/test_control_derivatives.py tries the other.
+FORWARD_ONLY = {"While"}
+OTHERS = CONSTANT_BY_INTENT | FORWARD_ONLY
+DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in OTHERS]
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases(DIFFERENTIABLE)))

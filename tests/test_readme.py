@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import pullback as pb
+from pullback.ir.table import TABLE
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,9 +29,19 @@ def run_block(source: str, names: dict[str, Any], page: str, line: int) -> None:
     doctest.DebugRunner(optionflags=FLAGS).run(test, clear_globs=False)
 
 
+@pytest.fixture(autouse=True)
+def own_table() -> Iterator[None]:
+    """Ops that a page defines are forgotten after it."""
+    before = dict(TABLE)
+    yield
+    TABLE.clear()
+    TABLE.update(before)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    pb.clear_cache()  # the pages tell what a process does that begins with them
     text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):

@@ -91,7 +91,8 @@ def _difference(f: Callable, args: Any, ts: Any, step: float) -> Any:
 
 
 def _shift(x: Any, t: Any, by: float) -> Any:
-    return from_host((x.numpy().astype(_wide(x)) + by * t.numpy()).astype(x.dtype.numpy))
+    moved = x.numpy().astype(_wide(x)) + by * t.numpy()
+    return from_host(np.array(moved, x.dtype.numpy))
 
 
 def _wide(x: Any) -> Any:

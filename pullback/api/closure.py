@@ -6,28 +6,32 @@ from collections.abc import Callable, Sequence
 
 from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node, constant
-from pullback.ops.structure import SCALAR, Input
+from pullback.ops.structure import SCALAR, placeholder
 from pullback.tensor.tensor import wrap
 
 
 def close_over(
-    inputs: dict[Node, Node], made: Sequence[Node], outside: Callable[[Node], bool]
+    inputs: dict[Node, Node],
+    made: Sequence[Node],
+    outside: Callable[[Node], bool],
+    numbers: bool = False,
 ) -> tuple[Graph, list[Node]]:
     """The program from `inputs` (recorded nodes, and the inputs they become) to `made`.
 
     A node for which `outside` holds is captured: it becomes an input after the others. Numbers
-    that the user wrote become constants, for the program is what was recorded once.
+    that the user wrote become constants where the program is recorded once for many calls, and
+    are captured (`numbers`) where it is recorded at each call: then they may change.
     """
     new = dict(inputs)
     captured: list[Node] = []
     for node in ancestors(made, lambda n: n in inputs or outside(n)):
         if node in new:
             continue
-        if node.op is SCALAR:
+        if node.op is SCALAR and not numbers:
             new[node] = constant(wrap(node)._node.value, node.type.dtype)
         elif outside(node):
             label = f"captured{len(captured)}"
-            new[node] = Input(label, node.type.shape, node.type.dtype)()
+            new[node] = placeholder(label, node.type)
             captured.append(node)
         elif node.op.transparent and not node.op.detaches:  # an inner derivative's argument
             new[node] = new[node.inputs[0]]

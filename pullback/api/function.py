@@ -22,6 +22,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from pullback.transforms.rules import start_log
 
 _ALIAS = Alias()
+_WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
 class _Depth(threading.local):
@@ -103,16 +104,17 @@ def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
     """The tensors a function returned, and the tree they came in."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
-        if not _is_value(leaf):
+        if not is_value(leaf):
             raise ArgumentError(
                 f"{name}: the function must return tensors or numbers, got {type(leaf).__name__}",
                 where=user_line(),
-                hint="Return other things beside the value with has_aux=True.",
-            )
+                hint="Return other things beside the value with has_aux=True."
+                if name in _WITH_AUX else "",
+            )  # fmt: skip
     return [asarray(leaf) for leaf in leaves], structure
 
 
-def _is_value(x: Any) -> bool:
+def is_value(x: Any) -> bool:
     return isinstance(x, (Tensor, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
@@ -120,7 +122,7 @@ def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
     """A leaf of the arguments as a tensor that can carry a derivative."""
     if type(x) is Tensor and x._node.type.inexact:
         return x
-    if not _is_value(x):
+    if not is_value(x):
         raise ArgumentError(
             f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
             f"{_place(chosen, i)}",

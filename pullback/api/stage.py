@@ -12,7 +12,7 @@ from pullback.ir.dtypes import float32
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type
-from pullback.ops.structure import Input
+from pullback.ops.structure import Input, placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.record import pending
@@ -30,19 +30,25 @@ class Staged:
         self.graph, self.structure, self.captured = graph, structure, list(captured)
 
 
-def stage(name: str, f: Callable, types: Sequence[Type], in_tree: Any) -> Staged:
-    """Run `f` on placeholders of the given types, laid out as `in_tree`, with fresh handles.
+def stage(
+    name: str, f: Callable, leaves: Sequence[Any], in_tree: Any, numbers: bool = False
+) -> Staged:
+    """Run `f` on its arguments, laid out as `in_tree`, where every `Type` among the leaves is a
+    placeholder with a fresh handle.
 
     Inside, reading any value and writing to a handle that existed before raise at that line.
+    Numbers that `f` names are constants of the program, or (`numbers`) captured like tensors.
     """
-    inputs = [Input(f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
-    with tracing(inputs[0].number if inputs else Input("start", (), float32)().number):
-        args, kwargs = tree.unflatten(in_tree, [wrap(x) for x in inputs])
+    first = Input("start", (), float32)().number  # what is numbered before is from outside
+    inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
+    handles = iter([wrap(x) for x in inputs])
+    given = [next(handles) if isinstance(x, Type) else x for x in leaves]
+    with tracing(first):
+        args, kwargs = tree.unflatten(in_tree, given)
         ys, structure = outputs(name, f(*args, **kwargs))
     made = [y._node for y in ys]
-    first = min((x.number for x in inputs), default=0)
     graph, captured = close_over(
-        {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first
+        {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
     return Staged(graph, structure, captured)
 

@@ -26,6 +26,9 @@ class ReferenceEngine:
     def owns(self, value: Any) -> bool:
         return isinstance(value, np.ndarray)
 
+    def give_back(self) -> None:
+        """Python reuses what dropped programs took."""
+
     def compile(self, graph: Graph) -> ReferenceProgram:
         return ReferenceProgram(graph)
 
@@ -33,10 +36,13 @@ class ReferenceEngine:
 class ReferenceProgram:
     """A graph, ready to be interpreted."""
 
+    host_scalars = False
     checks = ()  # a failed one raises at once
+    origin = "compiler"
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.nbytes = 1024 * len(graph.nodes)  # about what nodes and their edges take
         self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
 
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:

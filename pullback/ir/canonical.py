@@ -8,25 +8,38 @@ import numpy as np
 
 from pullback.ir.graph import Graph, by_number
 from pullback.ir.node import Node, results
+from pullback.ir.subsume import subsume
 from pullback.ir.table import TABLE
 
 
 def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
     """The same program without aliases, dead code, repeated work and foldable constants.
 
-    Execution does not need `StopGradient`; a program that is still to be differentiated does,
-    and keeps it with `keep_stop_gradient`. Applying it twice changes nothing more.
+    Execution needs neither `StopGradient` nor rules that a user gave; a program that is still to
+    be differentiated does, and keeps them with `keep_stop_gradient`. Applying it twice changes
+    nothing more.
     """
-    return _Canonicaliser(graph, keep_stop_gradient).graph
+    return _passes(graph, keep_stop_gradient)[0]
 
 
 def canonicalise_with_map(
     graph: Graph, keep_stop_gradient: bool = False
 ) -> tuple[Graph, dict[Node, Node]]:
     """The canonical graph, and where each old value is in it; what it dropped is left out."""
+    made, places = _passes(graph, keep_stop_gradient)
+    kept = set(made.nodes)
+    return made, {old: new for old, new in places.items() if new in kept}
+
+
+def _passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, Node]]:
+    """The walk, again after applications that others include were taken out."""
     made = _Canonicaliser(graph, keep_stop_gradient)
-    kept = set(made.graph.nodes)
-    return made.graph, {old: new for old, new in made.new.items() if new in kept}
+    places = made.new
+    while (less := subsume(made.graph)) is not None:
+        made = _Canonicaliser(less[0], keep_stop_gradient)
+        moved = {old: made.new[new] for old, new in less[1].items() if new in made.new}
+        places = {old: moved[new] for old, new in places.items() if new in moved}
+    return made.graph, places
 
 
 class _Canonicaliser:
@@ -39,6 +52,7 @@ class _Canonicaliser:
 
     def __init__(self, graph: Graph, keep_stop_gradient: bool) -> None:
         self.kept = "StopGradient" if keep_stop_gradient else None
+        self.executed = not keep_stop_gradient
         self.known: dict[tuple, Node] = {}
         self.results: dict[Node, tuple[Node, ...]] = {}
         self.new: dict[Node, Node] = {}
@@ -47,20 +61,21 @@ class _Canonicaliser:
             new[x] = _input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
+            if self.executed and op.executed is not None:
+                op = op.executed
             if op.transparent and op.name != self.kept:
                 new[node] = new[node.inputs[0]]
             else:
-                new[node] = self.place(node, tuple([new[x] for x in node.inputs]))
+                new[node] = self.place(node, op, tuple([new[x] for x in node.inputs]))
         outputs = [new[y] for y in graph.outputs]
         self.graph = Graph([new[x] for x in graph.inputs], outputs, graph.names)
 
-    def place(self, node: Node, xs: tuple[Node, ...]) -> Node:
+    def place(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
         """The node over new operands: one that is there already, a constant, or a new one."""
-        op = node.op
         if op.commutative:
             xs = tuple(sorted(xs, key=by_number))
         if self.results and xs and xs[0] in self.results:
-            return self.results[xs[0]][op.index]  # type: ignore[attr-defined]
+            return self.results[xs[0]][op.index]
         if not op.mergeable:
             return self.make(node, op, xs)
         folded = fold(node, xs)
@@ -77,7 +92,7 @@ class _Canonicaliser:
         made = Node(op, xs, node.type, node.where, (), node.backward, value)
         if isinstance(made.type, tuple):
             # All results directly after their op: their numbers then agree with the text's.
-            self.results[made] = results(made)
+            self.results[made] = xs if op.hands_on and self.executed else results(made)
         return made
 
 

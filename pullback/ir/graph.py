@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import attrgetter
+from typing import Any
 
 from pullback.ir.node import Node, emit, origin
 
 by_number = attrgetter("number")
 
 
-def ancestors(
-    outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None
-) -> list[Node]:
+def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """Every node that `outputs` depend on, in the order of recording; inputs precede uses.
 
     A node for which `stop` holds is included, what it depends on is not visited.
@@ -41,6 +40,46 @@ def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     return [found[y] for y in graph.outputs]
 
 
+def graphs_within(parameters: Iterable[Any]) -> list[Graph]:
+    """The graphs among an op's parameters: bodies of loops, branches, calls."""
+    found: list[Graph] = []
+    for p in parameters:
+        if isinstance(p, Graph):
+            found.append(p)
+        elif isinstance(p, tuple):
+            found += graphs_within(p)
+    return found
+
+
+class Structure:
+    """A program's ops, edges and types, in the order of recording, to compare and to hash.
+
+    Ops and types are interned, so comparing compares everything, by type and bits. The line of an
+    op that may fail when it runs counts too: its error will name that line.
+    """
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, graph: Graph) -> None:
+        index = {node: i for i, node in enumerate(graph.nodes)}
+        count = len(graph.inputs)
+        parts: list = [count, *(x.type for x in graph.inputs)]
+        for node in graph.nodes[count:]:
+            # A leaf is itself: two of them are two, whatever they hold.
+            parts.append(node.op if node.inputs or node.op.mergeable else node)
+            parts += [index[x] for x in node.inputs]
+            if node.op.fallible:
+                parts.append(node.where)
+        self.parts = (*parts, None, *(index[y] for y in graph.outputs))
+        self._hash = hash(self.parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and self.parts == other.parts
+
+
 class Graph:
     """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
 
@@ -62,6 +101,11 @@ class Graph:
         boundary = set(self.inputs)
         inner = ancestors(self.outputs, boundary.__contains__)
         return [*self.inputs, *(n for n in inner if n not in boundary)]
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What the program is, apart from names and lines: equal programs have equal ones."""
+        return Structure(self)
 
     def __call__(self, *values: Node) -> tuple[Node, ...]:
         """The outputs as nodes over other inputs: the program is written out once more."""

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.ir.errors import ArgumentError
+from pullback.ir.where import user_line
+
 _lock = threading.Lock()
 _QUICK_LIMIT = 4096
 _QUICK_BYTES = 64
@@ -24,6 +27,8 @@ def exact(value: Any) -> Any:
         return (kind, value.tobytes())
     if isinstance(value, float):
         return (kind, struct.pack("<d", value))
+    if hasattr(value, "structure"):  # a graph
+        return (kind, value.structure)
     if isinstance(value, complex):
         return (kind, struct.pack("<dd", value.real, value.imag))
     return (kind, value)
@@ -72,6 +77,13 @@ class Interned(type):
                 return found
         made = type.__call__(cls, *args, **kwargs)
         key = exact(made.parameters())
+        try:
+            hash(key)
+        except TypeError as error:
+            raise ArgumentError(
+                f"{cls.__name__}: parameters must be hashable, {error}", where=user_line(),
+                hint="Use tuples for lists, and bytes or an operand for an array.",
+            ) from None  # fmt: skip
         with _lock:
             known = cls._canonical.get(key)
             found = known() if known is not None else None

@@ -136,6 +136,7 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
+        inputs, types = vary_alike(inputs, types)
         type = op.type_of(*types)
     return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
 
@@ -150,6 +151,25 @@ def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
     if not origin.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])
     return tokens
+
+
+def vary_alike(inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
+    """Operands that vary along the same named axes: one that is the same along an axis on which
+    another varies counts as a value that varies there."""
+    found = [t.varying for t in types if not isinstance(t, tuple)]
+    if all(v == found[0] for v in found[1:]):
+        return inputs, types
+    axes = tuple(sorted({a for v in found for a in v}))
+    made = tuple([vary_over(x, axes) for x in inputs])
+    return made, tuple([x.type for x in made])
+
+
+def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
+    """`x` as a value that varies along `axes` too; types name axes in alphabetical order."""
+    own = x.type.varying
+    if own == axes or all(a in own for a in axes):
+        return x
+    return emit(TABLE["PVary"](tuple(sorted({*own, *axes}))), (x,))
 
 
 def results(node: Node) -> tuple[Node, ...]:

@@ -12,9 +12,9 @@ from pullback.ir.interned import Interned
 
 
 class Type(metaclass=Interned):
-    """Shape and element type of a value, with its sharding and the mesh axes it varies over.
+    """Shape and element type of a value, with its sharding and the named axes it varies over.
 
-    Types are interned: two equal types are the same object.
+    The axes are in alphabetical order. Types are interned: two equal types are the same object.
     """
 
     def __init__(
@@ -42,6 +42,15 @@ class Type(metaclass=Interned):
 
     def with_dtype(self, dtype: DType) -> Type:
         return Type(self.shape, dtype, self.sharding, self.varying)
+
+    @cached_property
+    def invariant(self) -> Type:
+        """The type of a value that is the same along every named axis."""
+        return Type(self.shape, self.dtype, self.sharding)
+
+    def over(self, axes: tuple[str, ...]) -> Type:
+        """The type of a value that varies along the named axes."""
+        return Type(self.shape, self.dtype, self.sharding, axes)
 
     def __repr__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, NoReturn
 
 from pullback.ir.errors import PullbackError, VerificationError
-from pullback.ir.graph import Graph
+from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 
@@ -26,7 +25,7 @@ def verify(graph: Graph) -> None:
         _check_operands(i, node, defined)
         if node.op.name == "Input" and node not in inputs:
             _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
-        for inner in _graphs(node.op.parameters()):
+        for inner in graphs_within(node.op.parameters()):
             verify(inner)
         _check_type(i, node)
         defined.add(node)
@@ -103,17 +102,6 @@ def _bare(types: Any) -> Any:
     if isinstance(types, tuple):
         return tuple([_bare(t) for t in types])
     return types.shape, types.dtype
-
-
-def _graphs(parameters: Sequence) -> list[Graph]:
-    """The graphs among an op's parameters: bodies of loops, branches, calls."""
-    found: list[Graph] = []
-    for p in parameters:
-        if isinstance(p, Graph):
-            found.append(p)
-        elif isinstance(p, tuple):
-            found += _graphs(p)
-    return found
 
 
 def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:

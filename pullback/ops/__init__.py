@@ -2,7 +2,12 @@
 
 from pullback.ops import (
     along,
+    call,
+    checkpoint,
+    collective,
+    control,
     conv,
+    custom,
     dynamic,
     einsum,
     elementwise,
@@ -24,7 +29,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "conv", "dynamic", "einsum", "elementwise", "extremes", "identity", "index", "linalg",
-    "movement", "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure",
-    "update", "window",
+    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
+    "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
+    "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

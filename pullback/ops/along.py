@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.errors import DTypeError, ShapeError
-from pullback.ops.base import Node, Op, Type
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.index import in_range, index_vectors, require_in_range
+from pullback.ops.places import in_range, index_vectors, require_in_range
 from pullback.ops.reduce import accumulator, check_axes, widened
 from pullback.ops.sample import integers, real
 
@@ -25,6 +25,10 @@ class TakeAlongAxis(Op):
     axis: int
     trusted: bool = False
     kinds: ClassVar[str] = "biufc"
+
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return not self.trusted
 
     def infer(self, x: Type, indices: Type) -> Type:
         check_along(self.axis, x, indices)
@@ -59,6 +63,15 @@ class TakeAlongAxis(Op):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], xs[1])
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        x, indices = xs
+        if mapped[0] or self.axis:
+            return batch_along(self, axis, xs, mapped)
+        # all examples read one operand: their indices stand one after the other
+        reshape, shape = TABLE["Reshape"], indices.type.shape
+        flat = reshape((shape[0] * shape[1], *shape[2:]))(indices)
+        return reshape(shape)(self(x, flat))
+
     @classmethod
     def samples(cls) -> Any:
         yield cls(0), (real(4), integers(6, high=4))
@@ -78,6 +91,11 @@ class PutAlongAxisAdd(Op):
     size: int
     trusted: bool = False
     kinds: ClassVar[str] = "iufc"
+    batch = batch_along
+
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return not self.trusted
 
     def infer(self, x: Type, indices: Type) -> Type:
         check_kind(x.dtype, self.kinds)

@@ -16,11 +16,19 @@ from typing import Any, ClassVar, dataclass_transform
 import numpy as np
 
 from pullback.ir import table
-from pullback.ir.errors import EngineError, PullbackError, ShapeError, UnsupportedOp
+from pullback.ir.errors import (
+    ArgumentError,
+    EngineError,
+    PullbackError,
+    ShapeError,
+    UnsupportedOp,
+    VerificationError,
+)
 from pullback.ir.interned import Interned
-from pullback.ir.node import Node, constant, emit, results
+from pullback.ir.node import Node, constant, emit, results, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
+from pullback.ir.where import user_line
 
 _INFERRED_LIMIT = 1024
 
@@ -33,6 +41,14 @@ def _has_fields(namespace: dict) -> bool:
 
 def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """The axis that vmap maps over: its size, and the name that collectives know it by."""
+
+    size: int
+    name: str | None = None
 
 
 @dataclass_transform(frozen_default=True)
@@ -48,9 +64,7 @@ class OpMeta(Interned):
             return cls
         return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
 
-    def __init__(
-        cls, name: str, bases: tuple, namespace: dict, abstract: bool = False
-    ) -> None:
+    def __init__(cls, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> None:
         super().__init__(name, bases, namespace)
         cls.name = namespace.get("name", name)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
@@ -58,7 +72,7 @@ class OpMeta(Interned):
         # A rule from elsewhere may look at anything, unless its author says otherwise.
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
         if not abstract:
-            TABLE[cls.name] = cls
+            _enter(cls)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         """Whoever remembers what rules gave must learn that one was replaced."""
@@ -69,6 +83,18 @@ class OpMeta(Interned):
     def __delattr__(cls, name: str) -> None:
         super().__delattr__(name)
         table.changed()
+
+
+def _enter(cls: Any) -> None:
+    """Put a class into the table; its module may define it again, as in a notebook."""
+    known = TABLE.get(cls.name)
+    if known is not None and known.__module__ != cls.__module__:
+        raise ArgumentError(
+            f"{cls.name}: there is an op of this name already, in {known.__module__}",
+            where=user_line(),
+            hint="An op's name is what programs print: give the class another one.",
+        )
+    TABLE[cls.name] = cls
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -84,7 +110,13 @@ class Op(metaclass=OpMeta, abstract=True):
     detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+    higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
     pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
+    product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
+    hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
+    executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
+    fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
+    cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -107,8 +139,33 @@ class Op(metaclass=OpMeta, abstract=True):
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         """The result's tangent from the inputs'; `None` for zero."""
         if self.linear:
-            return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
+            pairs = zip(xs, ts, strict=True)
+            made = self(*[zeros(x.type) if t is None else t for x, t in pairs])
+            return results(made) if isinstance(made.type, tuple) else made
         raise UnsupportedOp("has no forward-mode rule", op=self.title)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
+        """The op on `axis.size` examples at once: a node, or a tuple for several results.
+
+        Operands that are `mapped` (at least one is) have the axis as their first dimension, and
+        so must the result; a result without it is one for all examples. Without a rule of its
+        own, an op is applied to one example after the other.
+        """
+        from pullback.ops.control.examples import one_after_the_other
+
+        return one_after_the_other(self, axis, xs, mapped)
+
+    def named_axes(self) -> tuple[str, ...]:
+        """The named axes that a collective communicates over."""
+        return ()
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The named axes over which the result varies, given those of the operands."""
+        return axes
+
+    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+        """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
+        return None
 
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
@@ -128,10 +185,31 @@ class Op(metaclass=OpMeta, abstract=True):
             if len(self.inferred) > _INFERRED_LIMIT:
                 self.inferred.clear()
             try:
-                found = self.inferred[types] = self.infer(*types)
+                found = self.inferred[types] = self._derive_type(types)
             except PullbackError as error:
                 raise error.at(self.title, None) from None
         return found
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        """`infer` knows nothing of named axes: what varies is laid over its result."""
+        axes = types[0].varying if types and isinstance(types[0], Type) else ()
+        if axes:
+            types = tuple([t.invariant for t in types])
+        made = self.infer(*types)
+        if not all(isinstance(t, Type) for t in (made if isinstance(made, tuple) else (made,))):
+            raise VerificationError(
+                f"infer must return a Type, or a tuple of them, got {made!r}", code="E2001"
+            )
+        axes = self.varies(axes)
+        if not axes:
+            return made
+        several = isinstance(made, tuple)
+        return tuple([t.over(axes) for t in made]) if several else made.over(axes)
+
+    @cached_property
+    def predictable(self) -> bool:
+        """Whether its rules give the same again: they are pure, also of the ops that it holds."""
+        return type(self).pure and _predictable(self.parameters())
 
     @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
@@ -151,6 +229,19 @@ class Op(metaclass=OpMeta, abstract=True):
     def set(self, field: str, value: Any) -> None:
         """For `__post_init__`: put a parameter into its normal form."""
         object.__setattr__(self, field, value)
+
+
+def _predictable(parameters: Iterable[Any]) -> bool:
+    for p in parameters:
+        if isinstance(p, tuple):
+            held = _predictable(p)
+        elif hasattr(p, "structure"):  # a graph
+            held = all(n.op.predictable for n in p.nodes)
+        else:
+            held = p.predictable if isinstance(p, Op) else True
+        if not held:
+            return False
+    return True
 
 
 class Composite(Op, abstract=True):
@@ -183,9 +274,10 @@ class Composite(Op, abstract=True):
         made = b.inline(self.expansion([x.type for x in xs]), xs)
         return made if len(made) > 1 else made[0]
 
-    # Reverse and forward mode look at these: without a rule of its own the expansion is used.
+    # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
     jvp = None  # type: ignore[assignment]
+    batch: ClassVar[Any] = None
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -208,6 +300,10 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
+    if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
+        raise EngineError(
+            f"numpy must return a tuple of {len(types)} arrays", op=node.op.title, where=node.where
+        )
     for value, type in zip(made if several else (made,), types, strict=True):
         array = np.asarray(value)
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
@@ -235,6 +331,29 @@ def full(type: Type, value: Any) -> Node:
     return scalar if not type.shape else TABLE["Broadcast"](type.shape)(scalar)
 
 
+def spread(x: Node, axis: Axis) -> Node:
+    """A value that is one for all examples, repeated for each: the axis comes first."""
+    return TABLE["Broadcast"]((axis.size, *x.type.shape))(x)
+
+
+def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
+    """Operands that all have the axis: those that are one for all examples are repeated."""
+    return [x if has else spread(x, axis) for x, has in zip(xs, mapped, strict=True)]
+
+
+def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+    """The batching rule of an op whose `axis` or `axes` are dimensions of all its operands:
+    they are one further behind."""
+    moved: dict[str, Any] = {}
+    for field in dataclasses.fields(op):
+        value = getattr(op, field.name)
+        if field.name == "axis":
+            moved["axis"] = value + 1
+        elif field.name == "axes":
+            moved["axes"] = tuple([i + 1 for i in value])
+    return dataclasses.replace(op, **moved)(*spread_all(axis, xs, mapped))
+
+
 def conjugate(x: Node) -> Node:
     """The complex conjugate; a real number is its own."""
     return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
@@ -242,6 +361,7 @@ def conjugate(x: Node) -> Node:
 
 def sum_to(g: Node, type: Type) -> Node:
     """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
+    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
@@ -289,10 +409,12 @@ def same_dtype(op: str, *xs: Type) -> Any:
 
 __all__ = [
     "TABLE",
+    "Axis",
     "Composite",
     "Node",
     "Op",
     "Type",
+    "batch_along",
     "broadcast_shapes",
     "broadcast_types",
     "conjugate",
@@ -302,6 +424,8 @@ __all__ = [
     "ones",
     "results",
     "same_dtype",
+    "spread",
+    "spread_all",
     "sum_to",
     "zeros",
 ]  # fmt: skip

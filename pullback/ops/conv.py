@@ -8,6 +8,7 @@ their names say.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -16,9 +17,10 @@ import numpy as np
 
 from pullback.ir.errors import ShapeError
 from pullback.ir.types import show
-from pullback.ops.base import Composite, Node, Type, conjugate, same_dtype
+from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.folding import fold, unfold
 from pullback.ops.linalg import Contraction, wide
 from pullback.ops.sample import complexes, real
 from pullback.ops.sliding import (
@@ -47,6 +49,9 @@ class Convolving(Contraction, abstract=True):
     rhs_dilation: tuple[int, ...] = ()
     groups: int = 1
     kinds = "fc"
+    # For each operand, where examples that it alone has go: into the images' dimension 0, or the
+    # channels' -1 or -2; there in the operand, and there in the result.
+    folds: ClassVar[tuple[tuple[int, int], tuple[int, int]]]
 
     def __post_init__(self) -> None:
         ones = (1,) * len(self.strides)
@@ -109,6 +114,16 @@ class Convolving(Contraction, abstract=True):
             place = tap_slices(tap, counts, self.strides, self.rhs_dilation)
             yield tap, (slice(None), *place)
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if not axis.size:
+            out = self.type_of(*_examples(xs, mapped))
+            return zeros(out.with_shape((0, *out.shape)))
+        if not all(mapped):
+            return batch_one(self, self, axis, xs, mapped)
+        # Each example has a group of channels, or as many as it had, to itself.
+        apart = dataclasses.replace(self, groups=self.groups * axis.size)
+        return unfold(apart(*[fold(x, -1, 1) for x in xs]), -1, 1, axis.size)
+
     def bordered(self, x: np.ndarray) -> np.ndarray:
         border = ((0, 0), *self.padding, (0, 0))
         return padded(wide(x), border, (1, *self.lhs_dilation, 1), 0)
@@ -116,6 +131,8 @@ class Convolving(Contraction, abstract=True):
 
 class Convolution(Convolving):
     """Slides a filter over an input; the dilations set their elements apart before that."""
+
+    folds = (0, 0), (-1, -1)
 
     def infer(self, x: Type, w: Type) -> Type:
         self.check(x, w)
@@ -157,6 +174,7 @@ class ConvolutionBackwardInput(Convolving):
     Convolution in its first operand, and what others call a transposed convolution."""
 
     extents: tuple[int, ...] = ()
+    folds: ClassVar = ((0, 0), (-2, -1))
 
     def infer(self, g: Type, w: Type) -> Type:
         self.check(g, w)
@@ -212,6 +230,7 @@ class ConvolutionBackwardFilter(Convolving):
     Convolution in its second operand."""
 
     extents: tuple[int, ...] = ()
+    folds: ClassVar = ((-1, -2), (-1, -1))
 
     def infer(self, x: Type, g: Type) -> Type:
         self.check(x, g)
@@ -257,6 +276,7 @@ class Conv2d(Composite):
     strides: tuple[int, ...]
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
+    product: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given = self.padding
@@ -284,6 +304,12 @@ class Conv2d(Composite):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         return self.general(xs[0].type, xs[1].type).jvp(out, xs, ts)
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        general = self.general(*_examples(xs, mapped))
+        if all(mapped) or not axis.size:
+            return general.batch(axis, xs, mapped)
+        return batch_one(self, general, axis, xs, mapped)
+
     @classmethod
     def samples(cls) -> Any:
         x, w = real(2, 5, 6, 3), real(3, 3, 3, 4, salt=1)
@@ -294,6 +320,23 @@ class Conv2d(Composite):
 
 
 # -- words of this family -----------------------------------------------------------------------
+
+
+def batch_one(
+    op: Op, like: Convolving, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
+) -> Node:
+    """`op`, which is linear in each operand as `like` is, where one operand has examples."""
+    side = mapped.index(True)
+    place, result = like.folds[side]
+    operands = list(xs)
+    operands[side] = fold(xs[side], place, like.groups if place == -1 else 1)
+    return unfold(op(*operands), result, like.groups if result == -1 else 1, axis.size)
+
+
+def _examples(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
+    """The operands' types for one example."""
+    types = [x.type for x in xs]
+    return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]
 
 
 def _by_group(x: np.ndarray, groups: int) -> np.ndarray:
@@ -318,6 +361,7 @@ _CASES = (
     (((1,), ((0, 0),)), (2, 2, 3), (4, 3, 2)),
     (((1,), ((0, 0),)), (0, 5, 3), (4, 3, 2)),
     (((1,), ((1, 1),)), (2, 0, 3), (2, 3, 2)),
+    (((1, 1), ((4, 4), (4, 4)), (1, 1), (1, 1), 2), (2, 3, 3, 4), (9, 9, 2, 2)),
 )
 
 

@@ -31,15 +31,10 @@ def convolve_filter(
 ) -> Any:  # fmt: skip
     """The filter's part: the result `g` slides over `x`, its elements a stride apart."""
     window, taps = out.shape[:-2], math.prod(out.shape[:-2])
-    depthwise = 1 < groups == x.shape[-1] == g.shape[-1] and taps <= UNROLLED
-    if g.type.size and x.type.size and (depthwise or (taps == 1 and groups == 1)):
-        walk = Taps(b, (1, *window, 1), (*g.shape[:-1], x.shape[-1]), (1, *strides, 1),
-                    (1, *rhs_dilation, 1))  # fmt: skip
-        x = pad(b, x, ((0, 0), *padding, (0, 0)), (1, *lhs_dilation, 1), 0)
-        rows = tuple(range(len(x.shape) - 1))
-        if not depthwise:
-            return b.reshape(dot_general(b, walk.take(x, 0), g, (rows, rows), ((), ())), out.shape)
-        return _depthwise_filter(b, out, x, g, walk, taps)
+    few = taps <= UNROLLED if groups > 1 else taps == 1
+    if few and g.type.size and x.type.size:
+        by_tap = _depthwise_filter if 1 < groups == x.shape[-1] == g.shape[-1] else _grouped_filter
+        return by_tap(b, out, x, g, strides, padding, lhs_dilation, rhs_dilation, groups)
     high = []
     for n, m, k, s, (low, _), a, d in zip(
         x.shape[1:-1], g.shape[1:-1], window, strides, padding, lhs_dilation, rhs_dilation,
@@ -47,13 +42,16 @@ def convolve_filter(
     ):  # fmt: skip
         high.append(spread(k, d) - 1 + spread(m, s) - spread(n, a) - low)
     padding = tuple((low, end) for (low, _), end in zip(padding, high, strict=True))
+    if groups > 1:  # examples are summed within a group: they are the features of the groups
+        x = _by_group(b, x, groups)
+        x = b.reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
     return _instruction(b, out, x, g, "f*b,i*o->*bf", rhs_dilation, padding, lhs_dilation,
-                        strides, batch_groups=groups)  # fmt: skip
+                        strides, groups)  # fmt: skip
 
 
 def _instruction(
     b: Any, out: Type, x: Any, w: Any, roles: str, strides: Numbers, padding: Padding,
-    lhs_dilation: Numbers, rhs_dilation: Numbers, feature_groups: int = 1, batch_groups: int = 1,
+    lhs_dilation: Numbers, rhs_dilation: Numbers, groups: int,
 ) -> Any:  # fmt: skip
     """`roles` says what the dimensions of `x,w->out` are: b and f for batch and feature, i and o
     for input and output feature, * for the spatial ones."""
@@ -61,7 +59,7 @@ def _instruction(
         return b.full(out, 0)
     if out.dtype.is_complex:
         settings = (roles, strides, padding, lhs_dilation, rhs_dilation)
-        return _complex(b, out, x, w, (*settings, feature_groups, batch_groups))
+        return _complex(b, out, x, w, (*settings, groups))
     spatial = [str(i) for i in range(len(strides))]
     left, right, result = [
         f"[{', '.join(i for role in part for i in (spatial if role == '*' else [role]))}]"
@@ -74,7 +72,7 @@ def _instruction(
         window_strides=tuple(strides), padding=f"{border} : tensor<{len(spatial)}x2xi64>",
         lhs_dilation=tuple(lhs_dilation), rhs_dilation=tuple(rhs_dilation),
         dimension_numbers=f"#stablehlo.conv<{left}x{right}->{result}>",
-        feature_group_count=feature_groups, batch_group_count=batch_groups,
+        feature_group_count=groups, batch_group_count=1,
         precision_config=precision(out.dtype),
     )  # fmt: skip
 
@@ -119,16 +117,55 @@ def _depthwise(
     return b.convert(walk.fold((total,), step)[0], out.dtype)
 
 
-def _depthwise_filter(b: Any, out: Type, x: Any, g: Any, walk: Taps, taps: int) -> Any:
+def _depthwise_filter(
+    b: Any, out: Type, x: Any, g: Any, strides: Numbers, padding: Padding, lhs_dilation: Numbers,
+    rhs_dilation: Numbers, groups: int,
+) -> Any:  # fmt: skip
+    window, rows = out.shape[:-2], tuple(range(len(x.shape) - 1))
+    walk = Taps(b, (1, *window, 1), g.shape, (1, *strides, 1), (1, *rhs_dilation, 1))
     x, g = _widened(b, x), _widened(b, g)
-    rows = tuple(range(len(x.shape) - 1))
+    x = pad(b, x, ((0, 0), *padding, (0, 0)), (1, *lhs_dilation, 1), 0)
     sums = []
-    for n in range(taps):
+    for n in range(math.prod(window)):
         product = b.op("stablehlo.multiply", walk.take(x, n), g, out=g.type)
-        sums.append(b.reshape(b.reduce("add", product, 0, rows), (1, out.shape[-1])))
-    made = b.op("stablehlo.concatenate", *sums, out=Type((taps, out.shape[-1]), g.dtype),
-                dimension=0)  # fmt: skip
-    return b.convert(b.reshape(made, out.shape), out.dtype)
+        sums.append(b.reduce("add", product, 0, rows))
+    return b.convert(b.reshape(_stacked(b, sums), out.shape), out.dtype)
+
+
+def _grouped_filter(
+    b: Any, out: Type, x: Any, g: Any, strides: Numbers, padding: Padding, lhs_dilation: Numbers,
+    rhs_dilation: Numbers, groups: int,
+) -> Any:  # fmt: skip
+    """A matrix product for each tap and group, many times faster than the instruction on a CPU.
+    Filters' gradients of many examples are one group each."""
+    window, channels = out.shape[:-2], out.shape[-2:]
+    x, g = _by_group(b, x, groups), _by_group(b, g, groups)
+    walk = Taps(b, (1, 1, *window, 1), (*g.shape[:-1], x.shape[-1]), (1, 1, *strides, 1),
+                (1, 1, *rhs_dilation, 1))  # fmt: skip
+    x = pad(b, x, ((0, 0), (0, 0), *padding, (0, 0)), (1, 1, *lhs_dilation, 1), 0)
+    rows = tuple(range(1, len(x.shape) - 1))
+    taps = range(math.prod(window))
+    sums = [dot_general(b, walk.take(x, n), g, (rows, rows), ((0,), (0,))) for n in taps]
+    made = b.transpose(_stacked(b, sums), (0, 2, 1, 3))
+    return b.reshape(made, (*window, *channels))
+
+
+def _by_group(b: Any, x: Any, groups: int) -> Any:
+    """[..., channels] as [groups, ..., channels of a group]."""
+    *shape, channels = x.shape
+    if groups == 1:
+        return b.reshape(x, (1, *x.shape))
+    x = b.reshape(x, (*shape, groups, channels // groups))
+    return b.transpose(x, (len(shape), *range(len(shape)), len(shape) + 1))
+
+
+def _stacked(b: Any, parts: Sequence[Any]) -> Any:
+    """Values of one type along a new first dimension."""
+    rows = [b.reshape(p, (1, *p.shape)) for p in parts]
+    if len(rows) == 1:
+        return rows[0]
+    out = Type((len(rows), *parts[0].shape), rows[0].dtype)
+    return b.op("stablehlo.concatenate", *rows, out=out, dimension=0)
 
 
 def _widened(b: Any, x: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import string
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
 from pullback.ir.types import show
-from pullback.ops.base import TABLE, Composite, Node, Type
+from pullback.ops.base import TABLE, Axis, Composite, Node, Type
 from pullback.ops.sample import complexes, real
 
 Labels = tuple[str, ...]  # one per dimension; those that `...` stands for are "0", "1", ...
@@ -22,10 +23,20 @@ class Einsum(Composite):
 
     spec: str
     kinds: ClassVar[str] = "iufc"
+    product: ClassVar[bool] = True
     positional: ClassVar[tuple[str, ...]] = ("spec",)
 
     def expand(self, *xs: Node) -> Node:
         return einsum(self.spec, *xs)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        operands, output = spelled_out(self.spec)
+        used = set(self.spec)
+        free = next((i for i in string.ascii_letters if i not in used), None)
+        if free is None:
+            raise ArgumentError(f"{self.spec!r}: no letter is left for a mapped axis")
+        parts = [free + part if has else part for part, has in zip(operands, mapped, strict=True)]
+        return Einsum(f"{','.join(parts)}->{free}{output}")(*xs)
 
     @classmethod
     def samples(cls) -> Any:
@@ -75,9 +86,7 @@ def einsum(spec: str, *xs: Node) -> Node:
 
 def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
     """The labels of each operand's dimensions and of the result's."""
-    text = spec.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    parts = left.split(",")
+    parts, right = spelled_out(spec)
     if not types or len(parts) != len(types):
         raise ArgumentError(f"{spec!r}: names {len(parts)} operands, got {len(types)}")
     for part in (*parts, right):
@@ -86,10 +95,6 @@ def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
             raise ArgumentError(f"{spec!r}: an operand is letters and one '...', got {part!r}")
     terms = [_labels(spec, part, type) for part, type in zip(parts, types, strict=True)]
     dots = tuple(sorted({i for labels in terms for i in labels if i.isdigit()}, key=int))[::-1]
-    if not arrow:  # what appears once, in alphabetical order, after the dimensions of '...'
-        counts = Counter(left)
-        once = sorted(i for i, n in counts.items() if n == 1 and i.isalpha())
-        return terms, (*dots, *once)
     head, has_dots, tail = right.partition("...")
     if dots and not has_dots:
         raise ArgumentError(f"{spec!r}: the result must name the dimensions of '...' too")
@@ -99,6 +104,16 @@ def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
             why = "is there twice" if count > 1 else "is in no operand"
             raise ArgumentError(f"{spec!r}: index {label!r} of the result {why}")
     return terms, output
+
+
+def spelled_out(spec: str) -> tuple[list[str], str]:
+    """The operands' parts and the result's, which is what appears once, in alphabetical order,
+    after the dimensions of `...`, if the user left it out."""
+    left, arrow, right = spec.replace(" ", "").partition("->")
+    if not arrow:
+        once = sorted(i for i, n in Counter(left).items() if n == 1 and i.isalpha())
+        right = "".join(["..." if "..." in left else "", *once])
+    return left.split(","), right
 
 
 def _labels(spec: str, part: str, type: Type) -> Labels:

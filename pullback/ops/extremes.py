@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, int64
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import TABLE, Node, Op, Type, zeros
+from pullback.ops.base import TABLE, Node, Op, Type, batch_along, zeros
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.reduce import Reduction, Sum, accumulator, cast, check_axes, widened
 from pullback.ops.sample import real
@@ -96,6 +96,7 @@ class ArgExtreme(Op, abstract=True):
     kinds: ClassVar[str] = "biuf"
     differentiable: ClassVar[bool] = False
     of: ClassVar[type[Extreme]]
+    batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.base import Node, Op, Type
+from pullback.ops.base import Axis, Node, Op, Type
 from pullback.ops.sample import real
 
 
 class _Identity(Op, abstract=True):
     """One operand, handed on."""
+
+    cheap: ClassVar[bool] = True
 
     def infer(self, x: Type) -> Type:
         return x
@@ -28,6 +30,9 @@ class _Identity(Op, abstract=True):
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return ts[0]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
 
     @classmethod
     def samples(cls) -> Any:
@@ -55,12 +60,41 @@ class OptimizationBarrier(_Identity):
     """Keeps the compiler from moving or merging work across it."""
 
     mergeable: ClassVar[bool] = False
+    cheap: ClassVar[bool] = False
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.op("stablehlo.optimization_barrier", x, out=out)
+        return b.barrier(x)[0]
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0])
+
+
+class Barrier(Op):
+    """Hands its operands on, all of them together: none is used before every one is there."""
+
+    mergeable: ClassVar[bool] = False
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        return xs
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return xs
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return b.barrier(*xs)
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return list(g)
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        return tuple(ts)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(3, 4), real(2, salt=1))

@@ -11,11 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.dtypes import DType, dtype, int32, int64
-from pullback.ir.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
-from pullback.ir.types import show
-from pullback.ops.base import TABLE, Node, Op, Type, constant, zeros
+from pullback.ir.errors import ShapeError
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.movement import Movement, Transpose
+from pullback.ops.movement import Movement, moved
+from pullback.ops.places import (
+    gather,
+    in_range,
+    index_shape,
+    out_of_range,
+    placed_shape,
+    require_in_range,
+    with_shared,
+)
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import integers, real
 
@@ -89,6 +97,11 @@ class Index(Movement):
         pad = TABLE["Pad"](self.indices, high, (0,) * len(shape))
         return [pad(element, constant(0, g.type.dtype))]
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        stops = (axis.size, *[i + 1 for i in self.indices])
+        part = TABLE["Slice"]((0, *self.indices), stops, (1,) * len(stops))(xs[0])
+        return TABLE["Reshape"]((axis.size,))(part)
+
     @classmethod
     def samples(cls) -> Any:
         yield cls((1, 2)), (real(3, 4),)
@@ -96,35 +109,83 @@ class Index(Movement):
         yield cls(()), (real(),)
 
 
-class IndexArrays(Op):
-    """NumPy's integer-array indexing: index arrays of one shape pick along dimensions `dims`.
+class ByPlaces(Op, abstract=True):
+    """Index arrays of one shape name places along dimensions `dims` of `x`.
 
-    The result has the index arrays' shape, followed by the dimensions that were not indexed.
+    The first `batched` dimensions of `x` and of the index arrays are the same: each part of the
+    index arrays names places in its own part of `x`. What lies at the places has these
+    dimensions, then the first `before` of those that are not indexed, then the index arrays' own,
+    then the rest.
     """
 
     dims: tuple[int, ...]
+    batched: int = 0
+    before: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.set("dims", tuple(map(int, self.dims)))
 
+    @property
+    def layout(self) -> tuple[tuple[int, ...], int, int]:
+        return self.dims, self.batched, self.before
+
+    def placed(self, x: Type, indices: Sequence[Type]) -> tuple[int, ...]:
+        """The shape of what lies at the places."""
+        return placed_shape(self.dims, x, indices, self.batched, self.before)
+
+    def places(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple]:
+        """`x` with its indexed dimensions in front, and the index arrays for it."""
+        found = in_range(indices, self.dims, x.shape, self.batched)
+        front = range(self.batched, self.batched + len(self.dims))
+        return np.moveaxis(x, self.dims, front), with_shared(found, self.batched)
+
+    def together(self, shared: bool) -> ByPlaces:
+        """The op on examples whose dimension stands first in `x`; with `shared` in the index
+        arrays too."""
+        dims = tuple([d + 1 for d in self.dims])
+        return type(self)(dims, self.batched + shared, self.before + (not shared))
+
+
+class IndexArrays(ByPlaces):
+    """NumPy's integer-array indexing: what lies at the places that index arrays name.
+
+    Without `batched` and `before` the result has the index arrays' shape, followed by the
+    dimensions that were not indexed.
+    """
+
     def infer(self, x: Type, *indices: Type) -> Type:
-        return x.with_shape(index_shape(self.dims, x, indices) + unindexed(self.dims, x.shape))
+        return x.with_shape(self.placed(x, indices))
 
     def numpy(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-        places = in_range(indices, self.dims, x.shape)
-        return np.asarray(np.moveaxis(x, self.dims, range(len(self.dims)))[places])
+        x, places = self.places(x, indices)
+        rank, shared = indices[0].ndim, self.batched
+        before = range(rank, rank + self.before)
+        return np.asarray(np.moveaxis(x[places], before, range(shared, shared + self.before)))
 
     def hlo(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape)
-        return gather(b, out, x, indices, self.dims)
+        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        return gather(b, out, x, indices, *self.layout)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *indices = xs
-        return [TABLE["ScatterAdd"](self.dims)(zeros(x.type), g, *indices), *[None] * len(indices)]
+        put = TABLE["ScatterAdd"](*self.layout)
+        return [put(zeros(x.type), g, *indices), *[None] * len(indices)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], *xs[1:])
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if not any(mapped[1:]) and not self.batched:
+            return self.together(shared=False)(*xs)
+        x, *indices = xs
+        indices = spread_all(axis, indices, mapped[1:])
+        if mapped[0]:
+            return self.together(shared=True)(x, *indices)
+        # All examples read one operand: their dimension is one more of the index arrays' own.
+        made = self(x, *[moved(i, 0, self.batched) for i in indices])
+        return moved(made, self.batched + self.before, 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -136,6 +197,9 @@ class IndexArrays(Op):
         yield cls((1,)), (real(3, 4), np.zeros((0, 2), np.int16))
         yield cls((0,)), (real(3, 0), np.array([1, 2], np.uint64))
         yield cls((0,)), (real(0, 2), np.zeros((0,), np.int64))
+        yield cls((3, 1), 1, 1), (real(2, 3, 2, 4, 2), *_pair(2, 3))
+        yield cls((2,), 2), (real(2, 3, 4), integers(2, 3, high=4))
+        yield cls((2,), 0, 2), (real(2, 3, 4), integers(2, 3, high=4))
 
 
 class Gather(Op):
@@ -143,6 +207,7 @@ class Gather(Op):
 
     axis: int = 0
     kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))
@@ -158,14 +223,18 @@ class Gather(Op):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
-        if self.axis:  # ScatterAdd wants the indices' dimensions first
-            end = self.axis + indices.type.rank
-            perm = (*range(self.axis, end), *range(self.axis), *range(end, g.type.rank))
-            g = Transpose(perm)(g)
-        return [TABLE["ScatterAdd"]((self.axis,))(zeros(x.type), g, indices), None]
+        put = TABLE["ScatterAdd"]((self.axis,), 0, self.axis)
+        return [put(zeros(x.type), g, indices), None]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], xs[1])
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if not mapped[1]:
+            return Gather(self.axis + 1)(*xs)
+        if not mapped[0]:
+            return moved(self(*xs), self.axis, 0)
+        return IndexArrays((self.axis + 1,), 1, self.axis)(*xs)
 
     @classmethod
     def samples(cls) -> Any:
@@ -177,105 +246,6 @@ class Gather(Op):
         yield cls(), (real(0, 3), np.zeros((0,), np.int64))
 
 
-# -- the words of index rules ---------------------------------------------------------------------
-
-
-def unindexed(dims: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The extents of the dimensions that are not indexed."""
-    return tuple(n for i, n in enumerate(shape) if i not in dims)
-
-
-def index_shape(dims: Sequence[int], x: Type, indices: Sequence[Type]) -> tuple[int, ...]:
-    """The one shape of the index arrays; raises if they do not fit `dims` of `x`."""
-    if not dims or len(indices) != len(dims):
-        raise ArgumentError(
-            f"needs one index array for each of the dimensions {list(dims)}, got {len(indices)}"
-        )
-    check_axes(dims, x.rank)
-    for i in indices:
-        if not i.dtype.is_integer:
-            raise DTypeError(f"indices must be integers, got {show(indices)}", code="E4011")
-        if i.shape != indices[0].shape:
-            raise ShapeError(f"index arrays must have one shape, got {show(indices)}", code="E3001")
-    return indices[0].shape
-
-
-def out_of_range(axis: int, extent: int, index: int | None = None) -> IndexOutOfRange:
-    what = "an index" if index is None else f"index {index}"
-    return IndexOutOfRange(
-        f"{what} is out of range for axis {axis} of size {extent}: "
-        f"it must be at least 0 and less than {extent}",
-        axis=axis, extent=extent, index=index,
-    )  # fmt: skip
-
-
-def in_range(
-    indices: Sequence[np.ndarray], dims: Sequence[int], shape: tuple[int, ...]
-) -> tuple[np.ndarray, ...]:
-    """The index arrays as NumPy wants them; raises on the first that is out of range."""
-    for index, axis in zip(indices, dims, strict=True):
-        index = np.asarray(index)
-        wrong = (index < 0) | (index >= shape[axis])
-        if wrong.any():
-            raise out_of_range(axis, shape[axis], int(index[wrong][0]))
-    return tuple(np.asarray(i).astype(np.intp) for i in indices)
-
-
-def require_below(b: Any, index: Any, limit: int, error: Any) -> None:
-    """At run time, every element of `index` must be at least 0 and less than `limit`."""
-    tests = []
-    if index.dtype.kind == "i":
-        tests.append(b.compare("GE", index, b.full(index.type, 0)))
-    if limit <= np.iinfo(index.dtype.numpy).max:  # else the element type alone keeps it below
-        tests.append(b.compare("LT", index, b.full(index.type, limit)))
-    if not tests:
-        return
-    holds = tests[0] if len(tests) == 1 else b.op("stablehlo.and", *tests, out=tests[0].type)
-    if index.shape:
-        holds = b.reduce("and", holds, True, range(len(index.shape)))
-    b.check(holds, error)
-
-
-def require_in_range(
-    b: Any, indices: Sequence[Any], dims: Sequence[int], shape: tuple[int, ...]
-) -> None:
-    """Check index arrays at run time: XLA itself would clamp a read and drop a write."""
-    for index, axis in zip(indices, dims, strict=True):
-        if index.type.size:
-            require_below(b, index, shape[axis], lambda a=axis: out_of_range(a, shape[a]))
-
-
-def same_integers(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    """The index arrays in one element type that counts to every extent of `shape`."""
-    dtype = int32 if all(n < 2**31 for n in shape) else int64
-    return [b.convert(i, dtype) for i in indices]
-
-
-def index_vectors(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """The index arrays side by side along a new last dimension."""
-    columns = [b.reshape(i, (*i.shape, 1)) for i in same_integers(b, indices, shape)]
-    if len(columns) == 1:
-        return columns[0]
-    rank = len(columns[0].shape) - 1
-    out = Type((*columns[0].shape[:-1], len(columns)), columns[0].dtype)
-    return b.op("stablehlo.concatenate", *columns, out=out, dimension=rank)
-
-
-def gather(
-    b: Any, out: Type, x: Any, indices: Sequence[Any], dims: Sequence[int], before: int = 0
-) -> Any:
-    """Reads, unchecked; `before` of the dimensions that are not indexed precede the indices'."""
-    if not out.size or not x.type.size:
-        return b.full(out, 0)
-    rank = len(indices[0].shape)
-    windows = [i for i in range(out.rank) if not before <= i < before + rank]
-    sizes = tuple(1 if i in dims else n for i, n in enumerate(x.shape))
-    numbers = (
-        f"offset_dims = {windows}, collapsed_slice_dims = {sorted(dims)}, "
-        f"start_index_map = {list(dims)}, index_vector_dim = {rank}"
-    )
-    return b.op(
-        "stablehlo.gather", x, index_vectors(b, indices, x.shape), out=out,
-        dimension_numbers=f"#stablehlo.gather<{numbers}>", slice_sizes=sizes,
-        indices_are_sorted=False,
-    )  # fmt: skip
+def _pair(*shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """Index arrays for extents of at least 4 and 3."""
+    return integers(*shape, high=4), integers(*shape, high=3, salt=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -10,8 +11,18 @@ import numpy as np
 
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import AxisError, ShapeError
-from pullback.ops.base import TABLE, Node, Op, Type, broadcast_shapes, conjugate, same_dtype
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.base import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Type,
+    broadcast_shapes,
+    conjugate,
+    same_dtype,
+)
+from pullback.ops.elementwise.base import align, check_kind
+from pullback.ops.movement import Transpose, moved
 from pullback.ops.sample import complexes, real
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
@@ -21,6 +32,7 @@ class Contraction(Op, abstract=True):
     """A product of two operands, linear in each: its forward rule is the product rule."""
 
     kinds: ClassVar[str] = "iufc"
+    product: ClassVar[bool] = True
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
@@ -38,31 +50,31 @@ class DotGeneral(Contraction):
     """
 
     contract: Pair
-    batch: Pair
+    batched: Pair
 
     def __post_init__(self) -> None:
-        for field in ("contract", "batch"):
+        for field in ("contract", "batched"):
             self.set(field, tuple(tuple(map(int, dims)) for dims in getattr(self, field)))
 
     def infer(self, x: Type, y: Type) -> Type:
         check_kind(same_dtype(self.title, x, y), self.kinds)
         for side, operand in enumerate((x, y)):
-            _check_dims((*self.batch[side], *self.contract[side]), operand)
-        for word, (left, right) in (("contracted", self.contract), ("batch", self.batch)):
+            _check_dims((*self.batched[side], *self.contract[side]), operand)
+        for word, (left, right) in (("contracted", self.contract), ("batch", self.batched)):
             shapes = [x.shape[i] for i in left], [y.shape[i] for i in right]
             if shapes[0] != shapes[1]:
                 got = f"{list(left)} of {x} and {list(right)} of {y}"
                 raise ShapeError(f"{word} dimensions must agree, got {got}", code="E3003")
-        shape = [x.shape[i] for i in (*self.batch[0], *self.free(0, x.rank))]
+        shape = [x.shape[i] for i in (*self.batched[0], *self.free(0, x.rank))]
         return x.with_shape((*shape, *(y.shape[i] for i in self.free(1, y.rank))))
 
     def free(self, side: int, rank: int) -> tuple[int, ...]:
         """The dimensions of an operand that appear in the result as its own."""
-        used = (*self.contract[side], *self.batch[side])
+        used = (*self.contract[side], *self.batched[side])
         return tuple(i for i in range(rank) if i not in used)
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        (cx, cy), (bx, by) = self.contract, self.batch
+        (cx, cy), (bx, by) = self.contract, self.batched
         fx, fy = self.free(0, x.ndim), self.free(1, y.ndim)
         batch, rows = [x.shape[i] for i in bx], [x.shape[i] for i in fx]
         columns, inner = [y.shape[i] for i in fy], [x.shape[i] for i in cx]
@@ -72,7 +84,7 @@ class DotGeneral(Contraction):
         return matmul(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return dot_general(b, x, y, self.contract, self.batch)
+        return dot_general(b, x, y, self.contract, self.batched)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
@@ -81,15 +93,27 @@ class DotGeneral(Contraction):
         """g contracted with the other operand over the other's own dimensions."""
         x, other = xs[side], xs[1 - side]
         mine, theirs = self.free(side, x.type.rank), self.free(1 - side, other.type.rank)
-        batch = tuple(range(len(self.batch[0])))
+        batch = tuple(range(len(self.batched[0])))
         start = len(batch) + (0 if side else len(mine))
         of_g = tuple(range(start, start + len(theirs)))
-        made = DotGeneral((of_g, theirs), (batch, self.batch[1 - side]))(g, conjugate(other))
+        made = DotGeneral((of_g, theirs), (batch, self.batched[1 - side]))(g, conjugate(other))
         # The result has the batch, then mine, then the contracted dimensions in the other's order.
         paired = dict(zip(self.contract[1 - side], self.contract[side], strict=True))
-        order = (*self.batch[side], *mine, *(paired[i] for i in sorted(paired)))
+        order = (*self.batched[side], *mine, *(paired[i] for i in sorted(paired)))
         perm = tuple(order.index(i) for i in range(len(order)))
-        return made if perm == tuple(range(len(perm))) else TABLE["Transpose"](perm)(made)
+        return made if perm == tuple(range(len(perm))) else Transpose(perm)(made)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        own = [self.free(side, x.type.rank - has) for side, (x, has) in enumerate(zip(xs, mapped))]
+        contract, batched = _behind(self.contract, mapped), _behind(self.batched, mapped)
+        if all(mapped):
+            return DotGeneral(contract, ((0, *batched[0]), (0, *batched[1])))(*xs)
+        # A dimension that only one operand has is the first of that operand's own.
+        place = len(self.batched[0])
+        if mapped[1] and own[0] and not own[1]:  # swapped, nothing stands before it
+            swapped = DotGeneral((contract[1], contract[0]), (batched[1], batched[0]))
+            return moved(swapped(xs[1], xs[0]), place, 0)
+        return moved(DotGeneral(contract, batched)(*xs), place + mapped[1] * len(own[0]), 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -121,10 +145,20 @@ class MatMul(Contraction):
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         # A batch dimension that only one operand has is one of that operand's own dimensions:
-        # nothing is ever repeated in memory.
+        # it is not repeated in memory.
         rank = len(out.shape)
         x, own = _without_ones(b, x, rank)
         y, others = _without_ones(b, y, rank)
+        missing = [i for i in others if i not in own]
+        copies = x.type.size * math.prod([out.shape[i] for i in missing])
+        if missing and 2 * copies < y.type.size + out.size:
+            # Else `y` and the result would be turned, for y's own dimensions belong between the
+            # rows: a small `x` is cheaper to repeat.
+            places = sorted([*own, *missing])
+            kept, count = [places.index(i) for i in own], len(places)
+            shape = (*[out.shape[i] for i in places], *x.shape[-2:])
+            x = b.broadcast_in_dim(x, shape, [*kept, count, count + 1])
+            own = places
         inner = rank  # no place in the result
         at_x, at_y = [*own, rank - 2, inner], [*others, inner, rank - 1]
         shared = [i for i in own if i in others]
@@ -145,6 +179,10 @@ class MatMul(Contraction):
                 x, g = as_matrix(x), as_matrix(g)
             right = self(adjoint(x), g)
         return [left, right]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))
+        return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
 
     @classmethod
     def samples(cls) -> Any:
@@ -193,6 +231,14 @@ class Dot(Contraction):
                 right = conjugate(as_column(x) if y.type.rank == 2 else x) * g
         return [left, right]
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        ranks = [x.type.rank - has for x, has in zip(xs, mapped, strict=True)]
+        if ranks == [2, 2]:
+            return MatMul().batch(axis, xs, mapped)
+        if ranks[0] == 1 and not mapped[1]:
+            return self(*xs)
+        return DotGeneral(((ranks[0] - 1,), (0,)), ((), ())).batch(axis, xs, mapped)
+
     @classmethod
     def samples(cls) -> Any:
         yield cls(), (real(4), real(4, salt=1))
@@ -214,7 +260,7 @@ def adjoint(x: Node) -> Node:
 
 @cache
 def _swap(rank: int) -> Op:
-    return TABLE["Transpose"]((*range(rank - 2), rank - 1, rank - 2))
+    return Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
 def as_matrix(x: Node) -> Node:
@@ -266,6 +312,12 @@ def _without_ones(b: Any, x: Any, rank: int) -> tuple[Any, list[int]]:
     kept = [i for i, n in enumerate(x.shape[:-2]) if n != 1]
     offset = rank - len(x.shape)
     return b.reshape(x, [*(x.shape[i] for i in kept), *x.shape[-2:]]), [i + offset for i in kept]
+
+
+def _behind(pair: Pair, mapped: Sequence[bool]) -> Pair:
+    """The same dimensions of operands that have one more in front where `mapped`."""
+    left, right = [tuple([d + has for d in dims]) for dims, has in zip(pair, mapped, strict=True)]
+    return left, right
 
 
 def _check_dims(dims: Sequence[int], operand: Type) -> None:

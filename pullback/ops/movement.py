@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import TABLE, Node, Op, Type
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
+from pullback.ops.elementwise.base import align
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
 
@@ -19,6 +20,7 @@ class Movement(Op, abstract=True):
 
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
 
 class Reshape(Movement):
@@ -42,6 +44,9 @@ class Reshape(Movement):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Reshape(xs[0].type.shape)(g)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Reshape((axis.size, *self.shape))(xs[0])
 
     @classmethod
     def samples(cls) -> Any:
@@ -76,6 +81,9 @@ class Broadcast(Movement):
         if axes:
             g = TABLE["Sum"](axes, False)(g)
         return [g if g.type.shape == x.shape else Reshape(x.shape)(g)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Broadcast((axis.size, *self.shape))(align(xs[0], len(self.shape)))
 
     @classmethod
     def samples(cls) -> Any:
@@ -113,6 +121,9 @@ class Transpose(Movement):
         inverse = sorted(range(len(self.perm)), key=self.perm.__getitem__)
         return [Transpose(tuple(inverse))(g)]
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Transpose((0, *[p + 1 for p in self.perm]))(xs[0])
+
     @classmethod
     def samples(cls) -> Any:
         yield cls((1, 0)), (real(2, 3),)
@@ -126,6 +137,7 @@ class AlongAxes(Movement, abstract=True):
 
     axes: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("axes",)
+    batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
@@ -212,3 +224,12 @@ class Flip(AlongAxes):
         yield cls((0, 2)), (real(2, 3, 4),)
         yield cls((1,)), (real(2, 0),)
         yield cls(()), (real(),)
+
+
+def moved(x: Node, source: int, target: int) -> Node:
+    """One dimension in another place; the others keep their order."""
+    if source == target:
+        return x
+    order = [i for i in range(x.type.rank) if i != source]
+    order.insert(target, source)
+    return Transpose(tuple(order))(x)

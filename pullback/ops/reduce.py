@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Node, Op, Type, conjugate
+from pullback.ops.base import TABLE, Node, Op, Type, batch_along, conjugate
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.sample import booleans, real
 
@@ -22,6 +22,7 @@ class Reduction(Op, abstract=True):
     keepdims: bool
     kinds: ClassVar[str] = "iufc"
     positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
+    batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))

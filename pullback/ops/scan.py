@@ -15,6 +15,7 @@ from pullback.ops.base import (
     Node,
     Op,
     Type,
+    batch_along,
     conjugate,
     constant,
     same_dtype,
@@ -27,12 +28,13 @@ from pullback.ops.reduce import accumulator, cast, check_axes, widened
 from pullback.ops.sample import real
 
 
-class Scan(Op, abstract=True):
+class Cumulative(Op, abstract=True):
     """Combines along `axis` from its start, or from its end if `reverse`."""
 
     axis: int
     reverse: bool
     kinds: ClassVar[str] = "iufc"
+    batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -53,7 +55,7 @@ class Scan(Op, abstract=True):
         yield cls(1, False), (real(2, 1),)
 
 
-class CumSum(Scan):
+class CumSum(Cumulative):
     """Sums of the elements up to each one."""
 
     linear: ClassVar[bool] = True
@@ -74,7 +76,7 @@ class CumSum(Scan):
         yield cls(1, False), (real(2, 300),)
 
 
-class CumProd(Scan):
+class CumProd(Cumulative):
     """Products of the elements up to each one; its derivatives are exact where elements are 0."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -101,7 +103,7 @@ class CumProd(Scan):
         yield cls(0, True), (real(130, low=0.8, high=1.2),)
 
 
-class LinearRecurrence(Scan):
+class LinearRecurrence(Cumulative):
     """h_i = a_i h_{i-1} + b_i along an axis, from h = 0: the first coefficient has no effect.
 
     Where h_{i-1} is 0 the product is 0, whatever the coefficient (see MulNoNan).
@@ -162,7 +164,7 @@ def _adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
     return LinearRecurrence(axis, not reverse)(following, g)
 
 
-class CumExtreme(Scan, abstract=True):
+class CumExtreme(Cumulative, abstract=True):
     """The extreme of the elements up to each one; NaN wins from where it occurs.
 
     The derivative goes to the element that holds the record; of equal ones the first in the
@@ -202,7 +204,7 @@ class CumMin(CumExtreme):
     of = Min
 
 
-class CumArgExtreme(Scan, abstract=True):
+class CumArgExtreme(Cumulative, abstract=True):
     """The index of the extreme of the elements up to each one: the first, if several are equal."""
 
     kinds = "biuf"
@@ -258,13 +260,13 @@ class CumArgMin(CumArgExtreme):
     of = Min
 
 
-class CumLogSumExp(Scan, Composite):
+class CumLogSumExp(Cumulative, Composite):
     """log of the sums of exp of the elements up to each one, without overflow."""
 
     kinds = "f"
 
     def infer(self, x: Type) -> Type:
-        return Scan.infer(self, x)
+        return Cumulative.infer(self, x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return self.along(np.logaddexp.accumulate, widened(x)).astype(x.dtype)

@@ -1,85 +1,100 @@
 """Scattering: writes to places that index arrays name, the counterpart of `IndexArrays`.
 
-Every op here takes `(x, updates, *indices)`. The index arrays have one shape and index the
-dimensions `dims` of `x`; the updates have that shape, followed by the dimensions that are not
-indexed. The result is `x` with the updates combined in, also where a place is named twice.
+Every op here takes `(x, updates, *indices)`. The index arrays name places in `x`, and the updates
+are for what lies there, laid out as `IndexArrays` gives it. The result is `x` with the updates
+combined in, also where a place is named twice.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, int32, int64
+from pullback.ir.dtypes import bool_
 from pullback.ir.errors import ShapeError, UnsupportedOp
 from pullback.ir.node import operand
-from pullback.ops.base import TABLE, Node, Op, Type, conjugate, ones, same_dtype, zeros
+from pullback.ops.base import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Type,
+    conjugate,
+    ones,
+    same_dtype,
+    spread_all,
+    zeros,
+)
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.index import (
-    IndexArrays,
-    gather,
+from pullback.ops.index import ByPlaces, IndexArrays
+from pullback.ops.places import (
     in_range,
     index_shape,
-    index_vectors,
+    last_writes,
     require_in_range,
     same_integers,
-    unindexed,
+    scatter,
+    with_shared,
 )
 from pullback.ops.sample import real
 
 
-class Scatter(Op, abstract=True):
+class Scatter(ByPlaces, abstract=True):
     """What all scatters share; an op states `ufunc`, `stablehlo` and its rules.
 
     A rule is split in two: `pull_x` and `pull_updates` give the cotangents, and are asked only
     for what is needed.
     """
 
-    dims: tuple[int, ...]
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
-
-    def __post_init__(self) -> None:
-        self.set("dims", tuple(map(int, self.dims)))
+    fallible: ClassVar[bool] = True
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
         check_kind(same_dtype(self.title, x, updates), self.kinds)
-        shape = index_shape(self.dims, x, indices) + unindexed(self.dims, x.shape)
+        shape = self.placed(x, indices)
         if updates.shape != shape:
             raise ShapeError(
-                f"updates must have the indices' shape and then the dimensions of {x} that are "
-                f"not indexed, {list(shape)}, got {updates}",
+                f"updates must have the shape of what the indices pick out of {x}, {list(shape)}, "
+                f"got {updates}",
                 code="E3001",
             )
         return x.with_shape(x.shape)
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
-        places = in_range(indices, self.dims, x.shape)
         out = np.array(x)
-        self.write(np.moveaxis(out, self.dims, range(len(self.dims))), places, updates)
+        view, places = self.places(out, indices)
+        rank, shared = indices[0].ndim, self.batched
+        before = range(shared, shared + self.before)
+        self.write(view, places, np.moveaxis(updates, before, range(rank, rank + self.before)))
         return out
 
     def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
         type(self).ufunc.at(out, places, updates)
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape)
+        require_in_range(b, indices, self.dims, x.shape, self.batched)
         if not updates.type.size or not x.type.size:
             return x
         return scatter(
             b, x, updates, indices, self.dims,
             lambda old, new: b.op(f"stablehlo.{self.stablehlo}", old, new, out=old.type),
+            self.batched, self.before,
         )  # fmt: skip
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
-        return IndexArrays(self.dims)(x, *indices)
+        return IndexArrays(*self.layout)(x, *indices)
 
     def add(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
-        return ScatterAdd(self.dims)(x, updates, *indices)
+        return ScatterAdd(*self.layout)(x, updates, *indices)
+
+    def several(self, index: Type) -> bool:
+        """Whether one place may be named more than once."""
+        return math.prod(index.shape[self.batched :]) > 1
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [
@@ -94,6 +109,12 @@ class Scatter(Op, abstract=True):
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         raise UnsupportedOp("does not say how", op=self.title)
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if not any(mapped[2:]) and not self.batched:
+            # One write for all examples: their dimension is among those that are not indexed.
+            return self.together(shared=False)(*spread_all(axis, xs[:2], mapped[:2]), *xs[2:])
+        return self.together(shared=True)(*spread_all(axis, xs, mapped))
+
     @classmethod
     def samples(cls) -> Any:
         yield cls((0,)), (real(4, 3), real(3, 3, salt=1), np.array([2, 0, 2], np.int64))
@@ -103,6 +124,9 @@ class Scatter(Op, abstract=True):
         yield cls((0,)), (real(4), real(6, salt=1), np.array([1, 1, 3, 1, 0, 3], np.int64))
         yield cls((0,)), (real(4, 2), real(0, 2), np.zeros((0,), np.int64))
         yield cls((1,)), (real(0, 2), real(3, 0), np.array([1, 1, 0], np.int64))
+        own = np.array([[2, 0, 2], [1, 1, 1]], np.int64)
+        yield cls((2,), 1, 1), (real(2, 2, 3, 2), real(2, 2, 3, 2, salt=1), own)
+        yield cls((1,), 0, 1), (real(2, 3, 2), real(2, 2, 3, 2, salt=1), own)
 
 
 class ScatterAdd(Scatter):
@@ -132,29 +156,31 @@ class ScatterSet(Scatter):
         out[places] = updates
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape)
+        require_in_range(b, indices, self.dims, x.shape, self.batched)
         if not updates.type.size or not x.type.size:
             return x
-        if indices[0].type.size > 1:
+        if self.several(indices[0].type):
             # XLA leaves the order of writes open, and drops a write out of range: sent there,
             # all but the last for each place do nothing.
             first, *others = same_integers(b, indices, x.shape)
             extents = tuple(x.shape[d] for d in self.dims)
-            last = last_writes(b, indices, extents)
+            last = last_writes(b, indices, extents, self.batched)
             indices = b.select(last, first, b.full(first.type, extents[0])), *others
-        return scatter(b, x, updates, indices, self.dims, lambda old, new: new, unique=True)
+        return scatter(b, x, updates, indices, self.dims, lambda old, new: new, self.batched,
+                       self.before, unique=True)  # fmt: skip
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return self(g, zeros(updates.type), *indices)
 
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         taken = self.take(g, indices)
-        first = indices[0].type
-        if first.size <= 1:
+        first, shared = indices[0].type, self.batched
+        if not self.several(first):
             return taken
-        last = LastWrite(tuple(x.type.shape[d] for d in self.dims))(*indices)
-        last = TABLE["Reshape"](first.shape + (1,) * (taken.type.rank - first.rank))(last)
-        return select(last, taken, 0)
+        last = LastWrite(tuple(x.type.shape[d] for d in self.dims), shared)(*indices)
+        rest = (1,) * (taken.type.rank - first.rank - self.before)
+        shape = (*first.shape[:shared], *(1,) * self.before, *first.shape[shared:], *rest)
+        return select(TABLE["Reshape"](shape)(last), taken, 0)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *indices = xs
@@ -178,7 +204,7 @@ class ScatterMul(Scatter):
     def others(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
         """For each update, the product of all else that goes into its place."""
         taken = self.take(x, indices)
-        if indices[0].type.size <= 1:
+        if not self.several(indices[0].type):
             return taken
         # Dividing the update out of the whole product needs updates that are not 0, so zeros
         # are replaced by 1 and counted; the common case of a place named once needs no division.
@@ -260,11 +286,14 @@ class ScatterMax(_Extremum):
 class LastWrite(Op):
     """For each place that index arrays name: whether no later entry names the same place.
 
-    `extents` are those of the indexed dimensions; order is row-major.
+    `extents` are those of the indexed dimensions; order is row-major. Entries of different parts
+    along the first `batched` dimensions never name the same place.
     """
 
     extents: tuple[int, ...]
+    batched: int = 0
     differentiable: ClassVar[bool] = False  # from integers to bools
+    fallible: ClassVar[bool] = True
 
     def infer(self, *indices: Type) -> Type:
         shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)
@@ -272,6 +301,7 @@ class LastWrite(Op):
 
     def numpy(self, *indices: np.ndarray) -> np.ndarray:
         places = in_range(indices, range(len(self.extents)), self.extents)
+        places = np.broadcast_arrays(*with_shared(places, self.batched))
         columns = [p.ravel().tolist() for p in places]
         last = {place: i for i, place in enumerate(zip(*columns, strict=True))}
         out = np.zeros(places[0].size, bool)
@@ -280,7 +310,10 @@ class LastWrite(Op):
 
     def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
         require_in_range(b, indices, range(len(self.extents)), self.extents)
-        return last_writes(b, indices, self.extents)
+        return last_writes(b, indices, self.extents, self.batched)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return LastWrite(self.extents, self.batched + 1)(*spread_all(axis, xs, mapped))
 
     @classmethod
     def samples(cls) -> Any:
@@ -289,50 +322,10 @@ class LastWrite(Op):
         yield cls((2, 300)), (rows, columns + np.int16(290))
         yield cls((3,)), (np.int64(1),)
         yield cls((3,)), (np.zeros((0, 2), np.int32),)
-
-
-# -- the words of scatter rules -------------------------------------------------------------------
+        yield cls((4,), 1), (np.array([[1, 3, 1], [3, 3, 0]], np.int64),)
 
 
 def select(condition: Node, x: Any, y: Any) -> Node:
     """Elements of `x` where the condition holds, else of `y`; one of them may be a number."""
     like = x if isinstance(x, Node) else y
     return TABLE["Where"]()(condition, operand(x, like), operand(y, like))
-
-
-def last_writes(b: Any, indices: Sequence[Any], extents: tuple[int, ...]) -> Any:
-    """The lowering of `LastWrite`: the highest number of a write to each place, read back.
-
-    A maximum comes out the same in whatever order a device takes it.
-    """
-    shape = indices[0].shape
-    out = Type(shape, int32 if math.prod(shape) < 2**31 else int64)
-    if not out.size or not math.prod(extents):
-        return b.full(Type(shape, bool_), False)
-    dims = range(len(extents))
-    numbers = b.reshape(b.iota((out.size,), out.dtype, 0), shape)
-    none = b.full(Type(extents, out.dtype), -1)
-    highest = scatter(
-        b, none, numbers, indices, dims,
-        lambda old, new: b.op("stablehlo.maximum", old, new, out=old.type),
-    )  # fmt: skip
-    return b.compare("EQ", numbers, gather(b, out, highest, indices, dims))
-
-
-def scatter(
-    b: Any, x: Any, updates: Any, indices: Sequence[Any], dims: Sequence[int],
-    combine: Callable, unique: bool = False,
-) -> Any:  # fmt: skip
-    """Writes, unchecked: one that is out of range does nothing."""
-    rank = len(indices[0].shape)
-    numbers = (
-        f"update_window_dims = {list(range(rank, len(updates.shape)))}, "
-        f"inserted_window_dims = {sorted(dims)}, "
-        f"scatter_dims_to_operand_dims = {list(dims)}, index_vector_dim = {rank}"
-    )
-    body = b.region([Type((), x.dtype)] * 2, lambda old, new: [combine(old, new)])
-    return b.op(
-        "stablehlo.scatter", x, index_vectors(b, indices, x.shape), updates, out=x.type,
-        regions=body, scatter_dimension_numbers=f"#stablehlo.scatter<{numbers}>",
-        indices_are_sorted=False, unique_indices=unique,
-    )  # fmt: skip

@@ -10,7 +10,18 @@ import numpy as np
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
-from pullback.ops.base import TABLE, Node, Op, Type, constant, same_dtype, zeros
+from pullback.ops.base import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Type,
+    batch_along,
+    constant,
+    same_dtype,
+    zeros,
+)
+from pullback.ops.elementwise.base import align, where
 from pullback.ops.movement import Movement
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
@@ -76,6 +87,9 @@ class Slice(Movement):
         high = [n - end for n, end in zip(shape, ends, strict=True)]
         return [Pad(tuple(low), tuple(high), tuple(interior))(g, constant(0, g.type.dtype))]
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Slice((0, *self.starts), (axis.size, *self.stops), (1, *self.steps))(xs[0])
+
     @classmethod
     def samples(cls) -> Any:
         yield cls((1, 0), (6, 3), (2, 1)), (real(7, 3),)
@@ -96,6 +110,7 @@ class Pad(Op):
     interior: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -177,9 +192,22 @@ class Pad(Op):
 
     def _pull_value(self, g: Node, x: Type) -> Node:
         """The sum of what stands where there is padding."""
-        padding = self(zeros(x.with_dtype(bool_)), constant(True, bool_))
-        only = TABLE["Where"]()(padding, g, constant(0, g.type.dtype))
+        only = where(self._padding(x.shape), g, 0)
         return TABLE["Sum"](tuple(range(g.type.rank)), False)(only)
+
+    def _padding(self, shape: tuple[int, ...]) -> Node:
+        """Which elements of the result are padding."""
+        return self(zeros(Type(shape, bool_)), constant(True, bool_))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        x, value = xs
+        shape = x.type.shape[1:] if mapped[0] else x.type.shape
+        behind = Pad((0, *self.low), (0, *self.high), (0, *self.interior)) if mapped[0] else self
+        if not mapped[1]:
+            return behind(x, value)
+        # each example has a value of its own: it is laid over what another one padded
+        padded = behind(x, constant(0, x.type.dtype))
+        return where(self._padding(shape), align(value, len(shape)), padded)
 
     @classmethod
     def samples(cls) -> Any:
@@ -198,6 +226,8 @@ class Concat(Op):
     axis: int
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
+    batch = batch_along
+    cheap: ClassVar[bool] = True
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ops.base import TABLE, Composite, Node, Type, constant
+from pullback.ops.base import TABLE, Composite, Node, Type, batch_along, constant
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
@@ -17,6 +17,7 @@ class Normalisation(Composite, abstract=True):
     axes: tuple[int, ...]
     kinds: ClassVar[str] = "f"
     positional: ClassVar[tuple[str, ...]] = ("axes",)
+    batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import int64
 from pullback.ir.errors import ShapeError
 from pullback.ops.along import PutAlongAxisAdd, TakeAlongAxis
-from pullback.ops.base import TABLE, Composite, Node, Op, Type, results
+from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, results
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.reduce import check_axes, widened
 from pullback.ops.sample import real
@@ -22,6 +22,7 @@ class Sorting(Op, abstract=True):
     axis: int
     descending: bool
     kinds: ClassVar[str] = "biuf"
+    batch = batch_along
 
     def check(self, x: Type) -> None:
         check_kind(x.dtype, self.kinds)
@@ -106,6 +107,7 @@ class TopK(Composite):
     k: int
     axis: int
     kinds: ClassVar[str] = "biuf"
+    batch = batch_along
 
     def infer(self, x: Type) -> tuple[Type, Type]:
         check_kind(x.dtype, self.kinds)

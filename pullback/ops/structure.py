@@ -11,7 +11,7 @@ import numpy as np
 from pullback.ir import dtypes
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import VerificationError
-from pullback.ops.base import TABLE, Node, Op, Type
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant
 
 
 class Input(Op):
@@ -25,6 +25,13 @@ class Input(Op):
 
     def infer(self) -> Type:
         return Type(self.shape, self.dtype)
+
+
+def placeholder(label: str, type: Type) -> Node:
+    """A new input of the given type, with the named axes it varies over."""
+    made = Input(label, type.shape, type.dtype)()
+    made.type = type
+    return made
 
 
 class Leaf(Op):
@@ -98,6 +105,11 @@ class Unpack(Op):
     dtype: DType
     differentiable: ClassVar[bool] = False
 
+    @property
+    def words(self) -> range:
+        """The words that it takes."""
+        return range(self.word, self.word + (2 if self.dtype is dtypes.complex128 else 1))
+
     def infer(self, words: Type) -> Type:
         return Type((), self.dtype)
 
@@ -114,6 +126,17 @@ class Unpack(Op):
             high = self._word(b, words, self.word, dtypes.float32, shift=32)
             return b.op("stablehlo.complex", low, high, out=out)
         return self._word(b, words, self.word, self.dtype)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if self.dtype is dtypes.bool_:
+            return TABLE["Cast"](self.dtype)(_words(xs[0], self.word, dtypes.uint64))
+        if not self.dtype.is_complex:
+            return _words(xs[0], self.word, self.dtype)
+        part = self.dtype.real
+        wide = part is dtypes.float64  # f32 parts are the halves of one word
+        low = _words(xs[0], self.word, part)
+        high = _words(xs[0], self.word + wide, part, shift=0 if wide else 32)
+        return TABLE["Complex"]()(low, high)
 
     @staticmethod
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
@@ -133,6 +156,16 @@ class Unpack(Op):
         words = np.array([0x3F80000040490FDB, 0x400921FB54442D18, 7], np.uint64)
         for dtype in dtypes.ALL:
             yield cls(1, dtype), (words,)
+
+
+def _words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node:
+    """The low bits of word `index` of each example, after a shift, read as `dtype`."""
+    n = words.type.shape[0]
+    made = TABLE["Slice"]((0, index), (n, index + 1), (1, 1))(words)
+    made = TABLE["Reshape"]((n,))(made)
+    if shift:
+        made = TABLE["ShiftRight"]()(made, constant(shift, words.type.dtype))
+    return TABLE["Bitcast"](dtype)(TABLE["Cast"](dtypes.dtype(f"u{dtype.bits}"))(made))
 
 
 def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.ir.dtypes import DType
-from pullback.ops.base import TABLE, Composite, Node, Type, conjugate
-from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.base import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
+from pullback.ops.elementwise.base import align, cast, check_kind
 from pullback.ops.sample import complexes, positive, real
 
 
@@ -34,6 +35,12 @@ class AdamStep(Composite):
         root = TABLE["Sqrt"]()(square) * correction + epsilon
         new = p - mean * cast(length, p.type.dtype) / cast(root, p.type.dtype)
         return new, mean, square
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        tensors = spread_all(axis, xs[:4], mapped[:4])
+        rank = tensors[0].type.rank - 1
+        numbers = zip(xs[4:], mapped[4:], strict=True)
+        return self(*tensors, *[align(x, rank) if has else x for x, has in numbers])
 
     @classmethod
     def samples(cls) -> Any:

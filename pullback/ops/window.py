@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import dtype, float32, int32
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import Node, Op, Type
+from pullback.ops.base import Axis, Node, Op, Type, spread_all
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.linalg import wide
 from pullback.ops.sample import complexes, integers, real
@@ -88,6 +88,15 @@ class Windowed(Op, abstract=True):
     def walk(self, b: Any, counts: Sequence[int]) -> Taps:
         return Taps(b, self.window, counts, self.strides, self.window_dilation)
 
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        window, strides, padding, dilation = self.geometry
+        wider = ((1, *window), (1, *strides), ((0, 0), *padding), (1, *dilation))
+        return type(self)(*wider, *self.more(axis))(*spread_all(axis, xs, mapped))
+
+    def more(self, axis: Axis) -> tuple:
+        """The parameters after the geometry, for operands with the examples in front."""
+        return ()
+
     @classmethod
     def samples(cls) -> Iterator[tuple[Windowed, tuple]]:
         yield cls((2, 2), (2, 2), ((0, 0), (0, 0))), (real(4, 6),)
@@ -117,6 +126,9 @@ class WindowSum(Windowed):
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         return super().counts(tuple(map(spread, shape, self.base_dilation)))
+
+    def more(self, axis: Axis) -> tuple:
+        return ((1, *self.base_dilation),)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         apart = padded(wide(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
@@ -158,6 +170,9 @@ class WindowIndex(Windowed):
 
     def infer(self, x: Type) -> Type:
         return super().infer(x).with_dtype(int32)
+
+    def more(self, axis: Axis) -> tuple:
+        return (self.greatest,)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         seen = wide(self.seen(x, worst(dtype(x.dtype), not self.greatest)))
@@ -241,6 +256,9 @@ class WindowPut(Windowed):
         if x.shape != wanted.shape:
             raise ShapeError(f"there must be one element for each window: {wanted}, got {x}")
         return _with_index(x, index).with_shape(self.shape)
+
+    def more(self, axis: Axis) -> tuple:
+        return ((axis.size, *self.shape),)
 
     def numpy(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
         made = np.zeros(self.shape, wide(x).dtype)

@@ -14,6 +14,7 @@ from pullback.tensor.collect import Work
 
 MOST_PROGRAMS = 1024
 _MOST_CAUSES = 1000
+_MUCH = 8 * 2**20
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,31 @@ class Cause:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Counters of the program cache since the process began (or `clear_cache`)."""
+    """Counters of the program cache since the process began (or `clear_cache`).
+
+    A miss is a program that was not in memory. It was compiled (`compiles`), found on disk
+    (`disk_hits`), or put together from pieces of other programs. `memory_bytes` estimates what
+    the programs in memory take.
+    """
 
     hits: int
     misses: int
     compiles: int
     causes: list[Cause]
     programs: int
+    disk_hits: int = 0
+    disk_misses: int = 0
+    memory_bytes: int = 0
+
+    @property
+    def disk_bytes(self) -> int:
+        """The size of all programs on disk, those of other processes included."""
+        from pullback.engines.xla.disk import disk_cache
+
+        return disk_cache().used()
 
 
-@dataclass
+@dataclass(eq=False)
 class Entry:
     """All programs of one structure: they differ in which nodes they hand out."""
 
@@ -54,36 +70,75 @@ class Entry:
     variants: dict[tuple[int, ...], Any] = field(default_factory=dict)
     seen: set[tuple[int, ...]] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
-    scalars: tuple[list[int], Any] | None = None  # of the last run: their words, and the argument
+    scalars: tuple[Any, list[int], Any] | None = None  # of the last run: program, words, argument
 
 
 class Cache:
-    """Entries by key, least recently used first. Callers hold the evaluation lock."""
+    """Entries by key, and their programs, bounded in number and bytes.
+
+    Callers hold the evaluation lock.
+    """
 
     def __init__(self) -> None:
-        self.entries: OrderedDict[tuple, Entry] = OrderedDict()
-        self.hits = self.misses = self.compiles = 0
+        self.entries: dict[tuple, Entry] = {}
+        self.hits = self.misses = self.compiles = self.disk_hits = self.disk_misses = 0
+        self.nbytes = self._gone = 0
         self.causes: list[Cause] = []
+        # least recently used first: whose they are, and which of its variants
+        self._programs: OrderedDict[Any, tuple[Entry, tuple[int, ...]]] = OrderedDict()
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
-        self._latest: Entry | None = None
-        self._evicted: set[int] = set()
+        self._evicted: set[tuple[int, tuple[int, ...]]] = set()
         self._seen: set[int] = set()
 
     def find(self, key: tuple) -> Entry | None:
-        entry = self.entries.get(key)
-        if entry is not None and entry is not self._latest:  # hashing a long key takes time
-            self.entries.move_to_end(key)
-            self._latest = entry
-        return entry
+        return self.entries.get(key)
 
     def add(self, key: tuple) -> Entry:
-        entry = self._latest = self.entries[key] = Entry(key)
-        while len(self.entries) > MOST_PROGRAMS:
-            old, _ = self.entries.popitem(last=False)
-            if len(self._evicted) > 10 * MOST_PROGRAMS:
-                self._evicted.clear()
-            self._evicted.add(hash(old))
+        entry = self.entries[key] = Entry(key)
+        if len(self.entries) > 2 * MOST_PROGRAMS:  # of programs that could not be compiled
+            self.entries = {k: e for k, e in self.entries.items() if e.variants or e is entry}
         return entry
+
+    def hit(self, entry: Entry, outputs: tuple[int, ...]) -> None:
+        """Count a hit, and remember that the program is in use."""
+        self.hits += 1
+        self._programs.move_to_end(entry.variants[outputs])
+
+    def store(self, entry: Entry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
+        """Keep a new program; the least recently used go, until all take `limit` bytes.
+
+        True from time to time, when so much has gone that it is worth giving back.
+        """
+        self.compiles += program.origin in ("missed", "compiler")
+        self.disk_hits += program.origin == "disk"
+        self.disk_misses += program.origin == "missed"
+        if not entry.variants:
+            self.entries.setdefault(entry.key, entry)
+        entry.variants[outputs] = program
+        if self.entries.get(entry.key) is not entry:
+            return False  # forgotten meanwhile: the program serves those who wait for it
+        self._programs[program] = entry, outputs
+        self.nbytes += program.nbytes
+        while len(self._programs) > 1 and (
+            self.nbytes > limit or len(self._programs) > MOST_PROGRAMS
+        ):
+            self._evict()
+        much = self._gone > max(limit // 8, _MUCH)
+        if much:
+            self._gone = 0
+        return much
+
+    def _evict(self) -> None:
+        program, (entry, outputs) = self._programs.popitem(last=False)
+        self.nbytes -= program.nbytes
+        self._gone += program.nbytes
+        del entry.variants[outputs]
+        entry.scalars = None  # which may hold the program
+        if not entry.variants:
+            del self.entries[entry.key]
+        if len(self._evicted) > 10 * MOST_PROGRAMS:
+            self._evicted.clear()
+        self._evicted.add((hash(entry.key), outputs))
 
     def first_sight(self, key: tuple) -> bool:
         """Whether this key was not asked for before."""
@@ -95,7 +150,9 @@ class Cache:
         self._seen.add(mark)
         return True
 
-    def missed(self, work: Work, key: tuple, known: Entry | None, split: bool) -> None:
+    def missed(
+        self, work: Work, key: tuple, want: tuple[int, ...], known: Entry | None, split: bool
+    ) -> None:
         """Count a miss, and say why."""
         self.misses += 1
         place = _place(work)
@@ -103,10 +160,10 @@ class Cache:
         if len(self._last_at) > MOST_PROGRAMS:
             self._last_at.clear()
         self._last_at[place] = key
-        if known is not None:
-            cause = Cause("outputs", place, "outputs", "another set of live tensors", "this one")
-        elif hash(key) in self._evicted:
+        if (hash(key), want) in self._evicted:
             cause = Cause("evicted", place)
+        elif known is not None:
+            cause = Cause("outputs", place, "outputs", "another set of live tensors", "this one")
         elif before is None:
             cause = Cause("split" if split else "first", place)
         else:
@@ -115,8 +172,10 @@ class Cache:
         del self.causes[:-_MOST_CAUSES]
 
     def info(self) -> CacheInfo:
-        programs = sum(len(e.variants) for e in self.entries.values())
-        return CacheInfo(self.hits, self.misses, self.compiles, list(self.causes), programs)
+        return CacheInfo(
+            self.hits, self.misses, self.compiles, list(self.causes), len(self._programs),
+            self.disk_hits, self.disk_misses, self.nbytes,
+        )  # fmt: skip
 
 
 def _place(work: Work) -> Any:

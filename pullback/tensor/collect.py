@@ -106,7 +106,8 @@ class Work:
         index, leaves, scalars = self.index, self.leaves, self.scalars
         key: list[Any] = []
         for number, node in enumerate(self.nodes):
-            key.append(node.op)
+            op = node.op
+            key.append(op.executed or op)
             for x in node.inputs:
                 i = index.get(x)
                 if i is None:
@@ -126,7 +127,7 @@ class Work:
                         key.append(x.type)
                 key.append(i)
             index[node] = number
-            if not node.inputs and type(node.op) is Input:
+            if not node.inputs and type(op) is Input:
                 raise _no_value(node)
         return tuple(key)
 

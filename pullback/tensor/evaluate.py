@@ -147,6 +147,13 @@ def execute_alone(node: Node) -> None:
             _hand_on([node])
 
 
+def execute_together(nodes: Sequence[Node]) -> None:
+    """Eager mode: compute the results of one op, in one program."""
+    launch(list(nodes), list(nodes))
+    for node in nodes:
+        arrived(node)
+
+
 def bound_pending() -> None:
     """Too much is pending: compute it, but leave the last round of a loop to its next piece."""
     with lock:

@@ -26,8 +26,6 @@ lock = threading.RLock()
 # How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in
 # half a second, of 4,000 in four.
 PIECE = 1000
-# A loop that went round this often is split as soon as there is more than one piece of it.
-ROUNDS = 100
 # Values handed out are computed again for each user inside the program: a chain of 1,000 ops that
 # hands out every one takes XLA 10 s to compile, ten chains of 100 take 1 s.
 OUTPUTS = 100
@@ -89,15 +87,14 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
 
 
 def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
-    """Whether a graph is computed in pieces: it is too large, or a loop that was unrolled."""
+    """Whether a graph is computed in pieces: it is too large, or hands out too much."""
     if len(nodes) > PENDING_LIMIT:
         return True
     if len(wanted) > OUTPUTS or len(_gathered(nodes)) > WIDE:
         # Only chains of cheap ops are computed again; a model's products end them.
         cheap = sum(isinstance(n.op, Elementwise) for n in nodes)
-        if cheap > 0.8 * len(nodes):
-            return True
-    return len(nodes) > PIECE and sum(_same_place(n, nodes[0]) for n in nodes) > ROUNDS
+        return cheap > 0.8 * len(nodes)
+    return False
 
 
 def _gathered(nodes: list[Node]) -> set[Node]:
@@ -203,10 +200,10 @@ def _prepare(
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
     if chosen is None:
-        state.cache.missed(work, key, entry, split)
+        state.cache.missed(work, key, want, entry, split)
         entry, chosen = entry or state.cache.add(key), want
     else:
-        state.cache.hits += 1
+        state.cache.hit(entry, chosen)  # type: ignore[arg-type]
     return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
 
 
@@ -218,7 +215,7 @@ def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     chosen = None if entry is None else _variant(entry, set(want), want)
     if chosen is None:
         return None
-    state.cache.hits += 1
+    state.cache.hit(entry, chosen)  # type: ignore[arg-type]
     return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
 
 
@@ -248,22 +245,24 @@ class Launch:
     """One run of one program: what goes in, what comes out."""
 
     def __init__(self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings) -> None:
-        self.work, self.entry, self.outputs = work, entry, outputs
+        self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
         self.engine = engine(mode.engine, mode.device)
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
-        # Read now, under the lock: another thread may compute nodes inside, which then forget.
-        self.graph = None if outputs in entry.variants else build(work, outputs)
+        # Read now, under the lock: another thread may evict the program, or compute nodes inside,
+        # which then forget.
+        self.program = entry.variants.get(outputs)
+        self.graph = None if self.program else build(work, outputs)
         for node in self.nodes:
             node.value = self.mark
 
     def run(self) -> None:
         try:
-            program = self.entry.variants.get(self.outputs) or self._compile()
+            program = self.program = self.program or self._compile()
             owns = self.engine.owns
             args = [x.value if owns(x.value) else self._argument(x) for x in self.work.leaves]
             if self.work.scalars:
-                args.append(self._packed())
+                args.append(self._packed(program))
             values = program.run(args)
             with lock:
                 state.programs_run += 1
@@ -280,8 +279,7 @@ class Launch:
 
     def _line(self, error: PullbackError) -> Any:
         """The line of the node that failed, or else of the last one that was asked for."""
-        program = self.entry.variants.get(self.outputs)
-        number = getattr(program, "stands_for", {}).get(error.values.pop("node", None))
+        number = getattr(self.program, "stands_for", {}).get(error.values.pop("node", None))
         failed = [] if number is None else [self.work.nodes[number]]
         return next((n.where for n in [*failed, *reversed(self.nodes)] if n.where), None)
 
@@ -307,17 +305,19 @@ class Launch:
                 program.stands_for = stands_for if self.engine.name == "reference" else {}
                 program.written = [stands_for.get(node) for _, node in program.checks]
                 with lock:
-                    state.cache.compiles += 1
-                    self.entry.variants[self.outputs] = program
+                    limit = self.mode.cache_bytes
+                    much = state.cache.store(self.entry, self.outputs, program, limit)
+                if much:
+                    self.engine.give_back()
             return program
 
-    def _packed(self) -> Any:
+    def _packed(self, program: Any) -> Any:
         """The scalars as one argument; numbers that the last run had, too, are there already."""
         words = [word for s in self.work.scalars for word in s.value]
         last = self.entry.scalars
-        if last is None or last[0] != words:
-            last = self.entry.scalars = words, pack(words, self.engine)
-        return last[1]
+        if last is None or last[0] is not program or last[1] != words:
+            last = self.entry.scalars = program, words, pack(words, self.engine, program)
+        return last[2]
 
     def _argument(self, leaf: Node) -> Any:
         value = settled(leaf)

@@ -59,8 +59,10 @@ def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]
         sizes = [2 if s.type.dtype is complex128 else 1 for s in work.scalars]
         packed = Input("scalars", (sum(sizes),), uint64)()
         inputs.append(packed)
-        for i, s in enumerate(work.scalars):
-            new[s] = TABLE["Unpack"](sum(sizes[:i]), s.type.dtype)(packed)
+        word = 0
+        for s, size in zip(work.scalars, sizes, strict=True):
+            new[s] = TABLE["Unpack"](word, s.type.dtype)(packed)
+            word += size
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
         new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
@@ -73,7 +75,7 @@ def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]
     return canonical, stands_for
 
 
-def pack(words: list[int], engine: Any) -> Any:
+def pack(words: list[int], engine: Any, program: Any) -> Any:
     """The scalars of a run, as one argument."""
-    array_ = np.frombuffer(array("Q", words), np.uint64)
-    return engine.put(array_, Type(array_.shape, uint64))
+    packed = np.frombuffer(array("Q", words), np.uint64)
+    return packed if program.host_scalars else engine.put(packed, Type(packed.shape, uint64))

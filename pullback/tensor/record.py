@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.ir.errors import InPlaceError, PullbackError
-from pullback.ir.node import Node, results
+from pullback.ir.node import Node, results, vary_alike
 from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.where import user_line
 from pullback.ops.identity import StopGradient
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
 
 # A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
-# value must not grow without bound, and XLA's compile time grows faster than the program.
-PENDING_LIMIT = 5000
+# value must not grow without bound. A training step of a model with 64 layers stays below it.
+PENDING_LIMIT = 20_000
 
 _STOP = StopGradient()
 
@@ -58,13 +58,16 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
 
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results: one node, a handle on each result."""
-    mode = current()
-    made = tuple([_wrap(r) for r in results(_application(op, nodes, mode))])
+    return several(_application(op, nodes, current()))
+
+
+def several(node: Node) -> tuple[Tensor, ...]:
+    """A handle on each result of an op with several of them."""
+    made = tuple([_wrap(r) for r in results(node)])
     handles = pending.handles
     handles += map(_ref, made)
-    if len(handles) > pending.limit or not mode.plain:
-        for tensor in made:
-            settle(tensor)
+    if len(handles) > pending.limit or not current().plain:
+        settle(*made)
     return made
 
 
@@ -76,6 +79,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
+        nodes, types = vary_alike(nodes, types)
         type = _infer(op, types, where)
     tokens = merge_tokens(nodes)
     if tokens and op.detaches:
@@ -111,13 +115,16 @@ def register(tensor: Tensor) -> None:
     pending.handles.append(_ref(tensor))
 
 
-def settle(tensor: Tensor) -> None:
+def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
     from pullback.tensor import evaluate
 
-    alone = current().one_by_one and not pending.placeholders
-    if alone and not isinstance(tensor._node.type, tuple):
-        evaluate.execute_alone(tensor._node)
+    if current().one_by_one and not pending.placeholders:
+        nodes = [t._node for t in tensors]
+        if len(nodes) > 1:
+            evaluate.execute_together(nodes)
+        elif nodes and not isinstance(nodes[0].type, tuple):
+            evaluate.execute_alone(nodes[0])
     if len(pending.handles) > pending.limit:
         evaluate.bound_pending()
 
@@ -149,8 +156,8 @@ def leaf_of(node: Node, tokens: tuple) -> Node:
 
 
 def cut(node: Node) -> Node:
-    """The node as a constant of every derivative in progress."""
-    if not node.tokens:
+    """The node as a constant of every derivative in progress, or still to come of a trace."""
+    if not node.tokens and not pending.placeholders:
         return node
     return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.ir.dtypes import DType, dtype, float32
 from pullback.ir.errors import ArgumentError, DTypeError
+from pullback.ir.sizes import bytes_of, from_environment
 from pullback.ir.where import user_line
 
 
@@ -22,6 +23,7 @@ class Settings:
     grad_enabled: bool = True
     default_dtype: DType = float32
     device: str | None = None
+    cache_bytes: int = 512 * 2**20
 
     def __post_init__(self) -> None:
         # the one thing that recording asks: whether it may take the shortest way
@@ -39,8 +41,11 @@ def _from_environment() -> Settings:
     def on(name: str) -> bool:
         return os.environ.get(name, "") not in ("", "0")
 
-    engine = os.environ.get("PULLBACK_ENGINE", "xla")
-    return Settings(on("PULLBACK_EAGER"), on("PULLBACK_VERIFY_SHAPES"), engine)
+    return Settings(
+        on("PULLBACK_EAGER"), on("PULLBACK_VERIFY_SHAPES"),
+        engine=os.environ.get("PULLBACK_ENGINE", "xla"),
+        cache_bytes=from_environment("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
+    )  # fmt: skip
 
 
 _environment = _from_environment()  # frozen, so it can be every context's default
@@ -81,15 +86,18 @@ class Scope:
         return inside
 
 
-_PUBLIC = {"eager", "verify_shapes", "engine"}
+_PUBLIC = {"eager", "verify_shapes", "engine", "cache_bytes"}
 
 
 def config(**changes: Any) -> Scope:
-    """Set `eager`, `verify_shapes` or `engine` ("xla" or "reference").
+    """Set `eager`, `verify_shapes`, `engine` ("xla" or "reference") or `cache_bytes`.
+
+    `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs kept in memory: whenever one is
+    added here, the least recently used beyond the bound are dropped.
 
     As a function it holds from here on in this thread and task; as a context manager until the
     block ends. Other threads start from the environment: `PULLBACK_EAGER`,
-    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE`.
+    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE`, `PULLBACK_CACHE_MEMORY`.
 
     >>> import pullback as pb
     >>> with pb.config(engine="reference"):
@@ -107,6 +115,15 @@ def config(**changes: Any) -> Scope:
             f'config: engine must be "xla" or "reference", got {changes["engine"]!r}',
             where=user_line(),
         )
+    if "cache_bytes" in changes:
+        try:
+            changes["cache_bytes"] = bytes_of(changes["cache_bytes"])
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                'config: cache_bytes must be a number of bytes or a size such as "256M",'
+                f" got {changes['cache_bytes']!r}",
+                where=user_line(),
+            ) from None
     return Scope(**changes)
 
 

@@ -32,13 +32,34 @@ def map(f: Callable, tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
-    return optree.tree_map(f, tree, *rest, namespace=_NAMESPACE)
+    found, structure = flatten(tree)
+    columns = [structure.flatten_up_to(r) for r in rest]
+    # called from here, `f` has no other package between itself and the user's line
+    return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
 def paths(tree: Any) -> list[str]:
     """The path of each leaf, as a user would write it: `['layers'][0]`."""
     found, _, _ = optree.tree_flatten_with_path(tree, namespace=_NAMESPACE)[:3]
     return ["".join(f"[{part!r}]" for part in path) for path in found]
+
+
+def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
+    """For each leaf of `tree` the entry of `prefix`, a tree that ends where it needs to; `None`
+    counts as an entry. `None` as a result: it is not a prefix of the tree."""
+    found: list[Any] = []
+
+    def repeat(entry: Any, subtree: Any) -> None:
+        found.extend([entry] * len(leaves(subtree)))
+
+    try:
+        optree.tree_map_(
+            repeat, prefix, tree, is_leaf=lambda x: x is None, none_is_leaf=True,
+            namespace=_NAMESPACE,
+        )  # fmt: skip
+    except (ValueError, TypeError):
+        return None
+    return found
 
 
 def register(cls: type, flatten: Callable | None = None, unflatten: Callable | None = None) -> type:

@@ -9,7 +9,7 @@ from pullback.ir.errors import GradientVerification
 from pullback.ir.node import Node, results
 from pullback.ops.base import TABLE
 from pullback.transforms.reverse import on_path
-from pullback.transforms.rules import derive_from, deriving, require_rule
+from pullback.transforms.rules import check_nodes, derive_from, deriving, require_rule
 
 
 def tangents(
@@ -36,7 +36,9 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
     derive_from(node, backward=False)
     made = _apply_rule(node, results(node) if several else node, ts)
     types = node.type if several else (node.type,)
-    for t, type in zip(made if several and made else (made,), types):
+    found = made if several and made is not None else (made,) * len(types)
+    check_nodes(node, found, len(types), "tangents", "results")
+    for t, type in zip(found, types, strict=True):
         if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
             raise GradientVerification(
                 f"the rule gave a tangent of type {t.type} for a result of type {type}",
@@ -48,7 +50,8 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
 def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
-        return rule(out, node.inputs, ts)
+        handed = (tangents,) if node.op.higher else ()
+        return rule(out, node.inputs, ts, *handed)
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]
     ys = made if isinstance(made, tuple) else (made,)

@@ -11,13 +11,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import GradientVerification
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node, results
 from pullback.ops.base import TABLE, sum_to, zeros
 from pullback.transforms.rules import (
     carries_derivative,
     check_cotangent,
+    check_nodes,
     derive_from,
     deriving,
     require_rule,
@@ -171,11 +171,7 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
     else:
         g = accumulate(node, contributions)
     pulled = _apply_rule(node, g, out, need)
-    if len(pulled) != len(node.inputs):
-        raise GradientVerification(
-            f"the rule gave {len(pulled)} cotangents for {len(node.inputs)} operands",
-            op=node.op.title, where=node.where,
-        )  # fmt: skip
+    check_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
     kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
     for x, c in zip(node.inputs, kept, strict=True):
         if c is not None:
@@ -186,7 +182,8 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
 def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence:
     rule = node.op.vjp
     if rule is not None:
-        return rule(g, out, node.inputs, need)
+        handed = (gradients,) if node.op.higher else ()
+        return rule(g, out, node.inputs, need, *handed)
     # A composite without a rule of its own: differentiate what it is written as.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]

@@ -74,6 +74,20 @@ def require_rule(node: Node, mode: str) -> None:
         )  # fmt: skip
 
 
+def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
+    """A rule must return this many nodes, or `None` in place of some."""
+    if not isinstance(made, (list, tuple)):
+        problem = f"the rule must give a list of {count} {what}, got {type(made).__name__}"
+    elif len(made) != count:
+        problem = f"the rule gave {len(made)} {what} for {count} {of}"
+    elif not all(x is None or isinstance(x, Node) for x in made):
+        wrong = next(x for x in made if x is not None and not isinstance(x, Node))
+        problem = f"{what} must be nodes or None, the rule gave a {type(wrong).__name__}"
+    else:
+        return
+    raise GradientVerification(problem, op=node.op.title, where=node.where)
+
+
 def check_cotangent(node: Node, x: Node, g: Node) -> None:
     """A rule's cotangent must have the operand's element type, and reduce to its shape."""
     if g.type is x.type:

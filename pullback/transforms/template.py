@@ -48,7 +48,7 @@ class Question:
         index = self.index
         key: list[Any] = [table.version]
         for node in reached:
-            if not node.op.pure:
+            if not node.op.predictable:
                 return
             # Rules run only for nodes with an operand inside: nobody looks at other operands.
             xs = () if index.keys().isdisjoint(node.inputs) else node.inputs

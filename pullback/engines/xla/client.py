@@ -5,6 +5,7 @@ Tried with jaxlib 0.10 to 0.12. Nothing else in pullback imports jaxlib.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla import machine
+from pullback.engines.xla.memory import Memory
 from pullback.ir.dtypes import int32
 from pullback.ir.errors import EngineError, OutOfMemory
 from pullback.ir.types import Type
@@ -24,14 +27,18 @@ from pullback.ir.types import Type
 THREADS = int(
     os.environ.get("PULLBACK_THREADS") or os.environ.get("NPROC") or os.cpu_count() or 1
 )
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Loading machine code, XLA logs errors about features of the processor that are none. What goes
+# wrong is raised as well; only what ends the process is still printed.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["NPROC"] = str(THREADS)
 
-from jaxlib import _jax, xla_client  # noqa: E402
+from jaxlib import _jax, version, xla_client  # noqa: E402
 
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
+_LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
+_COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 
 
 def _collect(phase: str, info: dict) -> None:
@@ -80,6 +87,7 @@ class Client:
         self.device = self._client.local_devices()[0]
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = _device_list((self.device,))
+        self._options = _options(self.platform)
         self._sharding = _OnDevice(self.device)
         self._avals: dict[Type, _Aval] = {}
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
@@ -120,13 +128,36 @@ class Client:
         return isinstance(value, _jax.ArrayImpl) and value._sharding is self._sharding
 
     def compile(self, text: str, outs: list[Type]) -> Executable:
-        options = xla_client.CompileOptions()
         try:
-            loaded = self._client.compile_and_load(text, self._devices, options)
+            loaded = self._client.compile_and_load(text, self._devices, self._options)
         except Exception as error:
             raise _explain(error, "compile") from None
-        handlers = [_handler(self._aval(t), self._sharding) for t in outs]
-        return Executable(loaded, handlers)
+        return self._executable(loaded, outs)
+
+    def load(self, code: bytes, outs: list[Type]) -> Executable | None:
+        """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
+        try:
+            loaded = self._client.deserialize_executable(code, self._devices, self._options)
+        except Exception:
+            return None
+        return self._executable(loaded, outs)
+
+    def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
+        return Executable(loaded, [_handler(self._aval(t), self._sharding) for t in outs])
+
+    @functools.cached_property
+    def identity(self) -> list[bytes]:
+        """All that machine code depends on beside the text of its program."""
+        words = [
+            version.__version__, getattr(version, "_git_hash", None), self.platform,
+            self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
+            *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
+        ]  # fmt: skip
+        parts = [repr(words).encode(), self._options.SerializeAsString(), machine.processor()]
+        parts.append(machine.library(_LIBRARY))
+        if self.platform == "cuda":
+            parts += machine.driver(), machine.library(_cuda_plugin() or "")
+        return parts
 
     def _aval(self, type: Type) -> _Aval:
         aval = self._avals.get(type)
@@ -145,12 +176,29 @@ class Executable:
         self._handlers = handlers
         self.loaded = loaded
 
+    def serialise(self) -> bytes | None:
+        """Its machine code, for `Client.load`; None when XLA cannot write it.
+
+        To be asked before the first run: after it, XLA no longer writes programs that sort.
+        """
+        try:
+            return self.loaded.serialize()
+        except Exception:
+            return None
+
     def run(self, args: list[Any]) -> list[Any]:
         """Start the program; the buffers it returns may still be being computed."""
         try:
             return self._execute(args).consume_with_handlers(self._handlers)
         except Exception as error:
             raise _explain(error, "run") from None
+
+    def memory(self) -> Memory:
+        """What XLA's buffer assignment says that a run takes."""
+        found = self.loaded.get_compiled_memory_stats()
+        arguments = found.argument_size_in_bytes
+        results = found.output_size_in_bytes - found.alias_size_in_bytes
+        return Memory(arguments, results, found.temp_size_in_bytes)
 
 
 def _make_client(platform: str | None) -> Any:
@@ -180,6 +228,16 @@ def _cuda_plugin() -> pathlib.Path | None:
             if library.exists():
                 return library
     return None
+
+
+def _options(platform: str) -> Any:
+    options = xla_client.CompileOptions()
+    if platform == "cpu":
+        # It removes optimization barriers, in jaxlib 0.10 so early that common subexpressions are
+        # merged across them: what a checkpoint computes again would be kept after all.
+        debug = options.executable_build_options.debug_options
+        debug.xla_disable_hlo_passes = "cse_barrier_expander"
+    return options
 
 
 def _device_list(devices: tuple) -> Any:

@@ -37,8 +37,10 @@ class Builder:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._outermost = self.lines  # those of the program itself, not of a region in it
         self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
-        self.current: Any = None  # the node that is being lowered
+        self.current: Any = None  # the program's node that is being lowered
+        self.inner: Any = None  # the node of a graph that an op holds, if it is one's
         self._count = 0
         self._constants: dict[Any, Value] = {}
 
@@ -70,21 +72,15 @@ class Builder:
         """A constant from a number or an array, exact to the bit."""
         array = np.asarray(value, dtype.numpy)
         key = (dtype, array.shape, array.tobytes())
-        if key not in self._constants or not self._constants_usable:
+        if key not in self._constants:
             made = Value(self._fresh(), Type(array.shape, dtype))
             value = f"{dense(array, dtype)} : {mlir_type(made.type)}"
             self.lines.append(f"{made.name} = stablehlo.constant {value}")
-            if not self._constants_usable:
-                return made
             self._constants[key] = made
         return self._constants[key]
 
-    _constants_usable = True  # not inside a region: what it defines is not visible outside
-
     def once(self, key: Any, make: Callable[[], Value]) -> Value:
-        """The value that `make` writes, written once for all who ask for it outside regions."""
-        if not self._constants_usable:
-            return make()
+        """The value that `make` writes, written once for all who ask for it in one region."""
         if key not in self._constants:
             self._constants[key] = make()
         return self._constants[key]
@@ -138,6 +134,16 @@ class Builder:
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         return self.op("stablehlo.select", condition, x, y, out=x.type)
 
+    def barrier(self, *xs: Value) -> tuple[Value, ...]:
+        """The same values, behind an optimization barrier.
+
+        None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
+        body it writes in one go.
+        """
+        if self.lines is not self._outermost:
+            return xs
+        return self.op("stablehlo.optimization_barrier", *xs, out=tuple([x.type for x in xs]))
+
     def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> Value:
         out = Type(tuple(shape), dtype)
         return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
@@ -157,39 +163,71 @@ class Builder:
 
     def region(self, types: Sequence[Type], body: Callable[..., Sequence[Value]]) -> str:
         """A region with arguments of the given types: its text, for `op(regions=...)`."""
-        outer, usable = self.lines, self._constants_usable
-        self.lines, self._constants_usable = [], False
-        try:
-            args = [Value(self._fresh(), t) for t in types]
-            made = body(*args)
-            names = ", ".join(v.name for v in made)
-            kinds = ", ".join(mlir_type(v.type) for v in made)
-            self.lines.append(f'"stablehlo.return"({names}) : ({kinds}) -> ()')
-            header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)
-            return "{\n^bb0(" + header + "):\n" + "\n".join(self.lines) + "\n}"
-        finally:
-            self.lines, self._constants_usable = outer, usable
+        region = regions.Region(self, types)
+        with region:
+            region.results = list(body(*region.arguments))
+        assert not region.checks, "nothing hands the outcome of a check out of this region"
+        return str(region)
+
+    def case(
+        self, index: Value, branches: Sequence[Callable[[], Sequence[Value]]]
+    ) -> tuple[Value, ...]:
+        """The results of the branch that `index` (i32[], in range) names."""
+        return regions.case(self, index, branches)
+
+    def loop(
+        self,
+        init: Sequence[Value],
+        condition: Callable[..., Value],
+        body: Callable[..., Sequence[Value]],
+        stops: bool = True,
+    ) -> tuple[Value, ...]:
+        """The state after the last round; it `stops` when a check has failed."""
+        return regions.loop(self, init, condition, body, stops)
 
     # -- programs -----------------------------------------------------------------------------
 
     def check(self, holds: Value, error: Callable[[], PullbackError]) -> None:
         """Require `holds` (bool[]) at run time; `error` makes the exception when it does not."""
-        self.checks.append((holds, (error, self.current)))
+        inner = self.inner
+        if inner is not None:
+            self.checks.append(
+                (holds, (lambda: error().at(inner.op.title, inner.where), self.current))
+            )
+        else:
+            self.checks.append((holds, (error, self.current)))
 
-    def inline(self, graph: Graph, xs: Sequence[Value]) -> tuple[Value, ...]:
-        """The values of a graph's outputs over `xs`."""
+    def inline(
+        self, graph: Graph, xs: Sequence[Value], held: bool = False
+    ) -> tuple[Value, ...]:
+        """The values of a graph's outputs over `xs`.
+
+        A failed check belongs to the node that is lowered; the nodes of a graph that the user
+        wrote and an op holds (`held`) have lines of their own, which its error names.
+        """
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
+        outer, inner = self.current, self.inner
         for node in graph.nodes[len(graph.inputs) :]:
-            outer = self.current
             self.current = outer or node
+            self.inner = node if held else inner
             values[node] = self._lower(node, [values[x] for x in node.inputs])
-            self.current = outer
+        self.current, self.inner = outer, inner
         return tuple(values[y] for y in graph.outputs)
 
     def _lower(self, node: Any, xs: list[Any]) -> Any:
         if node.op.name == "Result":
             return xs[0][node.op.index]
-        made = node.op.hlo(self, node.type, *xs)
+        try:
+            made = node.op.hlo(self, node.type, *xs)
+        except PullbackError as error:
+            raise error.at(node.op.title, node.where) from None
+        values = made if isinstance(made, tuple) else (made,)
+        if not all(isinstance(v, Value) for v in values):
+            raise EngineError(
+                "hlo must return a value that the builder made, or a tuple of them for several "
+                f"results, got {made!r}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip
         got = tuple(v.type for v in made) if isinstance(made, tuple) else made.type
         if got != node.type:
             raise EngineError(
@@ -256,3 +294,6 @@ def _nested(array: np.ndarray) -> str:
     if array.ndim == 0:
         return "true" if array else "false"
     return "[" + ", ".join(_nested(row) for row in array) + "]"
+
+
+from pullback.engines.xla import regions  # noqa: E402  (it is written with the words above)

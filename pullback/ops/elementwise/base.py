@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.dtypes import DType, bool_, float32
-from pullback.ir.errors import DTypeError, UnsupportedOp
+from pullback.ir.errors import DTypeError, GradientVerification, UnsupportedOp
 from pullback.ir.graph import Graph
-from pullback.ir.node import operand
-from pullback.ops.base import TABLE, Node, Op, Type, broadcast_types, conjugate, same_dtype
+from pullback.ir.node import operand, origin
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.sample import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
@@ -29,6 +29,7 @@ class Elementwise(Op, abstract=True):
     ufunc: ClassVar[Callable]
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
+    cheap: ClassVar[bool] = True
     predicate: ClassVar[bool] = False  # the result is bool
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
 
@@ -70,14 +71,27 @@ class Elementwise(Op, abstract=True):
         return (None,) * len(xs)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        partials = self.partials(out, *xs)
+        partials = self._partials(out, xs)
         return [self._times(g, d, reverse=True) if n else None
                 for d, n in zip(partials, need, strict=True)]  # fmt: skip
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        partials = self.partials(out, *xs)
+        partials = self._partials(out, xs)
         terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
         return total(terms, out.type)
+
+    def _partials(self, out: Node, xs: tuple[Node, ...]) -> Sequence:
+        made = self.partials(out, *xs)
+        if not isinstance(made, (tuple, list)) or len(made) != len(xs):
+            raise GradientVerification(
+                f"partials must give a tuple of {len(xs)}, one for each operand, got {made!r}",
+                op=self.title, where=origin.where,
+            )  # fmt: skip
+        return made
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))
+        return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
 
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
         """g * d; in reverse the conjugate of d, which transposes a complex derivative.
@@ -141,6 +155,13 @@ def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
         raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
+
+
+def align(x: Node, rank: int) -> Node:
+    """A mapped operand whose dimensions after the first count `rank`: it broadcasts as before."""
+    first, *rest = x.type.shape
+    missing = rank - len(rest)
+    return TABLE["Reshape"]((first, *[1] * missing, *rest))(x) if missing else x
 
 
 def total(terms: Sequence[Node | None], type: Type) -> Node | None:

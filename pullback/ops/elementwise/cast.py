@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ir import dtypes
 from pullback.ir.dtypes import DType, bool_
 from pullback.ir.errors import DTypeError
-from pullback.ops.base import Node, Op, Type
+from pullback.ops.base import Axis, Node, Op, Type
 from pullback.ops.sample import booleans, complexes, integers, real
 
 
@@ -53,6 +53,9 @@ class Cast(Op):
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return self(ts[0]) if ts[0] is not None and self.dtype.is_inexact else None
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(xs[0])
 
     @classmethod
     def samples(cls) -> Any:
@@ -108,6 +111,9 @@ class Bitcast(Op):
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
         return None
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(xs[0])
 
     @classmethod
     def samples(cls) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, complex64, complex128, float32, float64
 from pullback.ir.errors import DTypeError
-from pullback.ops.base import Composite, Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.base import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, word
 from pullback.ops.sample import complexes, real
 
@@ -119,6 +119,9 @@ class Angle(Composite):
 
     def expand(self, x: Node) -> Node:
         return atan2(Imag()(x), Real()(x))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(xs[0])
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.arctan2(Imag().numpy(x), Real().numpy(x)))

@@ -1,0 +1,65 @@
+"""Ops of the user's own: applying them to tensors, and the table's ops by name for their rules."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.table import TABLE
+from pullback.ir.where import user_line
+from pullback.ops.base import Op
+from pullback.ops.elementwise.base import Elementwise
+from pullback.tensor.operators import as_tensor, node_of, operands
+from pullback.tensor.record import record, several
+
+
+def apply(op: Op, *xs: Any) -> Any:
+    """The op on tensors: a tensor, or a tuple of tensors if the op has several results.
+
+    Operands of an elementwise op are brought to one element type, as those of `+` are.
+
+    >>> import pullback as pb
+    >>> class Doubled(pb.Elementwise):
+    ...     "Twice the operand."
+    ...     def numpy(self, x):
+    ...         return x + x
+    ...     def expand(self, x):
+    ...         return x + x
+    ...     def partials(self, out, x):
+    ...         return (2,)
+    >>> pb.apply(Doubled(), pb.tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    >>> pb.grad(lambda x: pb.apply(Doubled(), x))(pb.tensor(1.0)).item()
+    2.0
+    """
+    if not isinstance(op, Op):
+        made = isinstance(op, type) and issubclass(op, Op)
+        raise ArgumentError(
+            f"apply: the first argument is an op, got {op.__name__ if made else type(op).__name__}",  # type: ignore[attr-defined]
+            where=user_line(),
+            hint="Make one of the class first: pb.apply(Scale(3), x)." if made else None,
+        )
+    if isinstance(op, Elementwise) and xs:
+        nodes = tuple(operands(*xs))
+    else:
+        nodes = tuple([node_of(as_tensor(x)) for x in xs])
+    made = record(op, nodes)
+    return several(made._node) if isinstance(made._node.type, tuple) else made
+
+
+def op(name: str, *parameters: Any) -> Op:
+    """The op of the table that is called `name`, with its parameters: rules are written with it.
+
+    >>> import pullback as pb
+    >>> pb.op("Sum", (0,), False)
+    Sum(axes=(0,), keepdims=False)
+    """
+    found = TABLE.get(name)
+    if found is None:
+        near = difflib.get_close_matches(str(name), TABLE, 1)
+        raise ArgumentError(
+            f"op: there is no op {name!r}", where=user_line(),
+            hint=f"Did you mean {near[0]!r}?" if near else None,
+        )  # fmt: skip
+    return found(*parameters)

@@ -1,0 +1,89 @@
+"""checkpoint: compute again in the backward pass what would be large to keep."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pullback.api.checkpoint_policies import Policy, nothing_saved
+from pullback.api.layout import is_array
+from pullback.api.stage import stage
+from pullback.ir.errors import ArgumentError
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.where import user_line
+from pullback.ops.call import Call
+from pullback.ops.checkpoint import Checkpoint, Named
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.operators import node_of
+from pullback.tensor.record import record, record_several
+from pullback.tensor.tensor import Tensor
+
+
+def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:
+    """The same function, whose values inside are computed again in the backward pass.
+
+    Only its arguments and results are kept until then, and what the policy names:
+    `pb.checkpoint_policies.dots_saved` keeps the results of products, `names_saved("a", "b")` the
+    values that `pb.checkpoint_name` marked. The function runs on placeholders; tensors from
+    outside that it uses get their gradients. Also a decorator: `@pb.checkpoint`, or
+    `@pb.checkpoint(policy=...)`.
+
+    >>> import pullback as pb
+    >>> block = pb.checkpoint(lambda x: pb.sin(pb.sin(x)))
+    >>> pb.grad(lambda x: block(x).sum())(pb.tensor([0.0])).tolist()
+    [1.0]
+    """
+    if f is None:
+        return functools.partial(checkpoint, policy=policy)
+    if not isinstance(policy, Policy):
+        raise ArgumentError(
+            f"checkpoint: policy must be one of pb.checkpoint_policies, got {policy!r}",
+            where=user_line(),
+        )
+    name = getattr(f, "__name__", "function")
+
+    @functools.wraps(f)
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        nodes = [node_of(asarray(x)) if is_array(x) else None for x in leaves]
+        given = [x if n is None else n.type for x, n in zip(leaves, nodes, strict=True)]
+        staged = stage("checkpoint", f, given, in_tree, numbers=True)
+        op = Checkpoint(name, without_calls(staged.graph), policy.dots, policy.names)
+        operands = (*[n for n in nodes if n is not None], *staged.captured)
+        return tree.unflatten(staged.structure, record_several(op, operands))
+
+    return checkpointed
+
+
+def checkpoint_name(x: Any, name: str) -> Tensor:
+    """The same value, under a name that `checkpoint_policies.names_saved` knows it by.
+
+    >>> import pullback as pb
+    >>> pb.checkpoint_name(pb.tensor([1.0]), "hidden").tolist()
+    [1.0]
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f"checkpoint_name: the name is a string, got {type(name).__name__}", where=user_line()
+        )
+    return record(Named(name), (node_of(asarray(x)),))
+
+
+def without_calls(graph: Graph) -> Graph:
+    """The program with calls written out, so that policies see what is inside."""
+    if not any(type(n.op) is Call for n in graph.nodes):
+        return graph
+    new: dict[Node, Node] = {x: x for x in graph.inputs}
+    called: dict[Node, tuple[Node, ...]] = {}
+    for node in graph.nodes[len(graph.inputs) :]:
+        xs = tuple([new[x] for x in node.inputs if x not in called])
+        if type(node.op) is Call:
+            called[node] = without_calls(node.op.graph)(*xs)
+        elif node.inputs and node.inputs[0] in called:
+            new[node] = called[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
+        else:
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+    return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)

@@ -1,0 +1,40 @@
+"""What a checkpoint keeps for the backward pass; policies are joined with `|`.
+
+>>> import pullback as pb
+>>> policy = pb.checkpoint_policies.dots_saved | pb.checkpoint_policies.names_saved("mask")
+>>> policy.dots, policy.names
+(True, ('mask',))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.where import user_line
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which values are kept: results of products and convolutions, and values under a name."""
+
+    dots: bool = False
+    names: tuple[str, ...] = ()
+
+    def __or__(self, other: Policy) -> Policy:
+        names = tuple(dict.fromkeys((*self.names, *other.names)))
+        return Policy(self.dots or other.dots, names)
+
+
+nothing_saved = Policy()
+dots_saved = Policy(dots=True)
+
+
+def names_saved(*names: str) -> Policy:
+    """Keep the values that `pb.checkpoint_name(x, name)` marked with one of the names."""
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"names_saved: names are strings, got {type(name).__name__}", where=user_line()
+            )
+    return Policy(names=names)

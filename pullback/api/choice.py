@@ -1,0 +1,143 @@
+"""Choices that are part of the program, not of the Python around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.stage import Staged, stage
+from pullback.api.state import Joined, array_leaf, is_number, returned_values, shown
+from pullback.ir.dtypes import DType, bool_, int64
+from pullback.ir.errors import ArgumentError
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.base import Op
+from pullback.ops.control import Cond, Switch
+from pullback.ops.control.choice import no_branch
+from pullback.ops.structure import placeholder
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.operators import node_of, number, scalar, scalar_dtype
+
+_KINDS = "biufc"  # of element types, in the order in which one holds the other's numbers
+
+
+def cond(pred: Any, true_fun: Callable, false_fun: Callable, *args: Any) -> Any:
+    """`true_fun(*args)` if the bool `pred` is true, else `false_fun(*args)`: only one is run.
+
+    Both must return the same tree of types. Tensors from outside may be used in them.
+
+    >>> import pullback as pb
+    >>> f = lambda x: pb.cond(x > 0, pb.sqrt, lambda x: -x, x)
+    >>> f(pb.tensor(9.0)).item(), f(pb.tensor(-2.0)).item(), pb.grad(f)(pb.tensor(-2.0)).item()
+    (3.0, 2.0, -1.0)
+    """
+    index = _scalar_operand("cond", "the predicate", pred, bool_)
+    if index.type.dtype is not bool_:
+        raise ArgumentError(
+            f"cond: the predicate must be a bool, got {index.type}", where=user_line(),
+            hint="Write the comparison: `x != 0` for a number x.",
+        )  # fmt: skip
+    return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
+
+
+def switch(index: Any, branches: Sequence[Callable], *args: Any) -> Any:
+    """`branches[index](*args)`, where only the branch that `index` names is run.
+
+    An index without a branch is an error.
+
+    >>> import pullback as pb
+    >>> branches = [pb.sin, pb.exp, lambda x: x * x]
+    >>> pb.switch(pb.tensor(2), branches, pb.tensor(3.0)).item()
+    9.0
+    """
+    functions = tuple(branches)
+    if not functions:
+        raise ArgumentError("switch: needs at least one branch", where=user_line())
+    at = number(index)
+    if type(at) is int and not 0 <= at < len(functions):
+        raise no_branch(len(functions), at).at("switch", user_line())
+    node = _scalar_operand("switch", "the index", index, int64)
+    if not node.type.dtype.is_integer:
+        raise ArgumentError(
+            f"switch: the index must be an integer, got {node.type}", where=user_line()
+        )
+    return _choose("switch", Switch, node, functions, args)
+
+
+def _scalar_operand(name: str, what: str, value: Any, dtype: Any) -> Node:
+    """What is chosen by: a number is an input of the program, so that it may change."""
+    value = number(value)
+    if is_number(value) and asarray(value)._node.type.dtype is dtype:
+        return scalar(value, dtype)
+    node = node_of(array_leaf(name, what, value))
+    if node.type.shape:
+        raise ArgumentError(
+            f"{name}: {what} must be a scalar, got {node.type}", where=user_line(),
+            hint="One for each example is what pb.vmap makes of it; pb.where chooses by element.",
+        )  # fmt: skip
+    return node
+
+
+def _choose(
+    name: str, op: Callable[[tuple], Op], index: Node, functions: Sequence[Callable], args: Any
+) -> Any:
+    leaves, in_tree = tree.flatten((args, {}))
+    # A number goes in as it is: it has no type of its own inside, either.
+    operands = {i: asarray(x) for i, x in enumerate(leaves) if hasattr(x, "__array__")}
+    types = [operands[i]._node.type if i in operands else x for i, x in enumerate(leaves)]
+    branches = [_Branch(name, f, types, in_tree) for f in functions]
+    structure = _agree(name, branches)
+    joined = Joined([b.staged for b in branches], len(operands), index)
+    nodes = [node_of(x) for x in operands.values()]
+    return tree.unflatten(structure, joined.apply(op(tuple(joined.graphs)), [index, *nodes]))
+
+
+class _Branch:
+    """A branch's program; of what it returns, `numbers` have no type of their own."""
+
+    def __init__(self, name: str, f: Callable, types: Sequence[Any], in_tree: Any) -> None:
+        def branch(*args: Any) -> Any:
+            self.result = returned_values(name, f(*args))
+            return self.result
+
+        self.staged = stage(name, branch, types, in_tree, numbers=True)
+        leaves = tree.leaves(self.result)
+        self.numbers = {i: x for i, x in enumerate(leaves) if is_number(x)}
+
+    @property
+    def types(self) -> list[Type]:
+        return [y.type.invariant for y in self.staged.graph.outputs]
+
+    def adopt(self, i: int, dtype: DType) -> None:
+        """Give the number that is result `i` an element type, if it can have it."""
+        value = self.numbers[i]
+        if scalar_dtype(value, dtype) is dtype:
+            graph, captured = self.staged.graph, self.staged.captured
+            made = placeholder("number", Type((), dtype))
+            outputs = [*graph.outputs[:i], made, *graph.outputs[i + 1 :]]
+            graph = Graph([*graph.inputs, made], outputs)
+            captured = [*captured, scalar(value, dtype)]
+            self.staged = Staged(graph, self.staged.structure, captured)
+
+
+def _agree(name: str, branches: Sequence[_Branch]) -> Any:
+    """The tree that all branches return, with the same types; numbers take those of the others."""
+    first = branches[0]
+    same = all(b.staged.structure == first.staged.structure for b in branches)
+    for i in range(len(first.types)) if same else ():
+        typed = [b.types[i].dtype for b in branches if i not in b.numbers]
+        numbers = [b.types[i].dtype for b in branches if i in b.numbers]
+        for b in branches:
+            if i in b.numbers:
+                b.adopt(i, typed[0] if typed else max(numbers, key=lambda d: _KINDS.index(d.kind)))
+    for b in branches[1:]:
+        if not same or b.types != first.types:
+            raise ArgumentError(
+                f"{name}: branches must return the same tree of types, got\n  "
+                f"{shown(first.result)!r}\nand\n  {shown(b.result)!r}\n",
+                where=user_line(),
+            )
+    return first.staged.structure

@@ -1,0 +1,170 @@
+"""custom_vjp and custom_jvp: functions that come with derivatives of their own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.function import outputs
+from pullback.api.layout import Arguments, line_of
+from pullback.api.rule import UserRule, answer
+from pullback.ir.errors import ArgumentError
+from pullback.ir.graph import ancestors
+from pullback.ir.node import Node, next_number
+from pullback.ir.token import of_constant
+from pullback.ir.where import user_line
+from pullback.ops.custom import Custom, closes_over
+from pullback.ops.identity import StopGradient
+from pullback.tensor import tree
+from pullback.tensor.operators import node_of
+from pullback.tensor.record import record_several
+from pullback.tensor.tensor import wrap
+
+_STOP = StopGradient()
+
+
+class _Custom:
+    """A function, and rules for its derivative."""
+
+    kind = "custom"
+    missing = ""
+
+    def __new__(cls, f: Callable | None = None, *args: Any, **options: Any) -> Any:
+        """`@custom_vjp` and `@custom_vjp(nondiff_argnums=0)` both decorate."""
+        return object.__new__(cls) if f is not None else functools.partial(cls, **options)
+
+    def __init__(
+        self,
+        f: Callable,
+        nondiff_argnums: int | Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
+        functools.update_wrapper(self, f)
+        self.f = f
+        self.name: str = getattr(f, "__name__", type(f).__name__)
+        self.signature = inspect.signature(f)
+        self.fwd: Any = None
+        self.bwd: Any = None
+        self.jvp: Any = None
+        numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else nondiff_argnums
+        names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
+        self.static = tuple(numbers) + tuple(self._position(n) for n in names)
+
+    def _position(self, name: str) -> int:
+        names = list(self.signature.parameters)
+        if name not in names:
+            raise ArgumentError(
+                f"{self.kind}: {self.name} has no argument {name!r}", where=line_of(self.f)
+            )
+        return names.index(name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.bwd is None and self.jvp is None:
+            raise ArgumentError(
+                f"{self.name}: no derivative was given yet", where=user_line(), hint=self.missing
+            )
+        call = Arguments(self, args, kwargs)
+        key = (self, *call.key)
+        nodes = tuple([node_of(x) for x in call.tensors])
+        known = answer(key, nodes)
+        if known is not None:
+            return known
+        first = next_number()
+        result = call(self.f, [wrap(_constant(x)) for x in nodes])
+        ys, out_tree = outputs(self.name, result)
+        outs = [node_of(y) for y in ys]
+        _check_closure(self.name, outs, first)
+        op = Custom(UserRule(key, self, call, out_tree), len(outs))
+        return tree.unflatten(out_tree, record_several(op, (*outs, *nodes)))
+
+    def defvjp(self, fwd: Callable, bwd: Callable) -> Callable:
+        """Give the reverse-mode rule: `fwd(*args) -> (result, residuals)`, where residuals are
+        anything that `bwd(*static, residuals, g) -> cotangents` needs; one cotangent for each
+        argument that is not static, as a tuple, `None` for zero.
+        """
+        _require_callables(f"{self.name}.defvjp", fwd, bwd)
+        self.fwd, self.bwd = fwd, bwd
+        return bwd
+
+    def defjvp(self, rule: Callable) -> Callable:
+        """Give the forward-mode rule: `rule(*static, primals, tangents) -> (result, tangent)`."""
+        _require_callables(f"{self.name}.defjvp", rule)
+        self.jvp = rule
+        return rule
+
+
+class custom_vjp(_Custom):
+    """A function with a reverse-mode rule of its own.
+
+    `f.defvjp(fwd, bwd)` gives it: `fwd` computes the result and what is needed later, `bwd` turns
+    that and the result's cotangent into one cotangent for each argument. Arguments that
+    `nondiff_argnums` or `nondiff_argnames` name are static: `bwd` gets them first. So are
+    keyword-only arguments, which `f` and `fwd` get.
+
+    >>> import pullback as pb
+    >>> @pb.custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(
+    ...     lambda x: (x, None), lambda residuals, g: (pb.clip(g, -1.0, 1.0),)
+    ... )  # doctest: +ELLIPSIS
+    <function ...>
+    >>> pb.grad(lambda x: (10.0 * clip_gradient(x)).sum())(pb.tensor([1.0, 2.0])).tolist()
+    [1.0, 1.0]
+    """
+
+    kind = "custom_vjp"
+    missing = "Call f.defvjp(fwd, bwd) after its definition."
+
+
+class custom_jvp(_Custom):
+    """A function with a forward-mode rule of its own; reverse mode transposes it.
+
+    `f.defjvp(rule)` gives it: `rule(primals, tangents)` returns the result and its tangent, which
+    is linear in the tangents. `nondiff_argnums` and `nondiff_argnames` name static arguments,
+    which the rule gets first.
+
+    >>> import pullback as pb
+    >>> @pb.custom_jvp
+    ... def log1pexp(x):
+    ...     return pb.log(1.0 + pb.exp(x))
+    >>> @log1pexp.defjvp
+    ... def rule(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), t * (1.0 - 1.0 / (1.0 + pb.exp(x)))
+    >>> pb.grad(log1pexp)(pb.tensor(100.0)).item()
+    1.0
+    """
+
+    kind = "custom_jvp"
+    missing = "Call f.defjvp(rule) after its definition."
+
+
+def _constant(x: Node) -> Node:
+    """An argument as the function sees it: no derivative passes through the function itself."""
+    return Node(_STOP, (x,), x.type, x.where, of_constant(x.tokens))
+
+
+def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
+    """Arguments are constants inside the function: what is under a derivative came from outside."""
+    if not any(map(_under_derivative, outs)):
+        return
+    for node in ancestors(outs, lambda n: n.number < first):
+        if _under_derivative(node):
+            inside = node.number >= first
+            if inside or node in outs:
+                raise closes_over(name, (node.where if inside else None) or user_line())
+
+
+def _under_derivative(node: Node) -> bool:
+    return any(t.alive and not t.traces for t in node.tokens)
+
+
+def _require_callables(name: str, *functions: Any) -> None:
+    for f in functions:
+        if not callable(f):
+            raise ArgumentError(
+                f"{name}: rules are functions, got {type(f).__name__}", where=user_line()
+            )

@@ -1,0 +1,152 @@
+"""memory_plan: what a function will need, before it runs, and what its backward pass keeps."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pullback.api.layout import is_array
+from pullback.api.stage import stage
+from pullback.engines.xla.footprint import Buffer, Footprint
+from pullback.ir.canonical import canonicalise
+from pullback.ir.dtypes import DType
+from pullback.ir.graph import Graph
+from pullback.ir.types import Type
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+
+_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def memory_plan(f: Callable) -> Callable:
+    """The function that gives a `MemoryPlan` of running `f` on its arguments, without running it.
+
+    The plan is of exactly what `f` does: for a training step give it the step, or
+    `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`:
+    what does not fit into memory can be planned too.
+
+    >>> import pullback as pb
+    >>> def loss(w, x):
+    ...     return pb.tanh(pb.tanh(x @ w) @ w).sum()
+    >>> x, w = pb.Type((1000, 50), pb.float32), pb.Type((50, 50), pb.float32)
+    >>> plan = pb.memory_plan(pb.grad(loss))(w, x)
+    >>> plan.arguments, plan.results
+    (210000, 10000)
+    >>> [(k.operation, k.shape, k.nbytes) for k in plan.kept]
+    [('tanh', (1000, 50), 200000), ('matmul', (1000, 50), 200000)]
+    """
+
+    @functools.wraps(f)
+    def planned(*args: Any, **kwargs: Any) -> MemoryPlan:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
+        staged = stage("memory_plan", f, types, in_tree)
+        return MemoryPlan.of(canonicalise(staged.graph))
+
+    return planned
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in memory: the line and the operation that made it, and how large it is."""
+
+    where: Any
+    operation: str
+    type: Type
+    nbytes: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryPlan:
+    """What a program needs, in bytes.
+
+    `peak` is `arguments + results + temporaries`. `kept` is what the backward pass reads of what
+    the forward pass computed, the largest first; `live` is what is there when memory is fullest.
+    The numbers come from a model of what XLA fuses; `measure()` compiles and asks XLA.
+    """
+
+    arguments: int
+    results: int
+    temporaries: int
+    kept: tuple[Value, ...]
+    live: tuple[Value, ...]
+    graph: Graph = field(compare=False)
+
+    @classmethod
+    def of(cls, graph: Graph) -> MemoryPlan:
+        found = Footprint(graph)
+        kept = [b for b in found.buffers if b.kept]
+        totals = found.arguments, found.results, found.temporaries
+        return cls(*totals, _values(kept), _values(found.live), graph)
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.results + self.temporaries
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(v.nbytes for v in self.kept)
+
+    def measure(self) -> int:
+        """The peak in bytes that XLA reports for the compiled program."""
+        from pullback.tensor.program import engine
+
+        return engine("xla").compile(self.graph).memory().peak
+
+    def __str__(self) -> str:
+        parts = ("arguments", self.arguments), ("results", self.results), (
+            "temporaries", self.temporaries,
+        )  # fmt: skip
+        shown = ", ".join(f"{name} {readable(n)}" for name, n in parts)
+        head = f"peak {readable(self.peak)}: {shown}"
+        if not self.kept:
+            return f"{head}\nno backward pass keeps anything"
+        kept = f"the backward pass keeps {readable(self.kept_bytes)}:"
+        return f"{head}\n{kept}\n{_table(self.kept)}"
+
+    __repr__ = __str__
+
+
+def _values(buffers: list[Buffer]) -> tuple[Value, ...]:
+    made = [Value(b.node.where, b.node.op.title, b.type, b.nbytes) for b in buffers]
+    return tuple(sorted(made, key=lambda v: -v.nbytes))
+
+
+def _table(values: tuple[Value, ...]) -> str:
+    """Values as a table; those of one line, operation and type in one row."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    rows: dict[tuple, list[int]] = {}
+    for v in values:
+        rows.setdefault((str(v.where), v.operation, str(v.type)), []).append(v.nbytes)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("line", "operation", "type"):
+        table.add_column(name, overflow="fold")
+    table.add_column("count", justify="right")
+    table.add_column("bytes", justify="right")
+    for row, sizes in sorted(rows.items(), key=lambda item: -sum(item[1])):
+        table.add_row(*row, str(len(sizes)), readable(sum(sizes)))
+    out = io.StringIO()
+    Console(file=out, width=100, color_system=None, highlight=False, markup=False).print(table)
+    return "\n".join(text.rstrip() for text in out.getvalue().splitlines() if text.strip())
+
+
+def readable(size: int) -> str:
+    """Bytes as people read them: `1.5 MiB`."""
+    for unit, name in _UNITS:
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"

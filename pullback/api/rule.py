@@ -1,0 +1,207 @@
+"""Derivative rules that users write, as rules on nodes: run, checked, transposed and batched."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pullback.api.axes import bind
+from pullback.api.layout import expect, line_of
+from pullback.api.stage import stage, tracing
+from pullback.ir.errors import ArgumentError, GradientVerification, UnsupportedOp
+from pullback.ir.graph import ancestors
+from pullback.ir.node import Node, next_number, origin
+from pullback.ir.types import Type
+from pullback.ops.base import Axis, spread, sum_to, zeros
+from pullback.ops.custom import Rule
+from pullback.ops.structure import placeholder
+from pullback.tensor import tree
+from pullback.tensor.tensor import Tensor, wrap
+from pullback.transforms.batch import batched_graph
+from pullback.transforms.reverse import gradients, on_path
+
+
+@dataclass(frozen=True)
+class UserRule(Rule):
+    """The rule of one call: the functions that the user gave, and the call's static values.
+
+    `key` is what makes two rules the same; the rest follows from it.
+    """
+
+    key: tuple
+    custom: Any = field(compare=False)  # has fwd, bwd and jvp
+    call: Any = field(compare=False)  # how arguments are laid out
+    out_tree: Any = field(compare=False)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.custom.name
+
+    def __repr__(self) -> str:
+        return f"rule of {self.name}"
+
+    def pull(self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]) -> Sequence:
+        first = next_number()
+        if self.custom.bwd is None:
+            return adopt(self._transposed(xs, outs, gs), first)
+        with self._answering(xs, outs):
+            _, residuals = self._run_fwd(xs, outs)
+            g = tree.unflatten(self.out_tree, [wrap(g) for g in gs])
+            found = self.custom.bwd(*self.call.static, residuals, g)
+        return adopt(self.call.cotangents(self.name, self.custom.bwd, found, xs), first)
+
+    def _run_fwd(self, xs: Sequence[Node], outs: Sequence[Node]) -> tuple[Any, Any]:
+        fwd = self.custom.fwd
+        made = self.call(fwd, [wrap(x) for x in xs])
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise ArgumentError(
+                f"{self.name}: fwd must return a pair (result, residuals), got "
+                f"{type(made).__name__}",
+                where=line_of(fwd),
+            )
+        expect(self.name, "fwd's result", fwd, made[0], self.out_tree, outs)
+        return made
+
+    def _transposed(
+        self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]
+    ) -> list[Node | None]:
+        """The jvp is linear in its tangents: its transpose is reverse mode at any tangents."""
+        ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
+        with tracing(next_number()):
+            pushed = self.push(xs, outs, ts)
+        chosen = [t for t in ts if t is not None]
+        pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
+        found = gradients([y for y, _ in pairs], [g for _, g in pairs], chosen)
+        if on_path([c for c in found if c is not None], chosen):
+            raise GradientVerification(
+                f"{self.name}: the jvp must be linear in the tangents, or it has no transpose",
+                where=line_of(self.custom.jvp),
+                hint="Reverse mode transposes it. Give f.defvjp(fwd, bwd) beside it otherwise.",
+            )
+        remaining = iter(found)
+        return [None if t is None else next(remaining) for t in ts]
+
+    def push(self, xs: Sequence[Node], outs: Sequence[Node], ts: Sequence[Node | None]) -> Sequence:
+        rule = self.custom.jvp
+        if rule is None:
+            raise UnsupportedOp(
+                "forward mode needs a jvp rule, and the function has only a vjp",
+                op=self.name, where=origin.where,
+                hint=f"Give it one: {self.name}.defjvp(rule), with rule(primals, tangents) -> "
+                "(result, tangent).\nReverse mode (grad, vjp, jacrev) works as it is.",
+            )  # fmt: skip
+        given = [zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)]
+        with self._answering(xs, outs):
+            primals = self.call.arguments([wrap(x) for x in xs])
+            tangents = self.call.arguments([wrap(t) for t in given], static=0.0)
+            made = rule(*self.call.static, tuple(primals), tuple(tangents), **self.call.keywords)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise ArgumentError(
+                f"{self.name}: the jvp must return a pair (result, tangent), got "
+                f"{type(made).__name__}",
+                where=line_of(rule),
+            )
+        expect(self.name, "the jvp's result", rule, made[0], self.out_tree, outs)
+        return expect(self.name, "the jvp's tangent", rule, made[1], self.out_tree, outs)
+
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
+        return BatchedRule(self, axis, tuple(mapped))
+
+    @contextmanager
+    def _answering(self, xs: Sequence[Node], outs: Sequence[Node]) -> Iterator[None]:
+        """A rule that calls its own function, on what it was called on, is given the results that
+        are there: nothing is computed twice."""
+        _answers.known.append((self, tuple(xs), tuple(outs)))
+        try:
+            yield
+        finally:
+            _answers.known.pop()
+
+
+class _Answers(threading.local):
+    def __init__(self) -> None:
+        self.known: list[tuple] = []
+
+
+_answers = _Answers()
+
+
+def answer(key: tuple, xs: Sequence[Node]) -> Any:
+    """The result of a call that is being differentiated, if this is the same call."""
+    for rule, nodes, outs in reversed(_answers.known):
+        if rule.key == key and len(nodes) == len(xs) and all(a is b for a, b in zip(nodes, xs)):
+            return tree.unflatten(rule.out_tree, [wrap(y) for y in outs])
+    return None
+
+
+@dataclass(frozen=True)
+class BatchedRule(Rule):
+    """A rule for one example, for all of them: the programs that it records are batched."""
+
+    rule: Rule
+    axis: Axis
+    mapped: tuple[bool, ...]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.rule.name
+
+    def pull(self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]) -> Sequence:
+        found = self._apply(self.rule.pull, xs, outs, gs, [True] * len(outs))
+        made = []
+        for x, has_axis, c in zip(xs, self.mapped, found, strict=True):
+            if c is not None and has_axis and c.type.shape != x.type.shape:
+                c = spread(c, self.axis)
+            made.append(None if c is None else sum_to(c, x.type))
+        return made
+
+    def push(self, xs: Sequence[Node], outs: Sequence[Node], ts: Sequence[Node | None]) -> Sequence:
+        given = [zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)]
+        found = self._apply(self.rule.push, xs, outs, given, self.mapped)
+        return [
+            t if t is None or t.type.shape == y.type.shape else spread(t, self.axis)
+            for y, t in zip(outs, found, strict=True)
+        ]
+
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
+        return BatchedRule(self, axis, tuple(mapped))
+
+    def _apply(self, rule: Callable, *parts_and_flags: Any) -> list[Node | None]:
+        """What `rule` makes for one example of arguments, results and what is pulled or pushed."""
+        *parts, last = parts_and_flags
+        flags = [*self.mapped, *[True] * len(parts[1]), *last]
+        nodes = [x for part in parts for x in part]
+        types = [self._example(x.type, has) for x, has in zip(nodes, flags, strict=True)]
+        sizes = [len(part) for part in parts]
+
+        def run(*tensors: Tensor) -> list[Tensor | None]:
+            rest = iter([t._node for t in tensors])
+            made = rule(*[[next(rest) for _ in range(n)] for n in sizes])
+            return [None if y is None else wrap(y) for y in made]
+
+        with bind(self.axis):
+            in_tree = tree.flatten((tuple(types), {}))[1]
+            staged = stage(self.name, run, types, in_tree, numbers=True)
+        wide, _ = batched_graph(staged.graph, self.axis, [*flags, *[False] * len(staged.captured)])
+        made = wide(*nodes, *staged.captured)
+        layout = tree.unflatten(staged.structure, range(len(made)))
+        return [None if i is None else made[i] for i in layout]
+
+    def _example(self, type: Type, has_axis: bool) -> Type:
+        axes = type.varying if self.axis.name is None else (*type.varying, self.axis.name)
+        shape = type.shape[1:] if has_axis else type.shape
+        return Type(shape, type.dtype, None, tuple(sorted(axes)))
+
+
+def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
+    """What a user's rule recorded, from node number `first` on, is the derivative's: nodes of a
+    backward pass, without the tokens of leaves while `backward()` runs."""
+    for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
+        if node.number >= first:
+            node.backward = True
+            if not origin.leaf_tokens:
+                node.tokens = tuple([t for t in node.tokens if not t.leaf])
+    return found

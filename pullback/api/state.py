@@ -1,0 +1,198 @@
+"""What loops and choices have in common: states that keep their type, programs over one list of
+operands, and errors that show both trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.stage import Staged
+from pullback.ir.dtypes import DType, promote
+from pullback.ir.errors import ArgumentError
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node, vary_over
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.base import Op
+from pullback.ops.control.flow import positions
+from pullback.ops.control.held import hold
+from pullback.ops.structure import SCALAR, placeholder
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.operators import NUMBERS, node_of, scalar, scalar_dtype
+from pullback.tensor.record import record_several
+from pullback.tensor.tensor import Tensor, wrap
+
+_KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
+
+
+class State:
+    """The state of a loop before its first round: a tree of tensors and numbers.
+
+    A Python number has no type of its own: it takes that of what the body combines it with.
+    `types` are those that the body is traced on.
+    """
+
+    def __init__(self, name: str, init: Any, counted: bool = False) -> None:
+        self.name = name
+        self.counted = counted  # the tree begins with a counter that the user did not write
+        self.leaves, self.tree = tree.flatten(init)
+        self.leaves = [x if is_number(x) else array_leaf(name, "the state", x) for x in self.leaves]
+        self.types = [asarray(x)._node.type for x in self.leaves]
+
+    def nodes(self) -> list[Node]:
+        """The state's leaves as operands."""
+        pairs = zip(self.leaves, self.types, strict=True)
+        return [node_of(x) if isinstance(x, Tensor) else scalar(x, t.dtype) for x, t in pairs]
+
+    def given(self, leaves: Sequence[Any]) -> Any:
+        """The state of a round, in its tree."""
+        return tree.unflatten(self.tree, leaves)
+
+    def returned(self, new: Any) -> list[Any]:
+        """The leaves of a round's new state, with numbers in the type that the state has."""
+        leaves, structure = tree.flatten(returned_values(self.name, new))
+        if structure != self.tree:
+            raise self._changed(new)
+        return [_as_like(x, t) for x, t in zip(leaves, self.types, strict=True)]
+
+    def settle(self, trace: Callable[[Sequence[Type]], Staged]) -> Staged:
+        """The body's program; it is traced again if a number of the state takes another type."""
+        free = set(positions(is_number(x) for x in self.leaves))
+        staged = trace(self.types)
+        while True:
+            found = {i: self._met(i, staged, free) for i in sorted(free)}
+            new = {i: d for i, d in found.items() if d is not None}
+            if not new:
+                break
+            free -= new.keys()
+            if self._retype(new):
+                staged = trace(self.types)
+        while self._retype(self._wider(staged)):
+            staged = trace(self.types)
+        outs = [y.type for y in staged.graph.outputs[: len(self.leaves)]]
+        if [t.invariant for t in self.types] != [y.invariant for y in outs]:
+            raise self._changed(tree.unflatten(self.tree, outs))
+        return staged
+
+    def _met(self, i: int, staged: Staged, free: set[int]) -> DType | None:
+        """The type of what the body combines number `i` with; `None`: of nothing that has one."""
+        graph, kind = staged.graph, _KINDS.get(self.types[i].dtype.kind)
+        arguments = len(graph.inputs) - len(staged.captured)
+        typed = {x for k, x in enumerate(graph.inputs[:arguments]) if k not in free}
+        pairs = zip(graph.inputs[arguments:], staged.captured, strict=True)
+        typed |= {x for x, outer in pairs if outer.op is not SCALAR}
+        stack = [graph.outputs[i]]
+        seen = set(stack)
+        met: DType | None = None
+        for node in stack:  # grows while it is walked
+            if not isinstance(node.type, tuple):
+                if _KINDS.get(node.type.dtype.kind) != kind:
+                    continue
+                if node in typed:
+                    met = node.type.dtype if met is None else promote(met, node.type.dtype)
+            new = [x for x in dict.fromkeys(node.inputs) if x not in seen]
+            seen.update(new)
+            stack += new
+        return met
+
+    def _wider(self, staged: Staged) -> dict[int, DType]:
+        """Numbers that a round returned in a wider type than they had."""
+        numbers = positions(is_number(x) for x in self.leaves)
+        outs = {i: staged.graph.outputs[i].type for i in numbers}
+        return {
+            i: y.dtype
+            for i, y in outs.items()
+            if not y.shape and promote(self.types[i].dtype, y.dtype) is y.dtype
+        }
+
+    def _retype(self, dtypes: dict[int, DType]) -> bool:
+        """Give numbers element types, if they can have them; whether one was new."""
+        before = list(self.types)
+        for i, d in dtypes.items():
+            if scalar_dtype(self.leaves[i], d) is d:
+                self.types[i] = self.types[i].with_dtype(d)
+        return self.types != before
+
+    def _changed(self, new: Any) -> ArgumentError:
+        before = tree.unflatten(self.tree, self.types)
+        if self.counted:
+            before, new = before[1], new[1]
+        return ArgumentError(
+            f"{self.name}: the body must return the state in the tree and types that it got it in, "
+            f"got\n  {before!r}\nand returned\n  {shown(new)!r}\n",
+            where=user_line(),
+            hint="Give the first state the type of the later ones, or cast what the body returns.",
+        )
+
+
+def _as_like(x: Any, type: Type) -> Any:
+    """A value that a body returned; a number takes the type, if it can."""
+    if is_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
+        return wrap(scalar(x, type.dtype))
+    return x
+
+
+def is_number(x: Any) -> bool:
+    return type(x) in NUMBERS
+
+
+def array_leaf(name: str, what: str, x: Any) -> Tensor:
+    """A leaf of an argument, which must be a tensor or an array."""
+    if not isinstance(x, Tensor) and not hasattr(x, "__array__") and not is_number(x):
+        raise ArgumentError(
+            f"{name}: {what} must hold tensors, arrays or numbers, got {type(x).__name__}",
+            where=user_line(),
+        )
+    return asarray(x)
+
+
+def returned_values(name: str, result: Any) -> Any:
+    """What a function returned, which must be a tree of values."""
+    for x in tree.leaves(result):
+        array_leaf(name, "what the function returns", x)
+    return result
+
+
+def shown(values: Any) -> Any:
+    """A tree of values as a tree of their types."""
+    return tree.map(lambda x: x if isinstance(x, Type) else asarray(x)._node.type, values)
+
+
+# -- programs -----------------------------------------------------------------------------------
+
+
+class Joined:
+    """Programs over one list of operands: the arguments, then all that any of them captured.
+
+    Everything that goes in and out varies along the same named axes.
+    """
+
+    def __init__(self, staged: Sequence[Staged], arguments: int, index: Node | None = None) -> None:
+        self.captured = list(dict.fromkeys(c for s in staged for c in s.captured))
+        nodes = [n for s in staged for n in (*s.graph.inputs, *s.graph.outputs)]
+        chosen_by = () if index is None else index.type.varying
+        self.axes = tuple(sorted({*chosen_by, *[a for n in nodes for a in n.type.varying]}))
+        uniform = all(n.type.varying == self.axes for n in nodes)
+        place = self._held if uniform else self._replayed
+        self.graphs = [place(s, arguments) for s in staged]
+
+    def _held(self, staged: Staged, arguments: int) -> Graph:
+        own = dict(zip(staged.captured, staged.graph.inputs[arguments:], strict=True))
+        rest = [own.get(c) or placeholder("captured", c.type) for c in self.captured]
+        inputs = [*staged.graph.inputs[:arguments], *rest]
+        return hold(inputs, staged.graph.outputs, self.axes)
+
+    def _replayed(self, staged: Staged, arguments: int) -> Graph:
+        """The program once more, over inputs that vary along all the axes."""
+        given = [x.type for x in staged.graph.inputs[:arguments]]
+        types = [t.over(self.axes) for t in [*given, *[c.type for c in self.captured]]]
+        inputs = [placeholder("x", t) for t in types]
+        places = dict(zip(self.captured, inputs[arguments:], strict=True))
+        made = staged.graph(*inputs[:arguments], *[places[c] for c in staged.captured])
+        return hold(inputs, made, self.axes)
+
+    def apply(self, op: Op, nodes: Sequence[Node]) -> tuple[Tensor, ...]:
+        """The op on operands, as tensors."""
+        operands = [vary_over(x, self.axes) for x in (*nodes, *self.captured)]
+        return record_several(op, tuple(operands))

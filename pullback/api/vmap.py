@@ -1,0 +1,220 @@
+"""vmap: a function of one example becomes a function of many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.axes import bind
+from pullback.api.function import deliver, is_value
+from pullback.api.stage import stage
+from pullback.ir.errors import ArgumentError, AxisError
+from pullback.ir.node import Node, origin
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.base import Axis, spread
+from pullback.ops.movement import Transpose
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.operators import node_of
+from pullback.tensor.tensor import Tensor
+from pullback.transforms.batch import batched
+from pullback.transforms.rules import deriving
+
+
+def vmap(
+    f: Callable,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    axis_name: str | None = None,
+) -> Callable:
+    """The function that applies `f` to every example along an axis of its arguments, at once.
+
+    `in_axes` says which axis of each argument counts the examples, `None` for an argument that is
+    one for all; `out_axes` where the axis goes in the results. Both may be trees that are a
+    prefix of the arguments' or results' tree. Keyword arguments are mapped over their first axis.
+    `axis_size` is needed only where no argument is mapped.
+
+    With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples. The
+    examples are then parts of one computation: a gradient that is taken inside by a value that is
+    one for all is the sum of what each example contributes.
+
+    >>> import pullback as pb
+    >>> dot = lambda x, y: (x * y).sum()
+    >>> x, y = pb.tensor([[1.0, 2.0], [3.0, 4.0]]), pb.tensor([10.0, 1.0])
+    >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
+    [12.0, 34.0]
+    """
+
+    if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
+        raise ArgumentError(
+            f"vmap: axis_size must be a number of examples, got {axis_size!r}", where=user_line()
+        )
+    if axis_name is not None and not isinstance(axis_name, str):
+        raise ArgumentError(
+            f"vmap: axis_name must be a string, got {axis_name!r}", where=user_line()
+        )
+
+    @functools.wraps(f)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        axes = _argument_axes(in_axes, args, kwargs)
+        examples = _Examples(leaves, axes, (args, kwargs), axis_size)
+        axis = Axis(examples.size, axis_name)
+        with deriving():
+            origin.where = user_line()
+            xs = examples.nodes()
+            with bind(axis):
+                staged = stage("vmap", f, examples.types(axis), in_tree, numbers=True)
+            flags = [*examples.flags, *[False] * len(staged.captured)]
+            found = batched(staged.graph, axis, [*xs, *staged.captured], flags)
+            made = tree.unflatten(staged.structure, [y for y, _ in found])
+            places = _prefix("out_axes", out_axes, made)
+            results = [
+                deliver(_place(y, has, place, axis))
+                for (y, has), place in zip(found, places, strict=True)
+            ]
+        return tree.unflatten(staged.structure, results)
+
+    return mapped
+
+
+class _Examples:
+    """The leaves of the arguments, with the axis of each that counts the examples."""
+
+    def __init__(
+        self, leaves: list[Any], axes: list[Any], arguments: Any, size: int | None
+    ) -> None:
+        self.leaves, self.arguments = leaves, arguments
+        self.axes = [self._normal(i, x, a) for i, (x, a) in enumerate(zip(leaves, axes))]
+        self.size = self._size(size)
+        self.flags = [a is not None for x, a in zip(leaves, self.axes) if isinstance(x, Tensor)]
+
+    def _normal(self, i: int, x: Any, axis: Any) -> int | None:
+        if axis is None:
+            # one for all goes in as it is, unless it is an array
+            if hasattr(x, "__array__"):
+                self.leaves[i] = asarray(x)
+            return None
+        hint = "Use None in in_axes for an argument that is the same for every example."
+        if not is_value(x):
+            raise ArgumentError(
+                f"vmap: only tensors and arrays can be mapped, got {type(x).__name__} at "
+                f"{self._path(i)}",
+                where=user_line(), hint=hint,
+            )  # fmt: skip
+        made = self.leaves[i] = asarray(x)
+        rank = len(made.shape)
+        if not -rank <= axis < rank:
+            raise AxisError(
+                f"vmap: in_axes {axis} is out of range for {made._node.type} at {self._path(i)}",
+                where=user_line(), hint=hint,
+            )  # fmt: skip
+        return axis % rank
+
+    def _size(self, given: int | None) -> int:
+        found: dict[int, int] = {}  # a size, and the first leaf that has it
+        for i, (x, a) in enumerate(zip(self.leaves, self.axes)):
+            if a is not None:
+                found.setdefault(x.shape[a], i)
+        if given is not None:
+            found.setdefault(given, -1)
+        if len(found) > 1:
+            places = [(n, self._path(i) if i >= 0 else "axis_size") for n, i in found.items()]
+            sizes = ", ".join(f"{n} ({place})" for n, place in places)
+            raise ArgumentError(
+                f"vmap: the mapped axes must have one size, got {sizes}", where=user_line()
+            )
+        if not found:
+            raise ArgumentError(
+                "vmap: no argument is mapped, so the number of examples is not known",
+                where=user_line(), hint="Give one an axis with in_axes, or give axis_size.",
+            )  # fmt: skip
+        return next(iter(found))
+
+    def _path(self, i: int) -> str:
+        """Where a leaf is, as a user would write it: `argument[0]['w']`, `argument['scale']`."""
+        args, kwargs = self.arguments
+        return f"argument{[*tree.paths(args), *tree.paths(kwargs)][i]}"
+
+    def nodes(self) -> list[Node]:
+        """The tensors among the leaves; the axis of those that are mapped comes first."""
+        pairs = zip(self.leaves, self.axes)
+        return [_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
+
+    def types(self, axis: Axis) -> list[Any]:
+        """What one example sees: types for the tensors, other things as they are."""
+        pairs = zip(self.leaves, self.axes)
+        return [
+            _example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x for x, a in pairs
+        ]
+
+
+def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
+    if a is None:
+        return type
+    shape = (*type.shape[:a], *type.shape[a + 1 :])
+    axes = type.varying if axis.name is None else (*type.varying, axis.name)
+    return Type(shape, type.dtype, None, tuple(sorted(axes)))
+
+
+def _to_front(x: Node, axis: int | None) -> Node:
+    if not axis:
+        return x
+    return Transpose((axis, *[i for i in range(x.type.rank) if i != axis]))(x)
+
+
+def _place(y: Node, has: bool, place: int | None, axis: Axis) -> Node:
+    """A result with its axis where `out_axes` wants it."""
+    if place is None:
+        if has:
+            raise ArgumentError(
+                f"vmap: out_axes is None for a result {y.type} that differs between examples",
+                where=user_line(),
+                hint="Give it an axis, or reduce it over the examples, as pb.psum does.",
+            )
+        return y
+    if not has:
+        y = spread(y, axis)
+    rank = y.type.rank
+    if not -rank <= place < rank:
+        raise AxisError(
+            f"vmap: out_axes {place} is out of range for a result {y.type}", where=user_line()
+        )
+    place %= rank
+    if not place:
+        return y
+    rest = list(range(1, rank))
+    return Transpose((*rest[:place], 0, *rest[place:]))(y)
+
+
+def _argument_axes(in_axes: Any, args: Sequence[Any], kwargs: dict) -> list[Any]:
+    """The axis of each leaf of the arguments; keyword arguments are mapped over their first."""
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ArgumentError(
+            f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+            where=user_line(),
+            hint="A single int or None holds for all arguments.",
+        )
+    return [*_prefix("in_axes", in_axes, tuple(args)), *[0] * len(tree.leaves(kwargs))]
+
+
+def _prefix(name: str, axes: Any, like: Any) -> list[Any]:
+    """The entry for each leaf of `like`, where `axes` is a tree that is a prefix of it."""
+    found = tree.broadcast_prefix(axes, like)
+    if found is None:
+        raise ArgumentError(
+            f"vmap: {name} must be an int, None, or a tree of them that begins as the "
+            f"{'arguments' if name == 'in_axes' else 'results'} do, got {axes!r}",
+            where=user_line(),
+        )
+    for a in found:
+        if a is not None and type(a) is not int:
+            raise ArgumentError(
+                f"vmap: {name} must hold ints or None, got {a!r}", where=user_line()
+            )
+    return found

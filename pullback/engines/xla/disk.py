@@ -1,0 +1,252 @@
+"""Executables on disk: one file per key, which a later process loads instead of compiling.
+
+A file is written beside its place and renamed, so a reader sees all of it or nothing. Nothing is
+trusted: each file repeats its key and carries a checksum over key and content; what does not fit
+is deleted, compiled again and written afresh. So there is no need to force it to the disk, and
+writing one costs about 0.1 ms. No failure of the disk reaches the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pullback.ir.sizes import from_environment
+
+FORMAT = 1
+_MAGIC = b"PULLBACK"
+_HEADER = struct.Struct("<8sI32sQ32s")  # magic, format, key, length, checksum
+_ENTRY, _TEMPORARY = ".xla", ".tmp"
+_SIZE = 2 * 2**30
+_TOUCH_AFTER = 3600.0  # seconds between two notes that an entry was used
+_ABANDONED_AFTER = 3600.0  # an unfinished file this old belongs to a process that was killed
+# Of a bound, what may be written between two looks at the whole directory.
+_SLACK = 64
+_ADVICE = "PULLBACK_CACHE_DIR sets another directory, PULLBACK_CACHE=0 turns the cache off"
+
+
+def key_of(parts: Iterable[bytes]) -> bytes:
+    """The name of an executable: a hash over everything that it depends on."""
+    digest = hashlib.sha256(b"%d" % FORMAT)
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.digest()
+
+
+class DiskCache:
+    """A private directory of executables, bounded in bytes; without a directory, none."""
+
+    def __init__(self, directory: str | None, limit: int = _SIZE) -> None:
+        self.directory = os.path.abspath(directory or ".")
+        self.limit = limit
+        self.on = bool(directory and limit)
+        self.checked = self._told = self._unwritable = False
+
+    # -- entries ------------------------------------------------------------------------------
+
+    def read(self, key: bytes) -> bytes | None:
+        """The executable of that key; None where there is none that can be trusted."""
+        if not self._usable():
+            return None
+        path = self._path(key)
+        try:
+            with open(os.open(path, os.O_RDONLY | _FLAGS), "rb") as file:
+                status = os.fstat(file.fileno())
+                if not self._is_ours(path, status):
+                    return None
+                content = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._tell(f"reading {path} failed ({error.strerror})")
+            return None
+        payload = _unwrapped(key, content)
+        if payload is None:
+            self.forget(key)
+        elif time.time() - status.st_mtime > _TOUCH_AFTER:
+            _quietly(os.utime, path)  # the least recently used ones are removed first
+        return payload
+
+    def write(self, key: bytes, payload: bytes) -> None:
+        """Keep an executable, if the disk lets us."""
+        content = _wrapped(key, payload)
+        if self._unwritable or len(content) > self.limit or not self._usable():
+            return
+        try:
+            self._put(self._path(key), content)
+        except OSError as error:
+            self._unwritable = True
+            self._tell(f"writing to {self.directory} failed ({error.strerror})")
+            return
+        # Keys are evenly spread: on average a look at the whole directory for each 1/64 of it.
+        if int.from_bytes(key[:8], "little") * self.limit < len(content) * _SLACK << 64:
+            self.make_room()
+
+    def forget(self, key: bytes) -> None:
+        """Remove an entry."""
+        _quietly(os.unlink, self._path(key))
+
+    def _path(self, key: bytes) -> str:
+        return os.path.join(self.directory, key.hex() + _ENTRY)
+
+    def _put(self, path: str, content: bytes) -> None:
+        name = f"{os.getpid()}-{os.urandom(8).hex()}{_TEMPORARY}"
+        temporary = os.path.join(self.directory, name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
+        try:
+            handle = os.open(temporary, flags, 0o600)
+        except FileNotFoundError:  # someone removed the whole directory
+            os.makedirs(self.directory, 0o700, exist_ok=True)
+            handle = os.open(temporary, flags, 0o600)
+        try:
+            with open(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, path)
+        except BaseException:
+            _quietly(os.unlink, temporary)
+            raise
+
+    # -- the directory ------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Remove what killed processes left, and the least recently used beyond the bound."""
+        now, total, entries = time.time(), 0, []
+        for found, status in self._files():
+            if found.name.endswith(_ENTRY):
+                entries.append((status.st_mtime, found.name, found.path, status.st_size))
+            elif now - status.st_mtime > _ABANDONED_AFTER:
+                _quietly(os.unlink, found.path)
+                continue
+            total += status.st_size
+        for _, _, path, size in sorted(entries):
+            if total <= self.limit:
+                break
+            _quietly(os.unlink, path)
+            total -= size
+
+    def used(self) -> int:
+        """Bytes on disk."""
+        return sum(status.st_size for _, status in self._files())
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        for found, _ in self._files():
+            _quietly(os.unlink, found.path)
+
+    def _files(self) -> Iterator[tuple[os.DirEntry, os.stat_result]]:
+        """Our own files; whatever else lies there is not ours to count or remove."""
+        if not self._usable():
+            return
+        try:
+            with os.scandir(self.directory) as found:
+                for entry in found:
+                    if entry.name.endswith((_ENTRY, _TEMPORARY)):
+                        try:
+                            yield entry, entry.stat(follow_symlinks=False)
+                        except OSError:  # removed meanwhile by another process
+                            continue
+        except OSError:
+            return
+
+    def _usable(self) -> bool:
+        """Whether there is a directory that nobody else can write to; made when it is missing."""
+        if self.on and not self.checked:
+            try:
+                os.makedirs(self.directory, 0o700, exist_ok=True)
+                self.checked = self._is_ours(self.directory, os.stat(self.directory))
+            except OSError as error:
+                self._tell(f"there is no directory {self.directory} ({error.strerror})")
+                self.on = False
+        return self.on
+
+    def _is_ours(self, path: str, status: os.stat_result) -> bool:
+        """Code that another user may have written is not run: the cache is off from then on."""
+        if not hasattr(os, "geteuid"):
+            return True
+        if status.st_uid != os.geteuid():
+            self._tell(f"{path} belongs to another user and is not used")
+        elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            self._tell(f"{path} can be written to by others and is not used; `chmod go-w` it")
+        else:
+            return True
+        self.on = False
+        return False
+
+    def _tell(self, what: str) -> None:
+        """One line in the log, once."""
+        if not self._told:
+            self._told = True
+            import logging
+
+            message = "pullback: the cache of compiled programs: %s. %s."
+            logging.getLogger("pullback").warning(message, what, _ADVICE)
+
+
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def _quietly(action: Callable[[str], Any], path: str) -> None:
+    with contextlib.suppress(OSError):
+        action(path)
+
+
+def _checksum(key: bytes, payload: bytes) -> bytes:
+    digest = hashlib.sha256(key)
+    digest.update(payload)
+    return digest.digest()
+
+
+def _wrapped(key: bytes, payload: bytes) -> bytes:
+    header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _checksum(key, payload))
+    return header + payload
+
+
+def _unwrapped(key: bytes, content: bytes) -> bytes | None:
+    """The payload of a file, if it is whole, of this format, and of this key."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, version, owner, length, checksum = _HEADER.unpack_from(content)
+    payload = content[_HEADER.size :]
+    if (magic, version, owner, length) != (_MAGIC, FORMAT, key, len(payload)):
+        return None
+    return payload if checksum == _checksum(key, payload) else None
+
+
+# -- the cache of this process --------------------------------------------------------------------
+
+
+def _from_environment() -> DiskCache:
+    if os.environ.get("PULLBACK_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
+        return DiskCache(None)
+    limit = from_environment("PULLBACK_CACHE_SIZE", _SIZE)
+    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or _default_directory(), limit)
+
+
+def _default_directory() -> str | None:
+    """`pullback` in the user's folder for caches; None for a user without a home."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "pullback") if os.path.isabs(base) else None
+
+
+_current: DiskCache | None = None
+
+
+def disk_cache() -> DiskCache:
+    """The cache of this process, as the environment said when it was first needed."""
+    global _current
+    if _current is None:
+        _current = _from_environment()
+    return _current
+
+
+def use(cache: DiskCache | None) -> None:
+    """Put another cache in place; None goes back to what the environment says."""
+    global _current
+    _current = cache

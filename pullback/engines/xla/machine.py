@@ -1,0 +1,59 @@
+"""The machine: what its code depends on beside the program, and its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import sys
+
+_SAMPLE = 64 * 1024
+_CPU_LINES = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags", b"Features", b"CPU ")
+
+
+def processor() -> bytes:
+    """The model and the instructions of the processor.
+
+    Code for another one may end the process, or round in another way.
+    """
+    try:
+        # The first core tells all; the kernel writes this text anew for each one that is read.
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            first = file.read(8192).split(b"\n\n")[0]
+    except OSError:
+        first = b""
+    lines = [line for line in first.splitlines() if line.startswith(_CPU_LINES)]
+    if not lines:  # elsewhere nothing tells the instructions: code stays on its machine
+        lines = [part.encode() for part in (platform.processor(), platform.node())]
+    return b"\n".join([sys.platform.encode(), platform.machine().encode(), *lines])
+
+
+def driver() -> bytes:
+    """The version of the NVIDIA driver, where there is one."""
+    try:
+        with open("/proc/driver/nvidia/version", "rb") as file:
+            return file.read(4096)
+    except OSError:
+        return b""
+
+
+def library(path: str | os.PathLike) -> bytes:
+    """What changes when a shared library is built anew: its size, its beginning and its end.
+
+    The beginning holds the addresses of its functions, the end the sizes of its sections.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_SAMPLE)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _SAMPLE))
+            return b"%d\n" % size + head + file.read(_SAMPLE)
+    except OSError:
+        return b"no library"
+
+
+def give_back() -> None:
+    """Hand freed memory back to the system; the C library of Linux keeps it otherwise."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,23 @@
+"""How much memory programs take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pullback.ir.types import Type
+
+
+class Memory(NamedTuple):
+    """Bytes that a program takes while it runs: all of it is there at its peak."""
+
+    arguments: int
+    results: int
+    temporaries: int
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.results + self.temporaries
+
+
+def nbytes(type: Type) -> int:
+    return type.size * max(type.dtype.bits // 8, 1)

@@ -1,0 +1,69 @@
+"""A compiled program, and what its run-time checks said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pullback.engines.xla.memory import Memory
+from pullback.ir.errors import PullbackError
+from pullback.ir.graph import Graph, dependence
+from pullback.ir.node import Node
+
+Check = tuple[Any, Node]  # makes the error, and the node whose check it is
+
+
+class Code(NamedTuple):
+    """Machine code, where it came from, and about how many bytes it takes in memory.
+
+    `origin` is "disk"; "missed", compiled because it was not on disk; or "compiler".
+    """
+
+    executable: Any
+    origin: str
+    nbytes: int
+
+
+class XlaProgram:
+    """A compiled program; with checks, its last result says which of them held."""
+
+    host_scalars = False  # the packed scalars are a buffer like the others
+
+    def __init__(self, client: Any, code: Code, graph: Graph, checks: list) -> None:
+        self.client, self.executable, self.origin = client, code.executable, code.origin
+        self.nbytes = code.nbytes + 1024 * len(graph.nodes)
+        self.run = code.executable.run
+        self.nodes = graph.nodes
+        self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
+        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        self._check_masks = check_masks(graph, self.checks)
+
+    def memory(self) -> Memory:
+        """What a run takes, as XLA says."""
+        return self.executable.memory()
+
+    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
+        """The outputs that depend on a failed check, with its error at the line of the check."""
+        return failed_outputs(self.checks, self._check_masks, self.client.get(word), lines)
+
+
+def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
+    """For each output, which checks it depends on, as bits."""
+    marks: dict[Any, int] = {}
+    for i, (_, node) in enumerate(checks):
+        marks[node] = marks.get(node, 0) | 1 << i
+    return dependence(graph, marks) if checks else []
+
+
+def failed_outputs(
+    checks: Sequence[Check], masks: Sequence[int], held: Sequence[Any], lines: Sequence[Any]
+) -> dict[int, PullbackError]:
+    """The outputs that depend on a check that did not hold, each with the first such error."""
+    failed = [i for i, h in enumerate(held) if not h]
+    found = {}
+    for output, mask in enumerate(masks):
+        mine = [i for i in failed if mask >> i & 1]
+        if mine:
+            make_error, node = checks[mine[0]]
+            found[output] = make_error().at(node.op.title, lines[mine[0]])
+    return found

@@ -1,0 +1,117 @@
+"""Choices and loops: instructions whose regions are written with the words of `Builder`.
+
+A check inside a region has its outcome handed out of it, as one more result of the instruction:
+true for a branch that was not taken, and over all rounds of a loop together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
+from pullback.ir.dtypes import bool_
+from pullback.ir.types import Type
+
+FLAG = Type((), bool_)
+
+
+class Region:
+    """A block of its own inside the program: its arguments, instructions and results.
+
+    Constants are written anew in it, for what it defines is not visible outside. Checks made
+    inside are kept apart: who writes the region must hand their outcome out of it.
+    """
+
+    def __init__(self, b: Builder, types: Sequence[Type]) -> None:
+        self.b = b
+        self.arguments = [Value(b._fresh(), t) for t in types]
+        self.results: list[Value] = []
+        self.checks: list[tuple[Value, Any]] = []
+        self._inside: tuple = ([], {}, self.checks)
+
+    def __enter__(self) -> Region:
+        self._swap()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._swap()
+
+    def _swap(self) -> None:
+        b, inside = self.b, self._inside
+        self._inside = b.lines, b._constants, b.checks
+        b.lines, b._constants, b.checks = inside
+
+    def __str__(self) -> str:
+        names = ", ".join(v.name for v in self.results)
+        kinds = ", ".join(mlir_type(v.type) for v in self.results)
+        header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in self.arguments)
+        lines = [*self._inside[0], f'"stablehlo.return"({names}) : ({kinds}) -> ()']
+        return "{\n^bb0(" + header + "):\n" + "\n".join(lines) + "\n}"
+
+
+def case(
+    b: Builder, index: Value, branches: Sequence[Callable[[], Sequence[Value]]]
+) -> tuple[Value, ...]:
+    """The results of the branch that `index` (i32[], in range) names."""
+    regions = [Region(b, ()) for _ in branches]
+    for region, branch in zip(regions, branches, strict=True):
+        with region:
+            region.results = list(branch())
+    held = b.constant(True, bool_)
+    count = len(regions[0].results)
+    for region in regions:
+        for other in regions:
+            own = other is region
+            region.results += [holds if own else held for holds, _ in other.checks]
+    checks = [check for region in regions for check in region.checks]
+    out = tuple([r.type for r in regions[0].results])
+    made = b.op("stablehlo.case", index, out=out, regions=", ".join(map(str, regions)))
+    b.checks += [(flag, who) for flag, (_, who) in zip(made[count:], checks, strict=True)]
+    return made[:count]
+
+
+def loop(
+    b: Builder,
+    init: Sequence[Value],
+    condition: Callable[..., Value],
+    body: Callable[..., Sequence[Value]],
+    stops: bool = True,
+) -> tuple[Value, ...]:
+    """The state after the last round: `body` runs while `condition` holds.
+
+    It `stops` when a check has failed, for what follows may never end.
+    """
+    types = [x.type for x in init]
+    test = Region(b, types)
+    with test:
+        test.results = [condition(*test.arguments)]
+    if test.checks:  # a condition's region has no way out for them: its value becomes a state
+        first = condition(*init)
+        return loop(
+            b, [*init, first], lambda *xs: xs[-1], lambda *xs: _with(condition, body(*xs[:-1]))
+        )[:-1]  # fmt: skip
+    step = Region(b, types)
+    with step:
+        step.results = list(body(*step.arguments))
+    for holds, _ in step.checks:
+        with step:
+            so_far = Value(b._fresh(), FLAG)
+            step.results.append(b.op("stablehlo.and", so_far, holds, out=FLAG))
+        step.arguments.append(so_far)
+        with test:
+            goes_on = Value(b._fresh(), FLAG)
+            if stops:
+                test.results = [b.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
+        test.arguments.append(goes_on)
+    start = [*init, *[b.constant(True, bool_)] * len(step.checks)]
+    out = tuple([x.type for x in start])
+    made = b.op("stablehlo.while", *start, out=out, regions=f"{test}, {step}")
+    flags = made[len(init) :]
+    b.checks += [(flag, who) for flag, (_, who) in zip(flags, step.checks, strict=True)]
+    return made[: len(init)]
+
+
+def _with(condition: Callable[..., Value], state: Sequence[Value]) -> list[Value]:
+    """The state of a loop that remembers whether it goes on."""
+    return [*state, condition(*state)]

@@ -1,0 +1,124 @@
+"""A program run as a sequence of smaller ones, of which equal ones were compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.engines.xla.memory import Memory, nbytes
+from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
+from pullback.ir.dtypes import uint64
+from pullback.ir.errors import PullbackError
+from pullback.ir.graph import Graph, dependence
+from pullback.ir.node import Node
+from pullback.ir.segments import Segment
+from pullback.ir.types import Type
+
+
+class XlaSequence:
+    """Runs the pieces of a graph one after the other; buffers go when their last user started."""
+
+    host_scalars = True  # it wants the packed scalars on the host, to hand each piece its own
+
+    def __init__(
+        self,
+        client: Any,
+        graph: Graph,
+        parts: Sequence[tuple[Segment, XlaProgram]],
+        origins: set[str],
+    ) -> None:
+        self.client = client
+        self.pieces = [program for _, program in parts]
+        # of pieces that were made for it: one that was compiled tells for all
+        self.origin = next((o for o in ("missed", "compiler", "disk") if o in origins), "memory")
+        # those shared with other programs count for each
+        self.nbytes = sum(p.nbytes for p in set(self.pieces)) + 1024 * len(graph.nodes)
+        places = {x: i for i, x in enumerate(graph.inputs)}
+        for segment, _ in parts:
+            for y in segment.gives:
+                places[y] = len(places)
+        self._size, self._count = len(places), len(graph.inputs)
+        self._types = [x.type for x in places]
+        self._outputs = [places[y] for y in graph.outputs]
+        self._steps = _steps(parts, places, set(self._outputs))
+        self.checks = [check for part in parts for check in _checks(*part)]
+        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        self._check_masks = check_masks(graph, self.checks)
+
+    def run(self, args: list[Any]) -> list[Any]:
+        """Start every piece; the results, and last the words of those that have checks."""
+        values = [*args, *[None] * (self._size - len(args))]
+        words = []
+        for run, takes, words_of, gives, over, checked in self._steps:
+            given = [values[i] for i in takes]
+            if words_of is not None:
+                mine = args[-1][words_of]
+                given.append(self.client.put(mine, Type(mine.shape, uint64)))
+            made = run(given)
+            if checked:
+                words.append(made.pop())
+            for i, value in zip(gives, made, strict=True):
+                values[i] = value
+            for i in over:
+                values[i] = None
+        results = [values[i] for i in self._outputs]
+        return [*results, Words(words)] if words else results
+
+    def memory(self) -> Memory:
+        """What a run takes: what pieces hand on to later ones, and what XLA says of each piece."""
+        size = list(map(nbytes, self._types))
+        outputs, count = set(self._outputs), self._count
+        live = most = 0
+        for program, (_, _, _, gives, over, _) in zip(self.pieces, self._steps, strict=True):
+            live += sum(size[i] for i in gives if i not in outputs)
+            most = max(most, live + program.memory().temporaries)
+            live -= sum(size[i] for i in over if i >= count)
+        return Memory(sum(size[:count]), sum(size[i] for i in outputs), most)
+
+    def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
+        """The outputs that depend on a failed check, with its error at the line of the check."""
+        held = [h for w in word.words for h in self.client.get(w)]
+        return failed_outputs(self.checks, self._check_masks, held, lines)
+
+
+class Words:
+    """What the checks of several pieces said."""
+
+    def __init__(self, words: list[Any]) -> None:
+        self.words = words
+
+    def is_ready(self) -> bool:
+        return all(w.is_ready() for w in self.words)
+
+
+def _steps(
+    parts: Sequence[tuple[Segment, XlaProgram]], places: dict[Node, int], kept: set[int]
+) -> list[tuple]:
+    """For each piece: what it runs, what it takes and gives, and what nobody needs after it."""
+    last: dict[int, int] = {}
+    for k, (segment, _) in enumerate(parts):
+        for x in (*segment.takes, *segment.gives):
+            last[places[x]] = k
+    over: dict[int, list[int]] = {}
+    for i, k in last.items():
+        if i not in kept:
+            over.setdefault(k, []).append(i)
+    steps = []
+    for k, (segment, program) in enumerate(parts):
+        takes = [places[x] for x in segment.takes]
+        gives = [places[y] for y in segment.gives]
+        words = np.array(segment.words) if segment.words else None
+        steps.append((program.run, takes, words, gives, over.get(k, []), bool(program.checks)))
+    return steps
+
+
+def _checks(segment: Segment, program: XlaProgram) -> list[tuple[Any, Node]]:
+    """The checks of a piece, at the nodes of the whole program that they belong to here.
+
+    The program may have been compiled for an equal piece elsewhere.
+    """
+    index = {node: i for i, node in enumerate(program.nodes)}
+    own = segment.graph.nodes
+    return [(error, segment.stands_for[own[index[node]]]) for error, node in program.checks]

@@ -1,0 +1,59 @@
+"""Finding one program inside another: the same work is then done once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pullback.ir.graph import Graph, by_number
+from pullback.ir.node import Node
+
+
+def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
+    """The nodes of `whole` that compute the outputs of `part`; `None` if there is one missing.
+
+    `inputs` says which input of `whole` each input of `part` is.
+    """
+    known = {_key(n, n.inputs): n for n in whole.nodes[len(whole.inputs) :] if n.op.mergeable}
+    holders = [n for n in whole.nodes if n.op.higher]
+    places: dict[Node, Node] = {
+        x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)
+    }
+    moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops found inside others, with results
+    for node in part.nodes[len(part.inputs) :]:
+        if node.inputs and node.inputs[0] in moved:
+            place, positions = moved[node.inputs[0]]
+            node_in_whole = known.get(_result(place, positions[node.op.index]))  # type: ignore[attr-defined]
+        else:
+            xs = tuple([places[x] for x in node.inputs])
+            node_in_whole = known.get(_key(node, xs))
+            if node_in_whole is None and node.op.higher:
+                found = _within(node, xs, holders)
+                if found is None:
+                    return None
+                moved[node] = found
+                continue
+        if node_in_whole is None:
+            return None
+        places[node] = node_in_whole
+    return [places[y] for y in part.outputs]
+
+
+def _key(node: Node, xs: tuple[Node, ...]) -> tuple:
+    return node.op, tuple(sorted(xs, key=by_number)) if node.op.commutative else xs
+
+
+def _result(place: Node, index: int) -> tuple:
+    from pullback.ir.table import TABLE
+
+    return TABLE["Result"](index), (place,)
+
+
+def _within(
+    node: Node, xs: tuple[Node, ...], holders: Sequence[Node]
+) -> tuple[Node, Sequence[int]] | None:
+    """Another application that gives the results of a node (over `xs`), and which they are."""
+    for other in holders:
+        positions = node.op.within(xs, other.op, other.inputs)
+        if positions is not None:
+            return other, positions
+    return None

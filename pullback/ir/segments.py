@@ -1,0 +1,215 @@
+"""Segments: a program that repeats itself, cut into pieces so that equal pieces compile once.
+
+A model of many equal layers, written as a Python loop, is the same stretch of nodes again and
+again: forward, backward, and in the optimizer. Cut at the layers' boundaries, 64 of them are as
+few different programs as 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pullback.ir.canonical import canonicalise_with_map
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.table import TABLE
+
+SHORTEST = 24  # nodes: a shorter stretch is not worth a start of its own
+FEWEST = 4  # repetitions: fewer are compiled together, which runs a little faster
+GOOD = 250  # nodes in a piece of small repetitions: each start costs, and so does compiling
+LONGEST = 1000  # nodes in any piece: compile time grows faster than the piece
+_WINDOW = 12  # nodes that must agree before two places are compared further
+
+
+class Segment:
+    """A piece of a program: `graph` computes `gives` from `takes`, nodes of the whole program.
+
+    `words` are the places of its scalars among the packed ones, which it takes last, packed anew;
+    `stands_for` tells which node of the whole program each of its own nodes is.
+    """
+
+    def __init__(self, nodes: Sequence[Node], used: set[Node], free: set[Node]) -> None:
+        own = set(nodes)
+        self.gives = [n for n in nodes if n in used and not isinstance(n.type, tuple)]
+        outside = [x for n in nodes for x in n.inputs if x not in own]
+        self.takes = list(dict.fromkeys(x for x in outside if x not in free))
+        new: dict[Node, Node] = {}
+        for i, x in enumerate(self.takes):
+            new[x] = TABLE["Input"](f"x{i}", x.type.shape, x.type.dtype)()
+        inputs = [new[x] for x in self.takes]
+        scalars = list(dict.fromkeys(x for x in outside if _is_scalar(x)))
+        self.words = [w for s in scalars for w in s.op.words]  # type: ignore[attr-defined]
+        if scalars:
+            inputs.append(_unpack_anew(scalars, len(self.words), new))
+        for node in nodes:
+            _copy(node, new)
+        copy = Graph(inputs, [new[y] for y in self.gives])
+        # Which operand of a product comes first may depend on what was before the piece.
+        self.graph, places = canonicalise_with_map(copy)
+        self.stands_for: dict[Node, Node] = {}
+        for old, made in new.items():
+            if made in places:
+                self.stands_for.setdefault(places[made], old)
+
+
+def _is_scalar(n: Node) -> bool:
+    return n.op.name == "Unpack"
+
+
+def _unpack_anew(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
+    """An input for the scalars of one piece, and each of them out of it."""
+    packed = TABLE["Input"]("scalars", (count,), scalars[0].inputs[0].type.dtype)()
+    word = 0
+    for s in scalars:
+        new[s] = TABLE["Unpack"](word, s.type.dtype)(packed)
+        word += len(s.op.words)  # type: ignore[attr-defined]
+    return packed
+
+
+def _copy(node: Node, new: dict[Node, Node]) -> None:
+    """Write a node again, and before it the constants that it needs and that are not there."""
+    stack = [node]
+    while stack:
+        n = stack[-1]
+        missing = [x for x in n.inputs if x not in new]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if n not in new:
+            xs = tuple([new[x] for x in n.inputs])
+            new[n] = Node(n.op, xs, n.type, n.where, (), n.backward)
+
+
+def segments(graph: Graph) -> list[Segment]:
+    """The pieces of a program in the order they run; one piece if it does not repeat itself."""
+    nodes = graph.nodes[len(graph.inputs) :]
+    if len(nodes) < SHORTEST * FEWEST:
+        return []
+    free = _free(nodes)
+    order = [n for n in nodes if n not in free]
+    cuts = _cuts(order)
+    if not cuts:
+        return []
+    parts = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)]) if a < b]
+    # Constants that are handed out come from the last piece.
+    parts[-1] = [*parts[-1], *dict.fromkeys(y for y in graph.outputs if y in free)]
+    used: set[Node] = set(graph.outputs)
+    made = []
+    for part in reversed(parts):
+        made.append(Segment(part, used, free))
+        used.update(made[-1].takes)
+    return made[::-1]
+
+
+def _free(nodes: Iterable[Node]) -> set[Node]:
+    """What every piece writes for itself: scalars, and all that depends on no input."""
+    found: set[Node] = set()
+    for n in nodes:
+        fixed = n.op.mergeable and all(x in found and not _is_scalar(x) for x in n.inputs)
+        if fixed or _is_scalar(n):
+            found.add(n)
+    return found
+
+
+def _cuts(order: list[Node]) -> list[int]:
+    """Where to cut: at the boundaries of what repeats, and where the rest is too long."""
+    numbers: dict[tuple, int] = {}
+    # operands as a set: which of two comes first may differ from one repetition to the next
+    kinds = [(n.op, frozenset([x.type for x in n.inputs])) for n in order]
+    tokens = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
+    cuts: list[int] = []
+    for start, stop, period in _runs(tokens):
+        first = _phase(order, start, stop, period)
+        cuts += range(first, stop + 1, period)
+    return _bounded(sorted(set(cuts) - {0, len(order)}), order)
+
+
+def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
+    """Cuts inside stretches without repetition that are too long for one program."""
+    made = []
+    before = 0
+    for cut in [*cuts, len(order)]:
+        while cut - before > LONGEST:
+            before = _whole(order, before + LONGEST)
+            made.append(before)
+        made.append(cut)
+        before = cut
+    return made[:-1]
+
+
+def _whole(order: list[Node], cut: int) -> int:
+    """A cut that leaves an op's results with it."""
+    while cut < len(order) and order[cut].op.name == "Result":
+        cut += 1
+    return cut
+
+
+def _runs(tokens: list[int]) -> Iterable[tuple[int, int, int]]:
+    """Stretches (start, stop, period) in which the tokens repeat themselves often enough."""
+    following = _next_places(tokens)
+    i = 0
+    done = 0  # nothing before it is looked at again
+    while i < len(tokens):
+        j = following[i]
+        if not j:
+            i += 1
+            continue
+        period, start, stop = j - i, i, j + _agreement(tokens, i, j)
+        while start > done and tokens[start - 1] == tokens[start - 1 + period]:
+            start -= 1
+        together = _together(period, (stop - start) // period)
+        if together:
+            yield start, stop, period * together
+            i = done = stop
+        else:
+            i += 1
+
+
+def _together(period: int, rounds: int) -> int:
+    """How many repetitions make a piece: a whole part of them if possible; 0: not worth it."""
+    fewest, most = -(-SHORTEST // period), max(1, rounds // FEWEST)
+    if fewest > most or rounds < FEWEST:
+        return 0
+    count = max(fewest, min(most, GOOD // period))
+    whole = [c for c in range(count, max(fewest, count // 2) - 1, -1) if rounds % c == 0]
+    return whole[0] if whole else count
+
+
+def _next_places(tokens: list[int]) -> list[int]:
+    """For each place the next one that begins alike; 0 for none."""
+    seen: dict[tuple[int, ...], int] = {}
+    found = [0] * len(tokens)
+    for i in range(len(tokens) - _WINDOW, -1, -1):
+        key = tuple(tokens[i : i + _WINDOW])
+        found[i] = seen.get(key, 0)
+        seen[key] = i
+    return found
+
+
+def _agreement(tokens: list[int], i: int, j: int) -> int:
+    """How many tokens from two places on are the same."""
+    count = 0
+    while j + count < len(tokens) and tokens[i + count] == tokens[j + count]:
+        count += 1
+    return count
+
+
+def _phase(order: list[Node], start: int, stop: int, period: int) -> int:
+    """The first cut of a run: where the fewest values pass from one repetition to the next."""
+    rounds = (stop - start) // period
+    best, chosen = None, start
+    for cut in range(start, min(start + period, stop - period * (FEWEST - 1))):
+        middle = cut + period * max(1, (rounds - 1) // 2)
+        if order[middle].op.name == "Result":
+            continue
+        passing = _passing(order, middle, period)
+        if best is None or passing < best:
+            best, chosen = passing, cut
+    return chosen
+
+
+def _passing(order: list[Node], cut: int, period: int) -> int:
+    before = set(order[max(0, cut - period) : cut])
+    after = order[cut : cut + period]
+    return len({x for n in after for x in n.inputs if x in before})

@@ -1,0 +1,108 @@
+"""Applications that another one of the same program includes: a loop, and the same loop that
+keeps more values or carries tangents along, are done as one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.table import TABLE
+
+Place = tuple[Node, Sequence[int]]  # an application, and which of its results are meant
+
+
+def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
+    """The graph without applications that others include, and where each old node is in it.
+
+    `None` if there are none. The order of recording is kept as far as it can be.
+    """
+    holders = [n for n in graph.nodes if n.op.higher and isinstance(n.type, tuple)]
+    if len(holders) < 2:
+        return None
+    instead = _included(graph, holders)
+    order = _order(graph, instead) if instead else None
+    if order is None:  # together they would wait for each other: the first alone does not
+        instead = dict(list(instead.items())[:1])
+        order = _order(graph, instead) if instead else None
+    return None if order is None else _rewrite(graph, order, instead)
+
+
+def _included(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
+    """For each application that another includes, the other; that one does not depend on it."""
+    above = _dependence(graph, holders)
+    users: dict[Node | None, list[Node]] = {}
+    for holder in holders:
+        for x in dict.fromkeys(holder.inputs) or (None,):
+            users.setdefault(x, []).append(holder)
+    found: dict[Node, Place] = {}
+    for i, small in enumerate(holders):
+        for large in users[small.inputs[0] if small.inputs else None]:
+            if len(large.type) <= len(small.type) or above[large] >> i & 1:
+                continue
+            positions = small.op.within(small.inputs, large.op, large.inputs)
+            if positions is not None:
+                found[small] = large, positions
+                break
+    return {small: _final(place, found) for small, place in found.items()}
+
+
+def _final(place: Place, found: dict[Node, Place]) -> Place:
+    """Where results are in the end, if what includes them is itself included."""
+    node, positions = place
+    while node in found:  # each has more results than the one before
+        node, further = found[node]
+        positions = [further[i] for i in positions]
+    return node, positions
+
+
+def _dependence(graph: Graph, holders: Sequence[Node]) -> dict[Node, int]:
+    """For each node, the holders (as bits) that it depends on."""
+    own = {node: 1 << i for i, node in enumerate(holders)}
+    found: dict[Node, int] = {}
+    for node in graph.nodes:
+        mask = 0
+        for x in node.inputs:
+            mask |= found[x] | own.get(x, 0)
+        found[node] = mask
+    return found
+
+
+def _order(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
+    """The nodes that remain, each after what it needs and else in the order of recording."""
+    waits: dict[Node, int] = {}
+    users: dict[Node, list[Node]] = {}
+    given = set(graph.inputs)
+    inner = [n for n in graph.nodes if n not in instead and n not in given]
+    for node in inner:
+        needs = {instead[x][0] if x in instead else x for x in node.inputs}
+        needs -= given
+        waits[node] = len(needs)
+        for x in needs:
+            users.setdefault(x, []).append(node)
+    ready = [(n.number, n) for n in inner if not waits[n]]
+    heapq.heapify(ready)
+    made: list[Node] = []
+    while ready:
+        node = heapq.heappop(ready)[1]
+        made.append(node)
+        for user in users.get(node, ()):
+            waits[user] -= 1
+            if not waits[user]:
+                heapq.heappush(ready, (user.number, user))
+    return made if len(made) == len(inner) else None
+
+
+def _rewrite(
+    graph: Graph, order: list[Node], instead: dict[Node, Place]
+) -> tuple[Graph, dict[Node, Node]]:
+    new: dict[Node, Node] = {x: x for x in graph.inputs}
+    for node in order:
+        op, xs = node.op, node.inputs
+        if xs and xs[0] in instead:
+            large, positions = instead[xs[0]]
+            op, xs = TABLE["Result"](positions[op.index]), (large,)  # type: ignore[attr-defined]
+        inputs = tuple([new[x] for x in xs])
+        new[node] = Node(op, inputs, node.type, node.where, (), node.backward, node.value)
+    return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new

@@ -1,0 +1,71 @@
+"""A call of a program: one node for a function that was recorded before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import float64
+from pullback.ir.errors import ShapeError
+from pullback.ir.graph import Graph
+from pullback.ir.node import vary_over
+from pullback.ir.types import show
+from pullback.ops.base import Composite, Node, Type, interpret
+from pullback.ops.sample import real
+from pullback.ops.structure import Input, placeholder
+
+
+class Call(Composite):
+    """Applies a program to operands; it is differentiated and batched as what it holds."""
+
+    label: str
+    graph: Graph
+
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return any(n.op.fallible for n in self.graph.nodes)
+
+    def infer(self, *xs: Type) -> Any:
+        check_operands(self.graph, xs)
+        return tuple([y.type for y in self.graph.outputs])
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        """The program says along which named axes its results vary, given the operands' axes."""
+        made = self.infer(*[t.invariant for t in types])
+        if not any(t.varying for t in types):
+            return made
+        return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
+
+    def named_axes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
+
+    def expand(self, *xs: Node) -> tuple[Node, ...]:
+        inputs = zip(xs, self.graph.inputs, strict=True)
+        return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])
+
+    def expansion(self, types: Sequence[Type]) -> Graph:
+        return self.graph
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tuple(interpret(self.graph, xs))
+
+    def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
+        return b.inline(self.graph, xs)
+
+    @classmethod
+    def samples(cls) -> Any:
+        x, y = (Input(f"x{i}", (2, 3), float64)() for i in range(2))
+        yield cls("f", Graph((x, y), (x * y + x, x - y))), (real(2, 3), real(2, 3, salt=1))
+        yield cls("one", Graph((x,), (x * x,))), (real(2, 3),)
+
+
+def check_operands(graph: Graph, xs: Sequence[Type]) -> None:
+    """Operands must have the types of the program's inputs."""
+    wanted = [x.type.invariant for x in graph.inputs]
+    if list(xs) != wanted:
+        raise ShapeError(
+            f"operands must have the types of the program's inputs, {show(wanted)}, got {show(xs)}",
+            code="E2001",
+        )

@@ -1,0 +1,249 @@
+"""Collectives: values that the examples along a named axis share or exchange.
+
+A type carries the axes over which its value varies. `PSum` makes a value that is the same
+everywhere out of one that varies; `PVary` lets such a value count as one that varies. Each is the
+other's transpose: without that, gradients through a sum would be wrong by the size of the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import bool_, int64
+from pullback.ir.errors import ArgumentError
+from pullback.ir.node import vary_over
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread
+from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+
+
+class Collective(Op, abstract=True):
+    """An op over named axes; inside vmap it is gone when the axis was mapped."""
+
+    def infer(self, x: Type) -> Type:
+        return x
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        if not self.linear:
+            return super().jvp(out, xs, ts)
+        return None if ts[0] is None else self(vary_over(ts[0], xs[0].type.varying))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if axis.name not in self.named_axes():
+            return self.batch_apart(xs[0])
+        return self.batch_over(axis, xs[0], mapped[0])
+
+    def batch_apart(self, x: Node) -> Node:
+        """Under an axis that is not the collective's own, in front of the other dimensions."""
+        return self(x)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        """Over the collective's own axis, which is in front if `mapped`."""
+        raise NotImplementedError
+
+
+class PVary(Collective):
+    """The same value, seen as one that varies over `axes` too."""
+
+    axes: tuple[str, ...]
+    linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({*axes, *self.axes}))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        before = xs[0].type.varying
+        return [total(g, tuple([a for a in self.axes if a not in before]))]
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        return vary_over(x, without(self.axes, axis.name))
+
+
+class Sharing(Collective, abstract=True):
+    """A reduction along named axes: every example gets the same result."""
+
+    axes: tuple[str, ...]
+    kinds: ClassVar[str] = "iufc"
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(self.axes)))
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        return x
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying(self.axes, axes)
+        return tuple([a for a in axes if a not in self.axes])
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        rest = without(self.axes, axis.name)
+        y = self.reduce(x) if mapped else self.repeat(axis, x)
+        return type(self)(rest)(y) if rest else y
+
+    def reduce(self, x: Node) -> Node:
+        """The reduction of the first dimension."""
+        raise NotImplementedError
+
+    def repeat(self, axis: Axis, x: Node) -> Node:
+        """The reduction of equal values, one for each example."""
+        return x
+
+
+class PSum(Sharing):
+    """The sum along named axes."""
+
+    linear: ClassVar[bool] = True
+
+    def reduce(self, x: Node) -> Node:
+        return TABLE["Sum"]((0,), False)(x)
+
+    def repeat(self, axis: Axis, x: Node) -> Node:
+        return x * axis.size
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [vary_over(total(g, self.axes), xs[0].type.varying)]
+
+
+class _Extreme(Sharing, abstract=True):
+    """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
+
+    kinds = "biuf"
+    reduction: ClassVar[str]
+
+    def reduce(self, x: Node) -> Node:
+        return TABLE[self.reduction]((0,), False)(x)
+
+    def _winners(self, out: Node, x: Node) -> tuple[Node, Node]:
+        """Whether this example has the extreme, and how many have it."""
+        wins = either(equal(x, out), not_equal(x, x))
+        return wins, cast(PSum(self.axes)(cast(wins, int64)), x.type.dtype)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        wins, count = self._winners(out, xs[0])
+        return [where(wins, total(g, self.axes) / count, 0)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if ts[0] is None:
+            return None
+        wins, count = self._winners(out, xs[0])
+        return PSum(self.axes)(where(wins, ts[0], 0)) / count
+
+
+class PMax(_Extreme):
+    """The largest value along named axes."""
+
+    reduction = "Max"
+
+
+class PMin(_Extreme):
+    """The smallest value along named axes."""
+
+    reduction = "Min"
+
+
+class AxisIndex(Collective):
+    """The number of the example along a named axis."""
+
+    axis: str
+    differentiable: ClassVar[bool] = False
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def infer(self) -> Type:  # type: ignore[override]
+        return Type((), int64)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return TABLE["Iota"]((axis.size,), 0, int64)()
+
+
+class AllGather(Collective):
+    """The values of all `size` examples, stacked along a new dimension `dim`."""
+
+    axis: str
+    size: int
+    dim: int
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def infer(self, x: Type) -> Type:
+        return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return without(axes, self.axis)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [_rows(total(g, (self.axis,)), AxisIndex(self.axis)(), self.dim)]
+
+    def batch_apart(self, x: Node) -> Node:
+        return AllGather(self.axis, self.size, self.dim + 1)(x)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        x = x if mapped else spread(x, axis)
+        rest = list(range(1, x.type.rank))
+        return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
+
+
+class PPermute(Collective):
+    """Example `target` gets the value of `source` for each pair; the others get zeros."""
+
+    axis: str
+    pairs: tuple[tuple[int, int], ...]
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        back = tuple([(target, source) for source, target in self.pairs])
+        return [PPermute(self.axis, back)(g)]
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        x = x if mapped else spread(x, axis)
+        sources = {target: source for source, target in self.pairs}
+        order = np.array([sources.get(i, 0) for i in range(axis.size)], np.int64)
+        moved = _rows(x, constant(order, int64), 0)
+        given = np.array([i in sources for i in range(axis.size)])
+        given = given.reshape(-1, *[1] * (x.type.rank - 1))
+        return where(constant(given, bool_), moved, 0)
+
+
+def total(g: Node, axes: tuple[str, ...]) -> Node:
+    """The sum of what the examples along `axes` hold: a cotangent of a value that they share."""
+    along = tuple([a for a in axes if a in g.type.varying])
+    return PSum(along)(g) if along else g
+
+
+def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
+    for a in axes:
+        if a not in varying:
+            raise ArgumentError(f"the operand must vary over axis {a!r}")
+
+
+def without(axes: Sequence[str], name: str | None) -> tuple[str, ...]:
+    return tuple([a for a in axes if a != name])
+
+
+def _rows(x: Node, index: Node, dim: int) -> Node:
+    """The entries of `x` along `dim` that the integers `index` name."""
+    return TABLE["Gather"](dim)(x, index)

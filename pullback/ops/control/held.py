@@ -1,0 +1,116 @@
+"""Ops that hold graphs: what branches and loops have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.canonical import canonicalise
+from pullback.ir.errors import PullbackError
+from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.node import vary_over
+from pullback.ops.base import Node, Op, Type, interpret
+
+
+class Holder(Op, abstract=True):
+    """An op that runs graphs; it has a tuple of results, and all its rules transform the graphs.
+
+    The inputs and outputs of its graphs vary over the same named axes, and so do its operands.
+    """
+
+    higher: ClassVar[bool] = True
+
+    @cached_property
+    def graphs(self) -> list[Graph]:
+        return graphs_within(self.parameters())
+
+    @cached_property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return any(may_fail(graph) for graph in self.graphs)
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self._named_axes
+
+    @cached_property
+    def _named_axes(self) -> tuple[str, ...]:
+        nodes = [n for graph in self.graphs for n in graph.nodes]
+        return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        outputs = self.graphs[-1].outputs
+        return outputs[0].type.varying if outputs else axes
+
+    @cached_property
+    def _derived(self) -> dict[Hashable, Any]:
+        return {}
+
+    def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What a transform made of the graphs, once for all applications of this op."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+
+def may_fail(graph: Graph) -> bool:
+    """Whether running a graph may raise, or never end."""
+    return any(n.op.fallible for n in graph.nodes)
+
+
+def hold(inputs: Sequence[Node], outputs: Sequence[Node], axes: tuple[str, ...] = ()) -> Graph:
+    """The program between nodes of any kind, in the form in which an op holds it."""
+    axes = inputs[0].type.varying if inputs else axes
+    made = [vary_over(y, axes) for y in outputs]
+    return canonicalise(Graph(inputs, made, [f"x{i}" for i in range(len(inputs))]), True)
+
+
+def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A held graph's outputs in NumPy; an error names the line inside the graph."""
+    try:
+        return interpret(graph, arrays)
+    except PullbackError as error:
+        node = error.values.get("node")
+        raise error.at(None, None if node is None else node.where) from None
+
+
+def paired(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> list[Node]:
+    """Values and tangents group by group: the tangents of a group follow its values."""
+    made: list[Node] = []
+    start = 0
+    for end in (*ends, len(values)):
+        made += values[start:end]
+        made += [tangents[i] for i in range(start, end) if i in tangents]
+        start = end
+    return made
+
+
+def stacked(type: Type, length: int) -> Type:
+    """The type of `length` values, one after the other along a new first dimension."""
+    return type.with_shape((length, *type.shape))
+
+
+def row(type: Type) -> Type:
+    """The type of one of the values that are stacked."""
+    return type.with_shape(type.shape[1:])
+
+
+# -- one application within another -------------------------------------------------------------
+
+
+def places_among(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
+    """Where each node is among others; `None` if one is not."""
+    places: dict[Node, int] = {}
+    for i, x in enumerate(theirs):
+        places.setdefault(x, i)  # values come before their tangents
+    return [places[x] for x in mine] if all(x in places for x in mine) else None
+
+
+def states_among(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
+    """The same for states, each in a place of its own: two may begin with one value."""
+    found: list[int] = []
+    for i, x in enumerate(theirs):
+        if len(found) < len(mine) and x is mine[len(found)]:
+            found.append(i)
+    return found if len(found) == len(mine) else None

@@ -1,0 +1,199 @@
+"""While: a loop that a condition ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import bool_, float64, int64
+from pullback.ir.embed import embed
+from pullback.ir.errors import ArgumentError, ShapeError, UnsupportedOp
+from pullback.ir.graph import Graph
+from pullback.ir.node import origin
+from pullback.ir.types import show
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, results, spread, zeros
+from pullback.ops.call import check_operands
+from pullback.ops.control.examples import borrowed, chosen
+from pullback.ops.control.flow import bits, carried, dependence, is_zero, positions
+from pullback.ops.control.held import (
+    Holder,
+    hold,
+    may_fail,
+    paired,
+    places_among,
+    run,
+    states_among,
+)
+from pullback.ops.elementwise.base import both, greater, less
+from pullback.ops.sample import real
+from pullback.ops.structure import Input, placeholder
+
+
+class While(Holder):
+    """Runs `body` on the state, the first `carries` operands, while `condition` holds of it.
+
+    Both take the state and constants; the results are the last state.
+    """
+
+    condition: Graph
+    body: Graph
+    carries: int
+    fallible: ClassVar[bool] = True  # it may never end
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        operands = [x.invariant for x in xs]
+        for graph in self.graphs:
+            check_operands(graph, operands)
+        answer = [y.type.invariant for y in self.condition.outputs]
+        if answer != [Type((), bool_)]:
+            raise ShapeError(f"the condition must give one bool[], got {show(answer)}")
+        state, outs = operands[: self.carries], [y.type.invariant for y in self.body.outputs]
+        if outs != state:
+            got = f"{show(state)} to {show(outs)}"
+            raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
+        return tuple(state)
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        state, constants = xs[: self.carries], xs[self.carries :]
+        while run(self.condition, [*state, *constants])[0]:
+            state = tuple(run(self.body, [*state, *constants]))
+        return tuple(state)
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
+        state, constants = xs[: self.carries], xs[self.carries :]
+        return b.loop(
+            state,
+            lambda *s: b.inline(self.condition, [*s, *constants], held=True)[0],
+            lambda *s: b.inline(self.body, [*s, *constants], held=True),
+        )
+
+    def vjp(
+        self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
+    ) -> Sequence:
+        depends = dependence(self.body)
+        active = carried(depends, self.carries, bits(positions(need)))
+        if all(is_zero(g[i]) for i in range(self.carries) if active >> i & 1):
+            return [None] * len(xs)
+        raise UnsupportedOp(
+            "has no reverse-mode rule, for the number of rounds, and so what they need to keep, is "
+            "not known",
+            op="while_loop", where=origin.where,
+            hint="Use pb.scan, or pb.fori_loop with bounds that are Python ints; forward mode "
+            "(pb.jvp, pb.jacfwd);\nor pb.custom_vjp, where the gradient is known in closed form.",
+        )  # fmt: skip
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
+        """One loop for values and tangents: the state has a tangent if it has one in any round."""
+        given = tuple([t is not None for t in ts])
+        active, loop = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
+        n = self.carries
+        pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
+        made = results(loop(*paired(xs, pushed, n)))
+        found: list[Node | None] = [None] * n
+        for k, i in enumerate([i for i in active if i < n]):
+            found[i] = made[n + k]
+        return tuple(found)
+
+    def _pushed(self, given: Sequence[bool], tangents: Callable) -> tuple[list[int], While]:
+        body, n = self.body, self.carries
+        mask = carried(dependence(body), n, bits(positions(given)))
+        active = [i for i in range(len(body.inputs)) if mask >> i & 1]
+        ts = {i: placeholder("t", body.inputs[i].type) for i in active}
+        moving = [body.outputs[i] for i in active if i < n]
+        found = tangents(moving, [body.inputs[i] for i in active], list(ts.values()))
+        made = [zeros(y.type) if t is None else t for y, t in zip(moving, found, strict=True)]
+        answer = self.condition
+        goes_on = hold(paired(answer.inputs, ts, n), answer.outputs)
+        step = hold(paired(body.inputs, ts, n), [*body.outputs, *made])
+        return active, While(goes_on, step, n + len(moving))
+
+    def batch(
+        self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
+    ) -> Any:
+        key = ("batch", axis, tuple(mapped))
+        made = self.derived(key, lambda: self._batched(axis, mapped, batched_graph))
+        loop, begins, flags = made
+        operands = [
+            spread(x, axis) if has and not had else x
+            for x, had, has in zip(xs, mapped, flags, strict=True)
+        ]
+        state, constants = operands[: self.carries], operands[self.carries :]
+        going = begins(*operands) if begins is not None else ()
+        return results(loop(*state, *going, *constants))[: self.carries]
+
+    def _batched(
+        self, axis: Axis, mapped: Sequence[bool], batched_graph: Callable
+    ) -> tuple[While, Graph | None, list[bool]]:
+        """The loop over examples in each round; from the operands to which examples enter it, if
+        they do not go on alike; and which operands have the axis."""
+        n = self.carries
+        flags = list(mapped)
+        while True:
+            condition, (differs,) = batched_graph(self.condition, axis, flags)
+            body, found = batched_graph(self.body, axis, flags, flags[:n])
+            asked = [True] * n if differs else found
+            if asked == flags[:n]:
+                break
+            flags[:n] = asked
+        condition, body = (hold(g.inputs, g.outputs) for g in (condition, body))
+        if not differs:
+            return While(condition, body, n), None, flags
+        if axis.name is not None and axis.name in self.named_axes():
+            raise ArgumentError(
+                f"a loop that communicates along axis {axis.name!r} must go on for every example "
+                "along it alike",
+                hint="Let the condition depend on values that are the same for all, as pb.pmax "
+                "gives.",
+            )
+        return _until_all_end(condition, body, n, flags), condition, flags
+
+    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+        """Another loop does the same if it begins with this state and has these constants."""
+        if not isinstance(other, While):
+            return None
+        n, m = self.carries, other.carries
+        state, constants = states_among(xs[:n], ys[:m]), places_among(xs[n:], ys[m:])
+        if state is None or constants is None:
+            return None
+        inputs = [*state, *[m + i for i in constants]]
+        ends = embed(self.condition, other.condition, inputs)
+        found = embed(self.body, other.body, inputs)
+        if ends is None or found is None or tuple(ends) != other.condition.outputs:
+            return None
+        same = all(other.body.outputs[i] is y for i, y in zip(state, found, strict=True))
+        return state if same else None
+
+    @classmethod
+    def samples(cls) -> Any:
+        i, limit = (Input(label, (), int64)() for label in ("i", "limit"))
+        x, w = (Input(label, (3,), float64)() for label in "xw")
+        below = hold((i, x, limit, w), (less(i, limit),))
+        step = hold((i, x, limit, w), (i + 1, TABLE["Sin"]()(x * w) + x))
+        for count in (0, 1, 4):
+            yield cls(below, step, 2), (np.int64(0), real(3), np.int64(count), real(3, salt=1))
+        total = TABLE["Sum"]((0,), False)(x * x)
+        large = hold((x, w), (greater(total, 0.1),))
+        yield cls(large, hold((x, w), (x * w,)), 1), (real(3), real(3, low=0.3, high=0.8))
+
+
+def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]) -> While:
+    """A loop that goes on while one example does; those that are done keep their state.
+
+    Which go on is part of the state. If the body may fail, the others run it on the state of one
+    that goes on.
+    """
+    inputs = [placeholder("x", x.type) for x in body.inputs]
+    state, constants = inputs[:n], inputs[n:]
+    (first,) = condition.outputs
+    going = placeholder("going", first.type)
+    lent = [*state, *constants]
+    if may_fail(body):
+        lent = [borrowed(going, x) if has else x for x, has in zip(lent, mapped, strict=True)]
+    made = body(*lent)
+    new = [chosen(going, y, x) for x, y in zip(state, made, strict=True)]
+    still = both(going, condition(*new, *constants)[0])
+    ordered = [*state, going, *constants]
+    goes_on = hold(ordered, (TABLE["Any"]((0,), False)(going),))
+    return While(goes_on, hold(ordered, (*new, still)), n + 1)

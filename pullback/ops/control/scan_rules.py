@@ -1,0 +1,226 @@
+"""Derivatives and batches of a scan: each is again a scan, over a transformed body.
+
+Reverse mode runs the loop backward. Constants are handed on from round to round like the state,
+so that their gradient is summed where all gradients are, in `accumulate`. What the backward loop
+needs of the forward one is emitted by the forward loop, as one more stacked result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pullback.ir.graph import Graph, ancestors
+from pullback.ops.base import TABLE, Axis, Node, results, spread, zeros
+from pullback.ops.control.flow import (
+    bits,
+    carried,
+    dependence,
+    is_zero,
+    positions,
+    reaching,
+)
+from pullback.ops.control.held import hold, paired
+from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.structure import placeholder
+
+if TYPE_CHECKING:
+    from pullback.ops.control.scan import Scan
+
+
+# -- reverse mode -------------------------------------------------------------------------------
+
+
+class Backward(NamedTuple):
+    """How a scan is pulled back, in positions of its operands (`state`, `rows`, `constants`:
+    those that get a cotangent) and of its results (`emitted`: those that bring one)."""
+
+    state: list[int]
+    rows: list[int]
+    constants: list[int]
+    emitted: list[int]
+    forward: Scan  # with the kept values among its results
+    kept: list[int]  # results of `forward` that are rows of the backward loop
+    hoisted: Graph | None  # from the constants to values that are the same in every round
+    used: list[int]  # rows and constants that the backward loop needs as they are
+    backward: Scan
+
+
+def pull_back(
+    op: Scan, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
+) -> list[Node | None]:
+    live = tuple([t.type.inexact and not is_zero(t) for t in g])
+    need = tuple(need)
+    plan: Backward | None = op.derived(
+        ("vjp", need, live), lambda: _plan(op, need, live, gradients)
+    )
+    found: list[Node | None] = [None] * len(xs)
+    if plan is None:
+        return found
+    made = out if plan.forward is op else results(plan.forward(*xs))
+    hoisted = plan.hoisted(*op.split(xs)[2]) if plan.hoisted is not None else ()
+    operands = [
+        *[g[i] for i in plan.state],
+        *[zeros(xs[i].type) for i in plan.constants],
+        *[g[i] for i in plan.emitted],
+        *[made[i] for i in plan.kept],
+        *[xs[i] for i in plan.used],
+        *hoisted,
+    ]
+    pulled = results(plan.backward(*operands))
+    for i, ct in zip([*plan.state, *plan.constants, *plan.rows], pulled, strict=True):
+        found[i] = ct
+    return found
+
+
+def _plan(
+    op: Scan, need: Sequence[bool], live: Sequence[bool], gradients: Callable
+) -> Backward | None:
+    body, n, m = op.body, op.carries, op.carries + op.scanned
+    depends = dependence(body)
+    active = carried(depends, n, bits(positions(need)))
+    seeded = reaching(depends, n, bits(positions(live)))
+    seeded &= bits(positions(mask & active for mask in depends))
+    sources = 0
+    for i, mask in enumerate(depends):
+        sources |= mask if seeded >> i & 1 else 0
+    # A state has a cotangent after a round, or before one: that of the first may be the only one.
+    state = [i for i in range(n) if (seeded | active & sources) >> i & 1]
+    wanted = [i for i in range(n, len(body.inputs)) if need[i] and sources >> i & 1]
+    rows, constants = [i for i in wanted if i < m], [i for i in wanted if i >= m]
+    emitted = [i for i in range(n, len(body.outputs)) if seeded >> i & 1]
+    if not state and not wanted:
+        return None
+
+    ends = [*[body.outputs[i] for i in state], *[body.inputs[i] for i in constants]]
+    seeds = [placeholder("g", y.type) for y in [*ends, *[body.outputs[i] for i in emitted]]]
+    targets = [body.inputs[i] for i in [*state, *constants, *rows]]
+    found = gradients([*ends, *[body.outputs[i] for i in emitted]], seeds, targets)
+    made = [zeros(x.type) if ct is None else ct for x, ct in zip(targets, found, strict=True)]
+    return _Divided(op, made, seeds).plan(state, rows, constants, emitted)
+
+
+class _Divided:
+    """The body's gradient, divided into what the forward loop keeps and the backward loop does."""
+
+    def __init__(self, op: Scan, made: list[Node], seeds: list[Node]) -> None:
+        self.op, self.made, self.seeds = op, made, seeds
+        body, n = op.body, op.carries
+        known = set(body.inputs[n:])
+        # What depends on neither state nor rows is the same in every round.
+        changing = set(body.inputs[: n + op.scanned])
+        for node in ancestors([*made, *body.outputs]):
+            if not changing.isdisjoint(node.inputs):
+                changing.add(node)
+        kept = residuals(
+            made, seeds, list(known), lambda x: size_in_bytes(x) if x in changing else 1
+        )
+        self.stacked = [x for x in kept if x in changing]
+        self.constant = [x for x in kept if x not in changing]
+        boundary = {*seeds, *kept, *known}
+        reached = set(ancestors(made, boundary.__contains__))
+        self.used = [i for i, x in enumerate(body.inputs) if x in known and x in reached]
+
+    def plan(self, *positions: list[int]) -> Backward:
+        state, rows, constants, emitted = positions
+        op, body, m = self.op, self.op.body, self.op.carries + self.op.scanned
+        outputs = list(body.outputs)
+        # A value that the loop hands out already is not kept a second time.
+        places = {y: i for i, y in enumerate(outputs) if i >= op.carries}
+        for x in self.stacked:
+            if x not in places:
+                places[x] = len(outputs)
+                outputs.append(x)
+        forward = op
+        if len(outputs) > len(body.outputs):
+            forward = op.with_body(hold(body.inputs, outputs), op.carries, op.scanned)
+        rows_used = [body.inputs[i] for i in self.used if i < m]
+        constants_used = [body.inputs[i] for i in self.used if i >= m]
+        ends = len(state) + len(constants)
+        scanned = len(emitted) + len(self.stacked) + len(rows_used)
+        inputs = [*self.seeds, *self.stacked, *rows_used, *constants_used, *self.constant]
+        backward = op.with_body(hold(inputs, self.made), ends, scanned, turned=True)
+        hoisted = hold(body.inputs[m:], self.constant) if self.constant else None
+        kept = [places[x] for x in self.stacked]
+        return Backward(
+            state, rows, constants, emitted, forward, kept, hoisted, self.used, backward
+        )
+
+
+# -- forward mode -------------------------------------------------------------------------------
+
+
+def push_forward(
+    op: Scan, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
+) -> tuple[Node | None, ...]:
+    """One loop for values and tangents: the state has a tangent if it has one in any round."""
+    given = tuple([t is not None for t in ts])
+    active, moving, loop = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
+    pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
+    made = results(loop(*paired(xs, pushed, op.carries, op.carries + op.scanned)))
+    # The results are paired as well: states, their tangents, rows, their tangents.
+    n, rest = op.carries, len(op.body.outputs) - op.carries
+    found: list[Node | None] = [None] * len(op.body.outputs)
+    for k, i in enumerate(moving):
+        found[i] = made[n + k] if i < n else made[n + rest + k]
+    return tuple(found)
+
+
+def _forward(
+    op: Scan, given: Sequence[bool], tangents: Callable
+) -> tuple[list[int], list[int], Scan]:
+    """The inputs and outputs of the body that have tangents, and the loop over both."""
+    body, n, m = op.body, op.carries, op.carries + op.scanned
+    depends = dependence(body)
+    mask = carried(depends, n, bits(positions(given)))
+    active = [i for i in range(len(body.inputs)) if mask >> i & 1]
+    # A state has a tangent before a round if it has one afterwards, and the other way round.
+    moving = [i for i, on in enumerate(depends) if (mask >> i & 1 if i < n else on & mask)]
+    ts = {i: placeholder("t", body.inputs[i].type) for i in active}
+    outputs = [body.outputs[i] for i in moving]
+    found = tangents(outputs, [body.inputs[i] for i in active], list(ts.values()))
+    made = {
+        i: zeros(y.type) if t is None else t for i, y, t in zip(moving, outputs, found, strict=True)
+    }
+    carries = n + sum(i < n for i in active)
+    scanned = op.scanned + sum(n <= i < m for i in active)
+    both = hold(paired(body.inputs, ts, n, m), paired(body.outputs, made, n))
+    return active, moving, op.with_body(both, carries, scanned)
+
+
+# -- batches ------------------------------------------------------------------------------------
+
+
+def batch(
+    op: Scan, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
+) -> tuple[Node, ...]:
+    """The loop over examples in each round; a state that is mapped in any round is in all."""
+    key = ("batch", axis, tuple(mapped))
+    loop, has_axis, flags = op.derived(key, lambda: _batched(op, axis, mapped, batched_graph))
+    n, m = op.carries, op.carries + op.scanned
+    operands = []
+    for i, (x, had, has) in enumerate(zip(xs, mapped, has_axis, strict=True)):
+        x = spread(x, axis) if has and not had else x
+        operands.append(_swapped(x) if has and n <= i < m else x)
+    made = results(loop(*operands))
+    turned = [has and i >= n for i, has in enumerate(flags)]
+    return tuple([_swapped(y) if turn else y for y, turn in zip(made, turned, strict=True)])
+
+
+def _batched(
+    op: Scan, axis: Axis, mapped: Sequence[bool], batched_graph: Callable
+) -> tuple[Scan, list[bool], list[bool]]:
+    n = op.carries
+    has_axis = list(mapped)
+    while True:
+        asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
+        graph, flags = batched_graph(op.body, axis, has_axis, asked)
+        if flags[:n] == has_axis[:n]:
+            body = hold(graph.inputs, graph.outputs)
+            return op.with_body(body, n, op.scanned), has_axis, flags
+        has_axis[:n] = flags[:n]
+
+
+def _swapped(x: Node) -> Node:
+    """The first two dimensions in the other order."""
+    return TABLE["Transpose"]((1, 0, *range(2, x.type.rank)))(x)

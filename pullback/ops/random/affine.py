@@ -1,0 +1,98 @@
+"""Samples moved and scaled, with the same bits in every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, bfloat16, dtype, float16, float32, float64
+from pullback.ir.errors import DTypeError
+from pullback.ir.types import show
+from pullback.ops.base import Node, Type, broadcast_types
+from pullback.ops.elementwise.base import Elementwise, cast
+from pullback.ops.random.stepwise import NUMPY, lifted, sibling
+from pullback.ops.sample import real, unit
+
+# Steps between neighbours in f32 (f64), in units of its last bit; and the smallest step of all.
+SPACING = {float16: 1 << 13, bfloat16: 1 << 16, float32: 1, float64: 1}
+LEAST = {float16: 2.0**-24, bfloat16: 2.0**-126, float32: 2.0**-126, float64: 2.0**-1022}
+
+
+class Affine(Elementwise):
+    """x * scale + offset, rounded after the product and after the sum."""
+
+    kinds = "f"
+    half_as = float32
+
+    def numpy(self, x: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        wide = self.computed_in(dtype(x.dtype)).numpy
+        made = x.astype(wide) * scale.astype(wide) + offset.astype(wide)
+        return np.asarray(made).astype(x.dtype)
+
+    def lower(self, b: Any, out: Type, *xs: Any) -> Any:
+        return lifted(b, lambda m, x, scale, offset: x * scale + offset, *xs, unbounded=True)
+
+    def partials(self, out: Node, x: Node, scale: Node, offset: Node) -> Sequence:
+        return (scale, x, 1)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(2, 3), real(3, salt=1), real(salt=2))
+        yield cls(), (real(4), real(salt=1), real(2, 1, salt=2))
+
+
+class Between(Elementwise):
+    """low + u (high - low) for u in [0, 1): at least low, and less than high, also when rounded
+    to the element type `dtype` of the result; the operands are f64, or f32 for all other types."""
+
+    dtype: DType
+    kinds = ""  # of the operands: it follows from the parameter
+
+    def infer(self, *xs: Type) -> Type:
+        wide = float64 if self.dtype is float64 else float32
+        if any(x.dtype is not wide for x in xs):
+            raise DTypeError(f"operands for {self.dtype} must be {wide}, got {show(xs)}")
+        return Type(broadcast_types(*xs), self.dtype)
+
+    def numpy(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        return np.asarray(self._formula(NUMPY, u, low, high))
+
+    def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
+        return lifted(b, self._formula, *b.broadcast_all(xs, out.shape), unbounded=True)
+
+    def _formula(self, m: Any, u: Any, low: Any, high: Any) -> Any:
+        made = u * (high - low) + low
+        first, last = self._first(m, low), -self._first(m, -high, beyond=True)
+        made = m.where(made > last, last, made)
+        return m.convert(m.where(made < first, first, made), self.dtype)
+
+    def _first(self, m: Any, x: Any, beyond: bool = False) -> Any:
+        """The least number of the result's type that is at least x, or larger."""
+        step, least = SPACING[self.dtype], LEAST[self.dtype]
+        bits, kept = m.bitcast(x, sibling(x, "i")), -step
+        if not beyond:
+            bits = m.where(x > 0.0, bits + (step - 1), bits)
+            return m.bitcast(bits & kept, sibling(x, "f"))
+        found = m.bitcast(m.where(x < 0.0, bits - 1, bits + step) & kept, sibling(x, "f"))
+        above = x + least
+        return m.where(found > above, found, above)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        g, partials = cast(g, xs[0].type.dtype), self.partials(out, *xs)
+        return [g * d() if n else None for d, n in zip(partials, need, strict=True)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        made = super().jvp(out, xs, ts)
+        return None if made is None else cast(made, self.dtype)
+
+    def partials(self, out: Node, u: Node, low: Node, high: Node) -> Sequence:
+        return (lambda: high - low, lambda: 1 - u, lambda: u)
+
+    @classmethod
+    def samples(cls) -> Any:
+        u = (unit(3, 4) + 1) / 2
+        yield cls(float64), (u, real(4), np.array(2.5))
+        yield cls(float64), (u[0], np.array(-3.0), np.array([0.0, 1e-5, 1.0, 7.0]))
+        yield cls(float64), (u[:0], real(4), np.array(2.5))

@@ -1,0 +1,180 @@
+"""Random bits, and new keys from keys.
+
+A counter of the cipher is a stream (16 bits) and a position (48 bits). Numbers are drawn from low
+streams; new keys come from streams of their own, so a key may be split and drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, dtype, uint32, uint64
+from pullback.ir.errors import ArgumentError, DTypeError
+from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
+from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.threefry import (
+    STREAM_SHIFT,
+    aligned,
+    check_key,
+    check_size,
+    cipher,
+    hlo_blocks,
+    numpy_blocks,
+    word,
+)
+from pullback.ops.sample import integers
+
+STREAMS = 0x8000  # how many of them numbers are drawn from
+SPLIT, FOLD_HIGH, FOLD_LOW = 0xFFFF, 0xFFFE, 0xFFFD
+KEY = np.array([0x13198A2E, 0x03707344], np.uint32)  # for samples
+KEYS = integers(2, 3, 2, high=2**32).astype(np.uint32)
+
+
+class PerKey(Op, abstract=True):
+    """`shape` results for each key u32[..., 2], made from the cipher of every position."""
+
+    shape: tuple[int, ...]
+    differentiable: ClassVar[bool] = False
+    stream = 0
+
+    def __post_init__(self) -> None:
+        self.set("shape", tuple(map(int, self.shape)))
+
+    def result(self) -> DType:
+        """The element type that is made."""
+        raise NotImplementedError
+
+    def draw(self, m: Any, first: Any, second: Any) -> Any:
+        """The results from both words of the cipher, as a formula of `stepwise`."""
+        raise NotImplementedError
+
+    def infer(self, key: Type) -> Type:
+        check_key(key)
+        check_size(self.shape)
+        return Type((*key.shape[:-1], *self.shape), self.result())
+
+    def numpy(self, key: np.ndarray) -> np.ndarray:
+        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream))
+
+    def hlo(self, b: Any, out: Type, key: Any) -> Any:
+        return lifted(b, self.draw, *hlo_blocks(b, key, self.shape, self.stream))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)  # what a key gives does not depend on the keys beside it
+
+
+class RandomBits(PerKey):
+    """Unsigned integers of 8, 16, 32 or 64 random bits: `shape` of them for each key u32[..., 2].
+
+    The counter of an element is its row-major position, in the given stream.
+    """
+
+    bits: int
+    stream: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bits not in (8, 16, 32, 64):
+            raise ArgumentError(f"bits must be 8, 16, 32 or 64, got {self.bits}")
+        if not 0 <= self.stream < STREAMS:
+            raise ArgumentError(f"a stream must be less than {STREAMS}, got {self.stream}")
+
+    def result(self) -> DType:
+        return dtype(f"u{self.bits}")
+
+    def draw(self, m: Any, first: Any, second: Any) -> Any:
+        if self.bits == 64:
+            return joined(m, first, second)
+        return m.convert(first ^ second, self.result())
+
+    @classmethod
+    def samples(cls) -> Any:
+        for bits in (8, 16, 32, 64):
+            yield cls((3, 5), bits), (KEY,)
+        yield cls((), 32), (KEY,)
+        yield cls((0, 4), 32), (KEY,)
+        yield cls((4,), 64), (KEYS,)
+        yield cls((4,), 32, 7), (KEY,)
+
+
+class SplitKey(Op):
+    """`shape` new keys for each key: u32[..., 2] becomes u32[..., *shape, 2]."""
+
+    shape: tuple[int, ...]
+    differentiable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.set("shape", tuple(map(int, self.shape)))
+
+    def infer(self, key: Type) -> Type:
+        check_key(key)
+        check_size(self.shape)
+        return key.with_shape((*key.shape[:-1], *self.shape, 2))
+
+    def numpy(self, key: np.ndarray) -> np.ndarray:
+        return np.stack(numpy_blocks(key, self.shape, SPLIT), -1)
+
+    def hlo(self, b: Any, out: Type, key: Any) -> Any:
+        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for shape in ((2,), (), (0,), (3, 2)):
+            yield cls(shape), (KEY,)
+        yield cls((2,)), (KEYS,)
+
+
+class FoldIn(Op):
+    """A new key for each key u32[..., 2] and each number u64[...]; both broadcast."""
+
+    differentiable: ClassVar[bool] = False
+
+    def infer(self, key: Type, data: Type) -> Type:
+        check_key(key)
+        if data.dtype is not uint64:
+            raise DTypeError(f"the number must be u64, got {data}", code="E2005")
+        return key.with_shape((*broadcast_shapes(key.shape[:-1], data.shape), 2))
+
+    def numpy(self, key: np.ndarray, data: np.ndarray) -> np.ndarray:
+        shape = np.broadcast_shapes(key.shape[:-1], data.shape)
+        parts = [np.broadcast_to(x, shape) for x in (key[..., 0], key[..., 1], data)]
+        return np.stack(_folded(NUMPY, *parts), -1)
+
+    def hlo(self, b: Any, out: Type, key: Any, data: Any) -> Any:
+        parts = b.broadcast_all((word(b, key, 0), word(b, key, 1), data), out.shape[:-1])
+        return _stacked(b, out, lifted(b, _folded, *parts))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*aligned(xs, mapped))
+
+    @classmethod
+    def samples(cls) -> Any:
+        data = np.array([0, 1, 2**32, 2**64 - 1], np.uint64)
+        yield cls(), (KEY, data)
+        yield cls(), (KEY, data[3])
+        yield cls(), (KEYS, data[:3])
+
+
+def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
+    """The cipher of one half of the number is the key for the other."""
+    for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
+        low = m.convert(half, uint32)
+        k0, k1 = cipher(k0, k1, (low ^ low) | (stream << STREAM_SHIFT), low)
+    return k0, k1
+
+
+def joined(m: Any, first: Any, second: Any) -> Any:
+    """Both words of a block as one of 64 bits."""
+    return (m.convert(first, uint64) << 32) | m.convert(second, uint64)
+
+
+def _stacked(b: Any, out: Type, words: tuple) -> Any:
+    """Two arrays of words as an array of keys."""
+    parts = [b.reshape(w, (*w.shape, 1)) for w in words]
+    return b.op("stablehlo.concatenate", *parts, out=out, dimension=len(out.shape) - 1)

@@ -1,0 +1,196 @@
+"""What discrete distributions are decided with: integers only, so that no rounding can flip one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import dtype, float64, int32, int64, uint32, uint64
+from pullback.ir.errors import DTypeError, ShapeError
+from pullback.ir.types import show
+from pullback.ops.base import (
+    Axis,
+    Node,
+    Op,
+    Type,
+    batch_along,
+    broadcast_types,
+    spread_all,
+)
+from pullback.ops.elementwise.base import Binary, check_kind
+from pullback.ops.index import gather
+from pullback.ops.random.functions import exp
+from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.reduce import check_axes
+from pullback.ops.sample import integers, positive, real
+
+
+class MulHigh(Binary):
+    """The upper half of the product of two unsigned integers: for bits r it is floor(r * n / 2**b),
+    a random integer below n."""
+
+    kinds = "u"
+    commutative: ClassVar[bool] = True
+    differentiable: ClassVar[bool] = False
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray(_upper(NUMPY, x, y))
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return lifted(b, _upper, x, y)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for name in ("uint64", "uint32", "uint16", "uint8"):
+            top = np.iinfo(name).max
+            x = np.array([0, 1, 2, top // 3, top // 2, top - 1, top], name)
+            yield cls(), (x[:, None], x)
+
+
+def _upper(m: Any, x: Any, y: Any) -> Any:
+    bits = 8 * x.dtype.itemsize
+    if bits < 64:
+        wide = uint32 if bits < 32 else uint64
+        product = m.convert(x, wide) * m.convert(y, wide)
+        return m.convert(product >> bits, dtype(f"u{bits}"))
+    mask = 0xFFFFFFFF
+    low, cross = (x & mask) * (y & mask), (x >> 32) * (y & mask)
+    middle = (x & mask) * (y >> 32) + (cross & mask) + (low >> 32)
+    return (x >> 32) * (y >> 32) + (cross >> 32) + (middle >> 32)
+
+
+class RelativeWeights(Op):
+    """exp(x - max(x)) along `axis` in f64, with the same bits in every engine.
+
+    An infinite maximum is taken for the one weight there is, and NaN for a weight of 0.
+    """
+
+    axis: int
+    kinds = "f"
+    differentiable: ClassVar[bool] = False
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        check_axes((self.axis,), x.rank)
+        return x.with_dtype(float64)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        x = np.nan_to_num(x.astype(np.float64), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        top = x.max(self.axis, keepdims=True, initial=-np.inf)
+        return np.asarray(_weight(NUMPY, x, np.broadcast_to(top, x.shape)))
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        x, least = b.convert(x, float64), b.full(out, -math.inf)
+        x = b.select(b.compare("GE", x, least), x, least)
+        top = b.reduce("maximum", x, -math.inf, (self.axis,))
+        kept = [i for i in range(out.rank) if i != self.axis]
+        return lifted(b, _weight, x, b.broadcast_in_dim(top, out.shape, kept))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return batch_along(self, axis, xs, mapped)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(0), (real(7, low=-50, high=3),)
+        yield cls(1), (real(2, 5, 3),)
+        yield cls(0), (real(0, 2),)
+        hard = np.array([[np.inf, 1, np.inf], [-np.inf] * 3, [np.nan, 0, -800], [0, -np.inf, 5]])
+        yield cls(1), (hard,)
+
+
+def _weight(m: Any, x: Any, top: Any) -> Any:
+    return exp(m, m.where(x < top, x - top, 0.0))
+
+
+class Arrival(Binary):
+    """An exponential time in f64, sooner by a weight: with the same bits in every engine."""
+
+    kinds = ""
+    differentiable: ClassVar[bool] = False
+
+    def infer(self, *xs: Type) -> Type:
+        if any(x.dtype is not float64 for x in xs):
+            raise DTypeError(f"operands must be f64, got {show(xs)}", code="E2005")
+        return Type(broadcast_types(*xs), float64)
+
+    def numpy(self, time: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.asarray(time * (1.0 / weight))
+
+    def lower(self, b: Any, out: Type, time: Any, weight: Any) -> Any:
+        return lifted(b, lambda m, t, w: t * (1.0 / w), time, weight, unbounded=True)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (positive(2, 4), np.array([0.0, 1e-300, 0.3, 1.0]))
+
+
+class CountUpTo(Op):
+    """How many elements of a sorted row are at most as large as each of some numbers.
+
+    Rows i64[..., n], numbers i64[..., k]: one row for each list of numbers.
+    """
+
+    differentiable: ClassVar[bool] = False
+
+    def infer(self, rows: Type, numbers: Type) -> Type:
+        for x in (rows, numbers):
+            if x.dtype is not int64 or not x.rank or x.shape[:-1] != rows.shape[:-1]:
+                raise ShapeError(f"needs i64[...,n] and i64[...,k], got {rows} and {numbers}")
+        return numbers
+
+    def numpy(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        made = np.zeros_like(numbers)
+        for i in np.ndindex(rows.shape[:-1]):
+            made[i] = np.searchsorted(rows[i], numbers[i], side="right")
+        return made
+
+    def hlo(self, b: Any, out: Type, rows: Any, numbers: Any) -> Any:
+        """By bisection: the count's bits, the highest first, in a loop (XLA takes five times as
+        long for the same steps one after the other)."""
+        n, lists = rows.shape[-1], math.prod(out.shape[:-1])
+        if not out.size or not n:
+            return b.full(out, 0)
+        index = int32 if lists * n < 2**31 else int64
+        flat = Type((lists, out.shape[-1]), index)
+        start = (
+            b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0),
+            b.reshape(numbers, flat.shape), b.reshape(rows, (lists * n,)),
+        )  # fmt: skip
+        types = tuple(x.type for x in start)
+
+        def more(step: Any, *rest: Any) -> list:
+            return [b.compare("GT", step, b.constant(0, index))]
+
+        def body(step: Any, count: Any, numbers: Any, rows: Any) -> list:
+            def place(m: Any, step: Any, count: Any, first: Any) -> Any:
+                there = count + step
+                return first * n + m.where(there < n, there, n) - 1
+
+            def counted(m: Any, step: Any, count: Any, there: Any, numbers: Any) -> Any:
+                fits = (there <= numbers) & (count + step <= n)
+                return m.where(fits, count + step, count)
+
+            wide, first = b.broadcast(step, flat.shape), b.iota(flat.shape, index, 0)
+            at = lifted(b, place, wide, count, first)
+            there = gather(b, numbers.type, rows, [at], [0])
+            count = lifted(b, counted, wide, count, there, numbers)
+            return [lifted(b, lambda m, s: s >> 1, step), count, numbers, rows]
+
+        regions = f"{b.region(types, more)}, {b.region(types, body)}"
+        count = b.op("stablehlo.while", *start, out=types, regions=regions)[1]
+        return b.reshape(b.convert(count, int64), out.shape)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*spread_all(axis, xs, mapped))
+
+    @classmethod
+    def samples(cls) -> Any:
+        numbers = np.array([-5, 0, 1, 3, 6, 99, 4, 7])
+        yield cls(), (np.array([0, 1, 1, 3, 4, 4, 7]), numbers)
+        yield cls(), (np.array([3]), numbers)
+        yield cls(), (np.zeros(0, np.int64), numbers)
+        rows = np.sort(integers(2, 3, 20, high=30), -1)
+        yield cls(), (rows, integers(2, 3, 5, high=30))

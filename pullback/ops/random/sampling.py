@@ -1,0 +1,75 @@
+"""Numbers from the standard distributions, with the same bits in every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.ir.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
+from pullback.ir.errors import DTypeError
+from pullback.ops.base import Type
+from pullback.ops.random.bits import KEY, KEYS, PerKey, joined
+from pullback.ops.random.functions import ends, minus_log, normal
+
+# The bits of an f32 that the shorter types do not have.
+LOST = {float16: 13, bfloat16: 16}
+
+
+class Sampler(PerKey, abstract=True):
+    """Floats of one type; f16 and bf16 are made from f32."""
+
+    dtype: DType
+
+    def infer(self, key: Type) -> Type:
+        if not self.dtype.is_float:
+            raise DTypeError(f"needs a float type, got {self.dtype}", code="E2005")
+        return super().infer(key)
+
+    def result(self) -> DType:
+        return self.dtype
+
+    def draw(self, m: Any, first: Any, second: Any) -> Any:
+        if self.dtype is float64:
+            return self.sample(m, m.bitcast(joined(m, first, second), int64))
+        return m.convert(self.sample(m, m.bitcast(first ^ second, int32)), self.dtype)
+
+    def sample(self, m: Any, k: Any) -> Any:
+        """A number in f32 or f64 from an integer of as many random bits."""
+        raise NotImplementedError
+
+    @classmethod
+    def samples(cls) -> Any:
+        for dtype in (float32, float64, float16, bfloat16):
+            yield cls((3, 5), dtype), (KEY,)
+        yield cls((), float32), (KEY,)
+        yield cls((2, 0), float64), (KEY,)
+        yield cls((4,), float32), (KEYS,)
+
+
+class RandomUniform(Sampler):
+    """Uniform numbers in [0, 1), multiples of 2**-24 (2**-53 in f64) rounded down."""
+
+    def sample(self, m: Any, k: Any) -> Any:
+        bits, size = (24, 32) if self.dtype is not float64 else (53, 64)
+        whole = (k >> (size - bits)) & ((1 << bits) - 1)
+        made = m.convert(whole, float64 if size == 64 else float32) * 2.0**-bits
+        if self.dtype not in LOST:
+            return made
+        # rounded down, a number below x is one whose rounded value is below x
+        kept = 0xFFFFFFFF ^ ((1 << LOST[self.dtype]) - 1)
+        return m.bitcast(m.bitcast(made, uint32) & kept, float32)
+
+
+class RandomNormal(Sampler):
+    """Numbers from the standard normal distribution."""
+
+    def sample(self, m: Any, k: Any) -> Any:
+        return normal(m, k)
+
+
+class RandomExponential(Sampler):
+    """Numbers from the exponential distribution of mean 1, never 0."""
+
+    def sample(self, m: Any, k: Any) -> Any:
+        single = self.dtype is not float64
+        k = k & (0x7FFFFFFF if single else (1 << 63) - 1)
+        return minus_log(m, *ends(m, k, float32 if single else float64))

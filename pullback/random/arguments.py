@@ -1,0 +1,128 @@
+"""What the samplers share: keys, shapes, element types and parameters in normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, float32, float64, promote, uint32
+from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
+from pullback.ir.node import Node
+from pullback.ir.where import user_line
+from pullback.ops.base import broadcast_shapes
+from pullback.tensor.functions.arguments import (
+    as_tensor,
+    cast_node,
+    node_of,
+    number,
+    placed,
+    scalar,
+    shape_of,
+)
+from pullback.tensor.operators import NUMBERS
+from pullback.tensor.settings import current, user_dtype
+from pullback.tensor.tensor import Tensor
+
+
+def key_of(op: str, key: Any) -> Node:
+    """The node of one key."""
+    found = key if isinstance(key, (Tensor, np.ndarray)) else None
+    if found is None:
+        raise ArgumentError(
+            f"needs a key, got {type(key).__name__}", op=op, where=user_line(),
+            hint="Make one from an integer with pb.random.key(seed).",
+        )  # fmt: skip
+    node = node_of(as_tensor(found))
+    if node.type.dtype is uint32 and node.type.shape == (2,):
+        return node
+    error = DTypeError if node.type.dtype is not uint32 else ShapeError
+    several = node.type.dtype is uint32 and node.type.rank > 1 and node.type.shape[-1] == 2
+    raise error(
+        f"a key is u32[2], got {node.type}", op=op, where=user_line(),
+        hint="These are several keys: take one of them, as in keys[0]."
+        if several else "Make one from an integer with pb.random.key(seed).",
+    )  # fmt: skip
+
+
+def float_dtype(op: str, dtype: Any, *parameters: Any, complex: bool = False) -> DType:
+    """The element type asked for, or else that of the parameters, or else the default float."""
+    if dtype is None:
+        found = None
+        for p in parameters:
+            if isinstance(p, (Tensor, np.ndarray)) and as_tensor(p).dtype.is_float:
+                own = as_tensor(p).dtype
+                found = own if found is None else promote(found, own)
+        return found or current().default_dtype
+    made = user_dtype(op, dtype)
+    if not (made.is_float or (complex and made.is_complex)):
+        kinds = "a float or complex type" if complex else "a float type"
+        raise DTypeError(f"needs {kinds}, got {made}", op=op, where=user_line())
+    return made
+
+
+def computed_in(dtype: DType) -> DType:
+    """The type that numbers of another one are computed in: f32, or f64 for itself."""
+    return float64 if dtype is float64 else float32
+
+
+def parameter(op: str, value: Any, dtype: DType) -> Node:
+    """A parameter of a distribution as a node of the given float type."""
+    value = number(value)
+    if isinstance(value, complex):
+        raise DTypeError(f"needs real parameters, got {value}", op=op, where=user_line())
+    if type(value) in NUMBERS:
+        return scalar(float(value), dtype)
+    node = node_of(as_tensor(value))
+    if node.type.dtype.is_complex:
+        raise DTypeError(f"needs real parameters, got {node.type}", op=op, where=user_line())
+    return cast_node(node, dtype)
+
+
+def sample_shape(op: str, shape: Any, *parameters: Node) -> tuple[int, ...]:
+    """The shape asked for, which parameters broadcast to; without one, the parameters' own."""
+    shapes = [p.type.shape for p in parameters]
+    if shape is None:
+        return placed(op, broadcast_shapes, (), *shapes)
+    wanted = shape_of(op, shape)
+    for given in shapes:
+        if len(given) > len(wanted) or placed(op, broadcast_shapes, wanted, given) != wanted:
+            raise ShapeError(
+                f"parameters must broadcast to the shape {list(wanted)}, got {list(given)}",
+                op=op, where=user_line(),
+            )  # fmt: skip
+    return wanted
+
+
+def known(value: Any) -> np.ndarray | None:
+    """A parameter that the user wrote down; None for a tensor, which is not read."""
+    if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _holds_tensors(value)):
+        return None
+    made = np.asarray(value)
+    return made if made.dtype.kind in "biuf" or made.dtype == object else None
+
+
+def _holds_tensors(values: Sequence) -> bool:
+    return any(
+        isinstance(v, Tensor) or (isinstance(v, (list, tuple)) and _holds_tensors(v))
+        for v in values
+    )
+
+
+def require(op: str, holds: Any, message: str, hint: str | None = None) -> None:
+    """An error at the user's line unless everything in `holds` is true."""
+    if not np.all(holds):
+        raise ArgumentError(message, op=op, where=user_line(), hint=hint)
+
+
+def require_order(op: str, low: Any, high: Any, names: tuple[str, str]) -> None:
+    """Bounds that are known must leave room between them."""
+    a, b = known(low), known(high)
+    if a is None or b is None:
+        return
+    try:
+        fits = a < b
+    except ValueError:  # they do not broadcast, which is told elsewhere
+        return
+    require(op, fits, f"{names[0]} must be less than {names[1]}, got {low} and {high}")

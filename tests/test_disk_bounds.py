@@ -1,0 +1,163 @@
+"""The directory of executables stays within its bound; keys hold all that code depends on."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pullback.engines.xla import client, disk, machine
+from pullback.engines.xla.disk import DiskCache, key_of
+from pullback.engines.xla.engine import XlaEngine
+from pullback.ir import sizes
+
+HEADER = 84  # bytes of a file before its content
+
+
+# -- the bound ------------------------------------------------------------------------------------
+
+
+def filled(folder: Path, count: int, limit: int) -> tuple[DiskCache, list[bytes]]:
+    """A cache of entries of 1,000 bytes, each used an hour later than the one before."""
+    cache, keys = DiskCache(str(folder), limit), [key_of([b"%d" % i]) for i in range(count)]
+    begin = time.time() - (count + 2) * 3600
+    for i, key in enumerate(keys):
+        cache.write(key, bytes(1000 - HEADER))
+        if (path := Path(cache._path(key))).exists():
+            os.utime(path, (begin + 3600 * i,) * 2)
+    return cache, keys
+
+
+def kept(cache: DiskCache, keys: list[bytes]) -> list[int]:
+    return [i for i, key in enumerate(keys) if Path(cache._path(key)).exists()]
+
+
+def test_the_least_recently_used_are_removed(tmp_path):
+    cache, keys = filled(tmp_path, 5, limit=5000)
+    assert kept(cache, keys) == [0, 1, 2, 3, 4] and cache.used() == 5000
+    assert cache.read(keys[0]) is not None  # it is now the last used
+    for i in (5, 6):
+        cache.write(key_of([b"%d" % i]), bytes(1000 - HEADER))
+    assert kept(cache, keys) == [0, 3, 4] and cache.used() == 5000
+    cache.write(key_of([b"large"]), bytes(3500))
+    assert kept(cache, keys) == [] or kept(cache, keys) == [0]
+    assert cache.used() <= 5000
+    cache.write(key_of([b"too large"]), bytes(5000))
+    assert cache.used() > 0, "what can never fit pushes nothing out"
+
+
+def test_a_use_is_noted_once_an_hour(tmp_path):
+    cache, keys = filled(tmp_path, 1, limit=5000)
+    path = Path(cache._path(keys[0]))
+    cache.read(keys[0])
+    noted = path.stat().st_mtime
+    assert noted > time.time() - 60
+    os.utime(path, (noted - 1000,) * 2)
+    cache.read(keys[0])
+    assert path.stat().st_mtime == noted - 1000
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_bytes(bytes(100_000))
+    os.utime(tmp_path / "notes.txt", (0, 0))
+    cache, keys = filled(tmp_path, 6, limit=3000)
+    assert cache.used() == 3000 and kept(cache, keys) == [3, 4, 5]
+    cache.clear()
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_large_directory_is_looked_through_now_and_then(tmp_path, monkeypatch):
+    """Once for each 64th of the bound that is written, on average: keys are evenly spread."""
+    cache = DiskCache(str(tmp_path), limit=6400 * 1000)
+    looks: list[int] = []
+    monkeypatch.setattr(cache, "make_room", lambda: looks.append(1))
+    for i in range(1000):
+        cache.write(key_of([b"%d" % i]), bytes(1000 - HEADER))
+    assert 4 <= len(looks) <= 20  # ten are expected
+
+
+def test_the_bound_comes_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PULLBACK_CACHE_SIZE", "3K")
+    disk.use(None)
+    assert disk.disk_cache().limit == 3072
+    assert disk.disk_cache().directory == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("500M", 500 * 2**20), (" 2 GiB ", 2**31), ("1.5kb", 1536), (7, 7)],
+)
+def test_sizes_as_people_write_them(text, size):
+    assert sizes.bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "nan", "inf", "1X", True])
+def test_what_is_no_size_is_told(text, monkeypatch, caplog):
+    with pytest.raises(ValueError):  # noqa: PT011  (one error, many reasons)
+        sizes.bytes_of(text)
+    if text and isinstance(text, str):
+        monkeypatch.setenv("PULLBACK_CACHE_SIZE", text)
+        assert sizes.from_environment("PULLBACK_CACHE_SIZE", 5) == 5
+        assert "PULLBACK_CACHE_SIZE" in caplog.text and repr(text) in caplog.text
+
+
+# -- the key --------------------------------------------------------------------------------------
+
+
+def identity() -> bytes:
+    return XlaEngine("cpu")._identity
+
+
+CHANGES = {
+    "jaxlib's version": (client.version, "__version__", "0.0.1"),
+    "jaxlib's build": (client.version, "_git_hash", "0123"),
+    "threads": (client, "THREADS", client.THREADS + 1),
+    "the processor": (machine, "processor", lambda: b"another"),
+    "the library": (machine, "library", lambda path: b"another"),
+    "options": (client, "_options", lambda: _other_options()),
+}
+
+
+def _other_options() -> Any:
+    options = client.xla_client.CompileOptions()
+    options.executable_build_options.optimization_level = 1
+    return options
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_key_holds(what, monkeypatch):
+    before = identity()
+    assert identity() == before
+    monkeypatch.setattr(*CHANGES[what])
+    assert identity() != before
+
+
+def test_the_key_holds_the_compilers_flags(monkeypatch):
+    before = identity()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    assert identity() != before
+
+
+def test_parts_of_a_key_do_not_run_together():
+    assert key_of([b"ab", b"c"]) != key_of([b"a", b"bc"]) != key_of([b"abc"])
+
+
+def test_a_library_built_anew_is_another(tmp_path):
+    path = tmp_path / "library.so"
+    seen = set()
+    for content in (b"a" * 200_000, b"a" * 200_001, b"b" + b"a" * 199_999, b"a" * 199_999 + b"b"):
+        path.write_bytes(content)
+        seen.add(machine.library(path))
+    assert len(seen) == 4
+    assert machine.library(client._LIBRARY) not in seen | {machine.library(tmp_path / "none")}
+
+
+def test_the_processor_is_known_by_its_instructions():
+    known = machine.processor()
+    assert known == machine.processor()
+    if os.path.exists("/proc/cpuinfo"):
+        assert b"flags" in known or b"Features" in known

@@ -1,0 +1,175 @@
+"""Programs that repeat themselves are cut into pieces, of which equal ones compile once."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.engines.xla import engine as xla_engine
+from pullback.engines.xla.sequence import XlaSequence
+from pullback.ir.graph import Graph
+from pullback.ir.segments import segments
+from pullback.ops.base import interpret
+from pullback.tensor.program import engine
+
+WIDTH = 5
+
+
+def layer(x, p):
+    h = pb.tanh(x @ p["w"] + p["b"])
+    h = (h - h.mean(axis=-1, keepdims=True)) * 1.5
+    best, place = pb.max(h, axis=-1, keepdims=True), pb.argmax(h, axis=-1, keepdims=True)
+    for _ in range(4):  # enough of it to be worth a piece
+        h = pb.sin(h) * 0.9 + pb.cos(h * 0.5) / (1.0 + best * best)
+    return x + 0.1 * h + pb.take_along_axis(h, place, axis=-1)
+
+
+def model(params, x):
+    h = x + 0.5
+    for p in params:
+        h = layer(h, p)
+    return (h * h).sum()
+
+
+def parameters(layers):
+    rng = np.random.default_rng(0)
+    return [
+        {"w": pb.tensor(rng.normal(size=(WIDTH, WIDTH))), "b": pb.tensor(rng.normal(size=WIDTH))}
+        for _ in range(layers)
+    ]
+
+
+X = np.random.default_rng(1).normal(size=(3, WIDTH))
+
+
+def training_graph(layers):
+    params = parameters(layers)
+    return pb.trace(lambda *ps: pb.value_and_grad(model)(list(ps), pb.tensor(X)), *params).graph
+
+
+def test_deeper_models_have_no_more_different_pieces():
+    def different(layers):
+        return {s.graph.structure for s in segments(training_graph(layers))}
+
+    few, many = different(8), different(32)
+    assert len(many) == len(few) < 8
+    assert sum(len(s.parts) for s in many) < 1.5 * sum(len(s.parts) for s in few)
+
+
+@pytest.mark.parametrize("layers", [4, 7, 13])
+def test_pieces_compute_what_the_whole_computes(layers):
+    graph = training_graph(layers)
+    rng = np.random.default_rng(2)
+    arrays = [np.asarray(rng.normal(size=x.type.shape), x.type.dtype.numpy) for x in graph.inputs]
+    parts = segments(graph)
+    assert len(parts) > 4
+    values = dict(zip(graph.inputs, arrays, strict=True))
+    for part in parts:
+        made = interpret(part.graph, [values[x] for x in part.takes])
+        values.update(zip(part.gives, made, strict=True))
+    for y, want in zip(graph.outputs, interpret(graph, arrays), strict=True):
+        np.testing.assert_array_equal(values[y], want)
+
+
+def test_the_engine_runs_them_as_one_program():
+    pb.clear_cache()  # no piece is in memory
+    params, x = parameters(9), pb.tensor(X)
+    before = pb.engine_info().programs_run, pb.cache_info().compiles
+    value, grads = pb.value_and_grad(model)(params, x)
+    value.item()
+    after = pb.engine_info().programs_run, pb.cache_info().compiles
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
+    with pb.config(engine="reference"):
+        want, wanted = pb.value_and_grad(model)(params, x)
+        np.testing.assert_allclose(value.item(), want.item(), rtol=1e-12)
+        for got, g in zip(pb.tree.leaves(grads), pb.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(got.numpy(), g.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_equal_pieces_of_other_programs_are_taken_from_there(monkeypatch):
+    compiled = []
+    plain = xla_engine.XlaEngine._compile
+    monkeypatch.setattr(
+        xla_engine.XlaEngine, "_compile", lambda self, g: compiled.append(g) or plain(self, g)
+    )
+    small = engine("xla").compile(training_graph(8))
+    count = len(compiled)
+    deep = engine("xla").compile(training_graph(16))
+    assert isinstance(small, XlaSequence) and isinstance(deep, XlaSequence)
+    assert len(compiled) - count < count  # what is left over at the ends may differ
+
+
+def test_pieces_come_from_the_disk():
+    params, x = parameters(9), pb.tensor(X)
+    bits = []
+    for compiles, disk_hits in ((1, 0), (0, 1)):
+        pb.clear_cache()
+        value, grads = pb.value_and_grad(model)(params, x)
+        bits.append([v.numpy().tobytes() for v in (value, *pb.tree.leaves(grads))])
+        info = pb.cache_info()
+        assert (info.compiles, info.disk_hits, info.programs) == (compiles, disk_hits, 1)
+        assert info.memory_bytes > 2 * info.disk_bytes > 0
+    assert bits[0] == bits[1]
+
+
+def test_scalars_may_change_in_every_piece():
+    def f(x, scales):
+        for s in scales:
+            x = layer(x * s, {"w": W, "b": B})
+        return x.sum()
+
+    W, B = pb.tensor(np.eye(WIDTH)), pb.tensor(np.zeros(WIDTH))
+    x = pb.tensor(X)
+    first = [f(x, [1.0 + i / 10 for i in range(8)]).item(), f(x, [0.5] * 8).item()]
+    compiles = pb.cache_info().compiles
+    again = [f(x, [1.0 + i / 10 for i in range(8)]).item(), f(x, [0.25] * 8).item()]
+    assert pb.cache_info().compiles == compiles
+    assert again[0] == first[0] and again[1] != first[1]
+    with pb.config(engine="reference"):
+        np.testing.assert_allclose(again[0], f(x, [1.0 + i / 10 for i in range(8)]).item())
+        np.testing.assert_allclose(again[1], f(x, [0.25] * 8).item())
+
+
+def test_a_failed_check_in_a_piece_is_told_at_its_line():
+    def f(x, places):
+        for i in places:
+            x = layer(x, {"w": W, "b": B})
+            x = x + pb.take(x, i, axis=1)[:, None]  # the line
+        return x
+
+    W, B = pb.tensor(np.eye(WIDTH)), pb.tensor(np.zeros(WIDTH))
+    x = pb.tensor(X)
+    good = [pb.tensor(i % WIDTH) for i in range(8)]
+    f(x, good).numpy()
+    bad = [*good[:5], pb.tensor(WIDTH), *good[6:]]
+    with pytest.raises(IndexError, match=r"test_segments\.py") as error:
+        f(x, bad).numpy()
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    assert "# the line" in lines[error.value.where.line - 1]
+
+
+def test_outputs_that_are_inputs_or_constants():
+    graph = training_graph(6)
+    x = graph.inputs[0]
+    constant = next(n for n in graph.nodes if n.op.name == "Const")
+    wider = Graph(graph.inputs, [*graph.outputs, x, constant, constant])
+    e = engine("xla")
+    rng = np.random.default_rng(2)
+    arrays = [np.asarray(rng.normal(size=i.type.shape), i.type.dtype.numpy) for i in wider.inputs]
+    program = e.compile(wider)
+    assert isinstance(program, XlaSequence)
+    made = program.run([e.put(np.array(a), i.type) for a, i in zip(arrays, wider.inputs)])
+    for got, want in zip(made, interpret(wider, arrays), strict=False):
+        np.testing.assert_allclose(e.get(got), want, rtol=1e-9, atol=1e-12)
+
+
+def test_programs_without_repetition_stay_whole():
+    def f(x):
+        for op in (pb.sin, pb.cos, pb.exp, pb.tanh, pb.sqrt, pb.abs, pb.square, pb.atan, pb.sinh):
+            x = op(x) + 1
+        return x
+
+    assert segments(pb.trace(f, pb.tensor([1.0])).graph) == []
