@@ -120,6 +120,8 @@ def is_value(x: Any) -> bool:
 
 def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
     """A leaf of the arguments as a tensor that can carry a derivative."""
+    if type(x) is Tensor and x._node.type.inexact:
+        return x
     if not is_value(x):
         raise ArgumentError(
             f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"

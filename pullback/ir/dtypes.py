@@ -15,7 +15,7 @@ class DType:
 
     __slots__ = (
         "bits", "hlo", "is_complex", "is_float", "is_inexact", "is_integer", "kind", "name",
-        "numpy", "public",
+        "numpy", "public", "real",
     )  # fmt: skip
 
     def __init__(self, name: str, public: str, numpy: Any, kind: str, hlo: str) -> None:
@@ -25,17 +25,13 @@ class DType:
         self.is_float, self.is_complex = kind == "f", kind == "c"
         self.is_inexact = kind in "fc"  # whether values of this type can carry a derivative
         self.is_integer = kind in "iu"
+        self.real = self  # the type of one component: complex types get theirs below
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple:
         return dtype, (self.name,)
-
-    @property
-    def real(self) -> DType:
-        """The type of one component: f32 for complex64, itself for anything real."""
-        return {complex64: float32, complex128: float64}.get(self, self)
 
 
 bool_ = DType("bool", "bool", np.bool_, "b", "i1")
@@ -53,6 +49,7 @@ float32 = DType("f32", "float32", np.float32, "f", "f32")
 float64 = DType("f64", "float64", np.float64, "f", "f64")
 complex64 = DType("complex64", "complex64", np.complex64, "c", "complex<f32>")
 complex128 = DType("complex128", "complex128", np.complex128, "c", "complex<f64>")
+complex64.real, complex128.real = float32, float64
 
 ALL = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,

@@ -47,26 +47,24 @@ class Question:
             return
         index = self.index
         key: list[Any] = [table.version]
-
-        def outside(x: Node) -> int:
-            """Number an operand from outside, which is described where it occurs first."""
-            key.extend((x.op, x.type))
-            return index.setdefault(x, len(index))
-
         for node in reached:
             if not node.op.predictable:
                 return
-            key.extend((node.op, node.type))
-            xs = node.inputs
             # Rules run only for nodes with an operand inside: nobody looks at other operands.
-            if index.keys().isdisjoint(xs):
-                xs = ()
-            # The numbers of its operands end the description of a node.
-            key.append(tuple([index[x] if x in index else outside(x) for x in xs]))
+            xs = () if index.keys().isdisjoint(node.inputs) else node.inputs
+            for x in xs:
+                if x not in index:  # from outside: it is told before the node that uses it first
+                    key += x.op, x.type
+                    index[x] = len(index)
+            # The tuple marks the node among the operands that were told with it.
+            key += node.op, node.type, tuple([index[x] for x in xs])
             index[node] = len(index)
         for g in seeds:
-            key.append(None if g is None else index[g] if g in index else outside(g))
-        key.extend((tuple(map(index.get, outputs)), tuple(map(index.get, targets))))
+            if g is not None and g not in index:
+                key += g.op, g.type
+                index[g] = len(index)
+        for nodes in (seeds, outputs, targets):
+            key.append(tuple([index.get(x) for x in nodes]))  # type: ignore[arg-type]
         self.key = tuple(key)
 
     def answer(self) -> list[Node | None] | None:
