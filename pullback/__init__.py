@@ -64,9 +64,9 @@ __all__ = [
     "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
     "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64",
     "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "memory_plan", "nan",
-    "newaxis", "no_grad", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "random",
-    "scan", "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad",
-    "vjp", "vmap", "while_loop",
+    "newaxis", "no_grad", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum",
+    "random", "scan", "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8",
+    "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions
