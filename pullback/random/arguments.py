@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
 from pullback.ops.base import broadcast_shapes
+from pullback.tensor.creation import asarray
 from pullback.tensor.functions.arguments import (
     as_tensor,
     cast_node,
@@ -46,19 +48,16 @@ def key_of(op: str, key: Any) -> Node:
     )  # fmt: skip
 
 
-def float_dtype(op: str, dtype: Any, *parameters: Any, complex: bool = False) -> DType:
+def float_dtype(op: str, dtype: Any, *parameters: Any, kinds: str = "f") -> DType:
     """The element type asked for, or else that of the parameters, or else the default float."""
     if dtype is None:
-        found = None
-        for p in parameters:
-            if isinstance(p, (Tensor, np.ndarray)) and as_tensor(p).dtype.is_float:
-                own = as_tensor(p).dtype
-                found = own if found is None else promote(found, own)
-        return found or current().default_dtype
+        given = [as_tensor(p).dtype for p in parameters if isinstance(p, (Tensor, np.ndarray))]
+        given = [d for d in given if d.kind in kinds]
+        return reduce(promote, given) if given else current().default_dtype
     made = user_dtype(op, dtype)
-    if not (made.is_float or (complex and made.is_complex)):
-        kinds = "a float or complex type" if complex else "a float type"
-        raise DTypeError(f"needs {kinds}, got {made}", op=op, where=user_line())
+    if made.kind not in kinds:
+        named = "a float or complex type" if "c" in kinds else "a float type"
+        raise DTypeError(f"needs {named}, got {made}", op=op, where=user_line())
     return made
 
 
@@ -74,6 +73,8 @@ def parameter(op: str, value: Any, dtype: DType) -> Node:
         raise DTypeError(f"needs real parameters, got {value}", op=op, where=user_line())
     if type(value) in NUMBERS:
         return scalar(float(value), dtype)
+    if not isinstance(value, (Tensor, np.ndarray)):
+        return node_of(asarray(value, dtype))  # numbers in a list have no type of their own
     node = node_of(as_tensor(value))
     if node.type.dtype.is_complex:
         raise DTypeError(f"needs real parameters, got {node.type}", op=op, where=user_line())

@@ -61,7 +61,8 @@ class RandomGamma(Op):
             made, done = _round(NUMPY, made, done, d, c, *words)
             if done.all():
                 break
-        made = _finished(NUMPY, made, wide, *numpy_blocks(key, shape), least=LEAST[dtype(a.dtype)])
+        first, second = numpy_blocks(key, shape)
+        made = _finished(NUMPY, made, wide, first, second, LEAST[dtype(a.dtype)])
         return np.asarray(made).astype(a.dtype)
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any) -> Any:
@@ -105,11 +106,9 @@ class RandomGamma(Op):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (KEY, positive(40))
         yield cls(), (KEYS, positive(2, 3, 4))
-        yield cls(), (KEY, np.array(3.0))
-        yield cls(), (KEY, positive(0, 3))
         yield cls(), (KEY, np.array([1e-4, 0.02, 1.0, 1e3, 1e12, 1e300, np.inf, 0.0, -1.0, np.nan]))
+        yield cls(), (KEY, positive(0, 3))
 
 
 # -- the formulas ---------------------------------------------------------------------------------
