@@ -9,14 +9,7 @@ from helpers import line, told
 
 import pullback as pb
 from pullback.ir.dtypes import float64
-from pullback.ir.errors import (
-    ArgumentError,
-    AxisError,
-    HostReadError,
-    InPlaceError,
-    ShapeError,
-    UnsupportedOp,
-)
+from pullback.ir.errors import ArgumentError, AxisError, HostReadError, InPlaceError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import results
 from pullback.ir.table import TABLE
@@ -280,20 +273,33 @@ def test_reading_and_writing_inside_raise():
 
 
 class Unbatched(Op, abstract=True):
-    """An op that says nothing about batching."""
+    """The elements of a vector in reverse order; it says nothing about batching."""
 
     title = "unbatched"
+    linear = True
 
     def infer(self, x):
+        if x.rank != 1:
+            raise ShapeError(f"needs a vector, got {x}")
         return x
 
     def numpy(self, x):
-        return x
+        return x[::-1]
+
+    def hlo(self, b, out, x):
+        return b.op("stablehlo.reverse", x, out=out, dimensions=(0,))
+
+    def vjp(self, g, out, xs, need):
+        return [self(g)]
 
 
-def test_an_op_without_a_rule_is_named_with_its_line():
+def test_an_op_without_a_rule_takes_one_example_after_the_other():
     op = Unbatched()
-    with told(UnsupportedOp, TypeError, "unbatched: has no batching rule"):
+    f = pb.vmap(lambda x: apply(op, x) * x)
+    same(f(pb.tensor(X)), X[:, ::-1] * X)
+    same(pb.grad(lambda x: f(x).sum())(pb.tensor(X)), 2 * X[:, ::-1])
+    same(pb.vmap(f)(pb.tensor(np.stack([X, -X]))), np.stack([X[:, ::-1] * X] * 2))
+    with told(ShapeError, ValueError, "unbatched: needs a vector, got f64[]", at=line(1)):
         pb.vmap(lambda x: apply(op, x))(pb.tensor(V))
 
 
