@@ -279,6 +279,37 @@ def test_reading_and_writing_inside_raise():
     same(pb.vmap(local)(pb.tensor(X)), np.concatenate([np.full((4, 1), 5.0), 2 * X[:, 1:] + 1], 1))
 
 
+class Unbatched(Op, abstract=True):
+    """The elements of a vector in reverse order; it says nothing about batching."""
+
+    title = "unbatched"
+    linear = True
+
+    def infer(self, x):
+        if x.rank != 1:
+            raise ShapeError(f"needs a vector, got {x}")
+        return x
+
+    def numpy(self, x):
+        return x[::-1]
+
+    def hlo(self, b, out, x):
+        return b.op("stablehlo.reverse", x, out=out, dimensions=(0,))
+
+    def vjp(self, g, out, xs, need):
+        return [self(g)]
+
+
+def test_an_op_without_a_rule_takes_one_example_after_the_other():
+    op = Unbatched()
+    f = pb.vmap(lambda x: apply(op, x) * x)
+    same(f(pb.tensor(X)), X[:, ::-1] * X)
+    same(pb.grad(lambda x: f(x).sum())(pb.tensor(X)), 2 * X[:, ::-1])
+    same(pb.vmap(f)(pb.tensor(np.stack([X, -X]))), np.stack([X[:, ::-1] * X] * 2))
+    with told(ShapeError, ValueError, "unbatched: needs a vector, got f64[]", at=line(1)):
+        pb.vmap(lambda x: apply(op, x))(pb.tensor(V))
+
+
 class Refusing(Op, abstract=True):
     """An op whose batching rule raises."""
 
