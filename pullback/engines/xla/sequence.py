@@ -79,6 +79,11 @@ class XlaSequence:
         arguments = sum(self._bytes[: self._arguments])
         return Memory(arguments, sum(self._bytes[i] for i in set(self._outputs)), most)
 
+    def work(self) -> tuple[float, float]:
+        """The floating-point operations and the traffic of all pieces."""
+        found = [piece.work() for piece in self.pieces]
+        return sum(flops for flops, _ in found), sum(traffic for _, traffic in found)
+
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
         held = [h for w in word.words for h in self.client.get(w)]
