@@ -92,6 +92,7 @@ class Cache:
         self.causes: list[Cause] = []
         # least recently used first: whose they are, and which of its variants
         self._programs: OrderedDict[Any, tuple[Entry, tuple[int, ...]]] = OrderedDict()
+        self._latest: Any = None  # the program that was used last, if it was a compiled function's
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
         self._evicted: set[tuple[int, tuple[int, ...]]] = set()
         self._seen: set[int] = set()
@@ -108,13 +109,15 @@ class Cache:
     def hit(self, entry: Entry, outputs: tuple[int, ...]) -> None:
         """Count a hit, and remember that the program is in use."""
         self.hits += 1
+        self._latest = None
         self._programs.move_to_end(entry.variants[outputs])
 
     def used(self, program: Any, hit: bool) -> None:
         """Remember that a program is in use, by someone who holds it."""
         self.hits += hit
-        if program in self._programs:
+        if program is not self._latest and program in self._programs:
             self._programs.move_to_end(program)
+            self._latest = program
 
     def store(self, entry: Entry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
         """Keep a new program; the least recently used go, until all take `limit` bytes.
@@ -130,6 +133,7 @@ class Cache:
         if self.entries.get(entry.key) is not entry:
             return False  # forgotten meanwhile: the program serves those who wait for it
         self._programs[program] = entry, outputs
+        self._latest = None
         self.nbytes += program.nbytes
         while len(self._programs) > 1 and (
             self.nbytes > limit or len(self._programs) > MOST_PROGRAMS

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-import optree
-
 from pullback.api.axes import bound_axes
 from pullback.api.compile import causes, tracing
 from pullback.api.compile.arguments import STATIC, Options, sorted_out
@@ -45,13 +43,13 @@ class Compiled:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         version = self._recent
         if version is not None and not self._splits:
-            if len(args) == version.flat and not kwargs:
-                made = version.attempt(args)
-            else:
-                leaves, in_tree = optree.tree_flatten((args, kwargs), namespace=tree.NAMESPACE)
-                made = version.attempt(leaves) if in_tree == version.in_tree else MISSED
-            if made is not MISSED:
-                return made
+            leaves = (
+                args if len(args) == version.flat and not kwargs else version.read(args, kwargs)
+            )
+            if leaves is not None:
+                made = version.attempt(leaves)
+                if made is not MISSED:
+                    return made
         call = Invocation(self, args, kwargs)
         found = self._find(call)
         version = found or self._trace(call)

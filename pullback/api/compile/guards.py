@@ -18,12 +18,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from pullback.api.compile import probes
 from pullback.api.compile.holders import Holder, Instance, TensorMethods
 from pullback.api.compile.kinds import executes, is_internal, is_plain, is_trusted, plain_key
 from pullback.api.compile.kinds import unwrapped as unwrapped
 from pullback.api.compile.names import code_key, names_of
-from pullback.api.compile.probes import Probe, Ref
+from pullback.api.compile.probes import Probes, Ref, content, entries
 from pullback.ir.where import Where
 from pullback.tensor.tensor import Tensor
 
@@ -45,11 +44,8 @@ class Snapshot:
         self.key = tuple(walk.key)
         self.notes = walk.notes  # for each part of the key: path, line, and how it looks
         self.tensors, self.paths = walk.tensors, walk.tensor_paths
-        self.probes = walk.probes()
-
-    def same(self) -> bool:
-        """Whether nothing has changed: sure if true, and if false it has to be looked at."""
-        return probes.same(self.probes)
+        # Whether nothing has changed: sure if true, and if false it has to be looked at.
+        self.same = walk.all_probes().same
 
 
 def snapshot(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Snapshot:
@@ -83,7 +79,7 @@ class Walk:
         self._seen: dict[Any, int] = {}
         self._kept: list[Any] = []  # what was seen lives as long as its identity is in use
         self._queue: deque[tuple] = deque()
-        self._probes: list[Probe] = []
+        self.probes = Probes()
 
     def finish(self) -> None:
         """Look at everything; code that is found late may name attributes of what came early."""
@@ -110,11 +106,10 @@ class Walk:
         self.places[place] = (holder, value)
         return True
 
-    def probes(self) -> list[Probe]:
-        made = list(self._probes)
+    def all_probes(self) -> Probes:
         for holder in self.holders:
-            made += holder.probes(self)
-        return made
+            holder.watch(self.probes)
+        return self.probes
 
     # -- kinds of values ------------------------------------------------------------------------
 
@@ -151,13 +146,13 @@ class Walk:
             return
         self.note(path, where, ("function", code_key(f.__code__)), shown)
         cells = zip(f.__code__.co_freevars, f.__closure__ or ())
-        watched = [(n, c) for n, c in cells if self.at(c, None, probes.content(c))]
-        self._probes += probes.of_cells([c for _, c in watched])
-        for name, cell in watched:
-            self.visit(name, where, probes.content(cell))
+        for name, cell in cells:
+            if self.at(cell, None, content(cell)):
+                self.probes.cell(cell)
+                self.visit(name, where, content(cell))
         if internal:  # pullback's own: only what it was given is of interest
             return
-        self._probes += probes.of_function(f)
+        self.probes.function(f)
         given = f.__code__.co_varnames[: f.__code__.co_argcount]
         for name, value in zip(given[::-1], (f.__defaults__ or ())[::-1]):
             self.visit(f"default {name} of {f.__name__}", where, value)
@@ -190,14 +185,14 @@ class Walk:
 
     def _container(self, path: str, where: Where | None, items: Any) -> None:
         kind, fixed = type(items), isinstance(items, (tuple, frozenset))
-        if not fixed and not self.at(items, None, probes.entries(items)):
+        if not fixed and not self.at(items, None, entries(items)):
             self.note(path, where, ("own", kind), kind.__name__)
             return
         self.note(path, where, ("entries", kind, len(items)), f"{kind.__name__} of {len(items)}")
         if len(items) > MOST_ENTRIES:
             return
         if not fixed:
-            self._probes.append(probes.of_entries(items))
+            self.probes.entries(items)
         if isinstance(items, (set, frozenset)):
             keys = frozenset([plain_key(x) if is_plain(x) else Ref(x) for x in items])
             self.note(path, where, keys, repr(items))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from pullback.api.compile import probes
 from pullback.api.compile.kinds import all_attributes, is_trusted
-from pullback.api.compile.probes import EMPTY, Probe, Ref
+from pullback.api.compile.probes import EMPTY, Probes, Ref
 from pullback.tensor.tensor import Tensor
 
 
@@ -31,7 +30,7 @@ class Holder:
         self.owner = mapping if cls is None else cls
         self.complete = strict or cls is not None
         self.asked: dict[str, Any] = {}
-        self._read: dict[str, bool] = {}  # names that were looked at, and whether they are there
+        self._read: dict[str, None] = {}  # names that were looked at
 
     def read(self, walk: Any) -> None:
         """Visit what has been asked for and was not visited yet."""
@@ -42,16 +41,14 @@ class Holder:
                 value = self.mapping.get(name, EMPTY)
                 if not walk.at(self.owner, name, value):
                     continue
-                self._read[name] = value is not EMPTY
+                self._read[name] = None
                 if self.trusted and callable(value) and is_trusted(value):
                     walk.note(f"{self.prefix}{name}", line, Ref(value), name)
                 elif value is not EMPTY:
                     walk.visit(f"{self.prefix}{name}", line, value)
 
-    def probes(self, walk: Any) -> list[Probe]:
-        there = [name for name, found in self._read.items() if found]
-        absent = [name for name, found in self._read.items() if not found]
-        return probes.of_mapping(self.mapping, there, absent)
+    def watch(self, probes: Probes) -> None:
+        probes.mapping(self.mapping, self._read)
 
 
 class TensorMethods:
@@ -70,8 +67,8 @@ class TensorMethods:
                 else:
                     walk.note(f"Tensor.{name}", line, Ref(value), name)
 
-    def probes(self, walk: Any) -> list[Probe]:
-        return probes.of_attributes(Tensor, self._read)
+    def watch(self, probes: Probes) -> None:
+        probes.attributes(Tensor, self._read)
 
 
 class Instance:
@@ -100,5 +97,5 @@ class Instance:
             if value is not EMPTY:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
-    def probes(self, walk: Any) -> list[Probe]:
-        return probes.of_instance(self.x, self._own, self._slots, self._absent)
+    def watch(self, probes: Probes) -> None:
+        probes.instance(self.x, self._own, self._slots, self._absent)

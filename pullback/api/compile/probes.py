@@ -1,8 +1,7 @@
 """Probes: the cheapest questions that tell whether what a function names is still the same.
 
-A probe fetches objects from one place. While it fetches the very same objects, nothing that it
-watches has changed. When it does not, they may still be equal: then everything is looked at again
-(see `guards`).
+A probe fetches an object from one place. While it is the very same object everywhere, nothing has
+changed. When it is not, it may still be equal: then everything is looked at again (see `guards`).
 """
 
 from __future__ import annotations
@@ -10,105 +9,91 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from operator import attrgetter, is_, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
+
+EMPTY: Any = object()  # in place of a value that is not there
 
 
-class Probe(NamedTuple):
-    """`fetch(place)` gives the objects to compare, one by one, by identity."""
+class Probes:
+    """All probes of one function: they are asked at every call."""
 
-    fetch: Callable[[Any], Iterable[Any]]
-    place: Any
-    expected: tuple
+    __slots__ = ("_cells", "_functions", "_names", "_others")
 
+    def __init__(self) -> None:
+        self._functions: list[tuple] = []  # function, its code and its defaults
+        self._cells: list[tuple] = []  # cell and contents
+        self._names: list[tuple] = []  # how to look a name up, the name, the value
+        self._others: list[tuple] = []  # how to fetch, from where, and what is expected
 
-def same(probes: Iterable[Probe]) -> bool:
-    """Whether every probe fetches what it fetched before."""
-    try:
-        for fetch, place, expected in probes:
-            now = fetch(place)
-            if len(now) != len(expected) or not all(map(is_, now, expected)):  # type: ignore
-                return False
-    except (AttributeError, LookupError, ValueError, ReferenceError):
-        return False
-    return True
+    def same(self) -> bool:
+        """Whether every place holds what it held when the probe was made."""
+        try:
+            for f, code, defaults, named in self._functions:
+                if (
+                    f.__code__ is not code
+                    or f.__defaults__ is not defaults
+                    or f.__kwdefaults__ is not named
+                ):
+                    return False
+            for cell, value in self._cells:
+                if cell.cell_contents is not value:
+                    return False
+            for get, name, value in self._names:
+                if get(name, EMPTY) is not value:
+                    return False
+            for fetch, place, expected in self._others:
+                now = fetch(place)
+                if len(now) != len(expected) or not all(map(is_, now, expected)):
+                    return False
+        except (AttributeError, LookupError, ValueError):
+            return False  # a name is gone, a cell is empty, an object is dead
+        return True
 
+    # -- places ---------------------------------------------------------------------------------
 
-def of_function(f: Any) -> list[Probe]:
-    """Its code and defaults."""
-    return [_now(_FUNCTION, f)]
+    def function(self, f: Any) -> None:
+        self._functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
 
+    def cell(self, cell: Any) -> None:
+        value = content(cell)
+        if value is EMPTY:
+            self._add(lambda c: (content(c),), cell)
+        else:
+            self._cells.append((cell, value))
 
-def of_cells(cells: list[Any]) -> list[Probe]:
-    """Closure variables."""
-    if not cells:
-        return []
-    empty = any(content(c) is EMPTY for c in cells)
-    return [_now(_contents if empty else _cells, cells)]
+    def mapping(self, mapping: Any, names: Iterable[str]) -> None:
+        """Names in a namespace; one that is not there must not come."""
+        get = mapping.get
+        self._names += [(get, name, get(name, EMPTY)) for name in names]
 
+    def instance(self, x: Any, there: Iterable[str], slots: Iterable[str], absent: Any) -> None:
+        """The class of an object, and attributes that are its own; it is not kept alive."""
+        place: Any = _weak(x)
+        names = tuple(there)
+        if hasattr(x, "__dict__"):
+            fetch = _getter(itemgetter, names) if names else _nothing
+            self._add(_instance, (place, fetch, frozenset(absent)))
+        else:
+            self._add(lambda ref: (ref().__class__,), place)
+        read = tuple(slots)
+        if read:
+            self._add(_slots, (place, read))
 
-def of_mapping(mapping: Any, present: Iterable[str], absent: Iterable[str]) -> list[Probe]:
-    """Names in a namespace: those that are there, and those that must not be."""
-    probes = []
-    names = tuple(present)
-    if names:
-        probes.append(_now(_getter(names), mapping))
-    gone = frozenset(absent)
-    if gone:
-        probes.append(Probe(_absent, (mapping, gone), (True,)))
-    return probes
+    def attributes(self, x: Any, names: Iterable[str]) -> None:
+        """Attributes that are the same object each time they are asked for, as of a class."""
+        asked = tuple(names)
+        if asked:
+            self._add(_getter(attrgetter, asked), x)
 
+    def entries(self, items: Any) -> None:
+        """What is in a list, a set, a dict."""
+        self._add(entries, items)
 
-def of_instance(x: Any, present: Iterable[str], slots: Iterable[str], absent: Any) -> list[Probe]:
-    """The class of an object, and attributes that are its own; it is not kept alive."""
-    place: Any = _weak(x)
-    names, probes = tuple(present), []
-    fetch = _getter(names) if names else _nothing
-    if hasattr(x, "__dict__"):
-        probes.append(_now(_instance, (place, fetch, frozenset(absent))))
-    else:
-        probes.append(_now(_class, place))
-    read = tuple(slots)
-    if read:
-        probes.append(_now(_slots, (place, read)))
-    return probes
-
-
-def of_attributes(x: Any, names: Iterable[str]) -> list[Probe]:
-    """Attributes that are the same object each time they are asked for, as of a class."""
-    asked = tuple(names)
-    return [_now(attrgetter(*asked, *asked[:1]), x)] if asked else []
-
-
-def of_entries(items: Any) -> Probe:
-    """A list, a set, a dict: what is in it."""
-    return _now(_items if isinstance(items, dict) else tuple, items)
-
-
-def entries(items: Any) -> tuple:
-    """What is in a container, to see whether it changes."""
-    return _items(items) if isinstance(items, dict) else tuple(items)
+    def _add(self, fetch: Callable, place: Any) -> None:
+        self._others.append((fetch, place, tuple(fetch(place))))
 
 
 # -- fetching -------------------------------------------------------------------------------------
-
-EMPTY = object()  # in place of the value of a closure variable that has none yet
-_FUNCTION = attrgetter("__code__", "__defaults__", "__kwdefaults__")
-
-
-def _now(fetch: Callable, place: Any) -> Probe:
-    return Probe(fetch, place, tuple(fetch(place)))
-
-
-def _getter(names: tuple[str, ...]) -> Callable:
-    return itemgetter(*names) if len(names) > 1 else itemgetter(*names, *names)  # a tuple, too
-
-
-def _cells(cells: list) -> list[Any]:
-    return [cell.cell_contents for cell in cells]
-
-
-def _contents(cells: list) -> list[Any]:
-    return [content(cell) for cell in cells]
 
 
 def content(cell: Any) -> Any:
@@ -119,9 +104,13 @@ def content(cell: Any) -> Any:
         return EMPTY
 
 
-def _absent(place: Any) -> tuple[bool]:
-    mapping, names = place
-    return (mapping.keys().isdisjoint(names),)
+def entries(items: Any) -> tuple:
+    """What is in a container."""
+    return (*items, *items.values()) if isinstance(items, dict) else tuple(items)
+
+
+def _getter(make: Callable, names: tuple[str, ...]) -> Callable:
+    return make(*names) if len(names) > 1 else make(*names, *names)  # so that it gives a tuple
 
 
 def _instance(place: Any) -> tuple:
@@ -131,18 +120,10 @@ def _instance(place: Any) -> tuple:
     return (x.__class__, own.keys().isdisjoint(absent), *fetch(own))
 
 
-def _class(ref: Any) -> tuple:
-    return (ref().__class__,)
-
-
 def _slots(place: Any) -> tuple:
     ref, names = place
     x = ref()
     return tuple([getattr(x, name, EMPTY) for name in names])
-
-
-def _items(d: dict) -> tuple:
-    return (*d, *d.values())
 
 
 def _nothing(own: Any) -> tuple:

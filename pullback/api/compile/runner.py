@@ -13,6 +13,7 @@ from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.structure import LEAF
 from pullback.tensor import checks, tree
+from pullback.tensor.checks import any_unchecked
 from pullback.tensor.evaluate import compute
 from pullback.tensor.launch import argument, lock, state
 from pullback.tensor.operators import node_of, number, scalar
@@ -82,7 +83,7 @@ class Runner:
         with lock:
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
-        if program.has_checks or checks.any_unchecked():
+        if program.has_checks or any_unchecked():
             return self._hand_out_checked(leaves, values)
         made = []
         for value, (type, where) in zip(values, program.outs):
@@ -90,7 +91,7 @@ class Runner:
             tensor._node = Node(LEAF, (), type, where, (), False, value)
             tensor._token = tensor._grad = None
             made.append(tensor)
-        return made[0] if self.single else self.arrange(leaves, made)
+        return tensor if self.single else self.arrange(leaves, made)
 
     def _hand_out_checked(self, leaves: Sequence[Any], values: list[Any]) -> Any:
         program = self.program

@@ -9,12 +9,14 @@ from pullback.api.compile.arguments import STATIC, WIDE, Number
 from pullback.api.compile.donation import seen_by_others
 from pullback.api.compile.guards import Snapshot
 from pullback.api.compile.kinds import same_plain
-from pullback.api.compile.probes import Ref, same
+from pullback.api.compile.probes import Ref
 from pullback.api.compile.program import Program
+from pullback.api.compile.reading import reader_of
 from pullback.api.compile.runner import Runner
 from pullback.api.compile.tracing import Trace
 from pullback.ir.node import Node
 from pullback.ops.call import Call
+from pullback.tensor import tree
 from pullback.tensor.launch import state
 from pullback.tensor.operators import node_of, number, scalar
 from pullback.tensor.record import pending, record_several
@@ -41,6 +43,7 @@ class Version(Runner):
         self.static = [_Expected(x) for x in call.static]
         # How many arguments there are, where all are tensors by themselves: no tree to look at.
         self.flat = len(self.kinds) if call.flat else -1
+        self._reader = reader_of(call.in_tree)
         self.traced = traced
         # Captured handles that the guards found, by number: another may be there at the next call.
         known = {t: i for i, t in enumerate(call.snapshot.tensors)}
@@ -53,16 +56,24 @@ class Version(Runner):
         """From now on the handles in `snapshot` are those that are bound."""
         found = zip(self.traced.captured, self.numbers, strict=True)
         self.captured = [h if i is None else snapshot.tensors[i] for h, i in found]
-        self.snapshot, self.probes = snapshot, snapshot.probes
+        self.snapshot, self.same = snapshot, snapshot.same
 
     # -- the short way --------------------------------------------------------------------------
+
+    def read(self, args: tuple, kwargs: dict) -> list[Any] | None:
+        """The leaves of arguments, if they have the tree of those it was traced for."""
+        if self._reader is not None:
+            leaves: list[Any] = []
+            return leaves if self._reader((args, kwargs), leaves) else None
+        leaves, in_tree = tree.flatten((args, kwargs))
+        return leaves if in_tree == self.in_tree else None
 
     def attempt(self, leaves: Sequence[Any]) -> Any:
         """Run the program if everything is as it was, and all that it needs is there."""
         mode, program = current(), self.program
         if (mode is not self.mode and not self.fits(mode)) or pending.placeholders:
             return MISSED
-        if self.cache is not state.cache or not same(self.probes):
+        if self.cache is not state.cache or not self.same():
             return MISSED
         shared = seen_by_others(leaves, program.donors) if self.donates else ()
         buffers: list[Any] = []
