@@ -877,3 +877,51 @@ def test_two_functions_traced_at_once_in_two_threads_do_not_wait_for_each_other(
     for t in threads:
         t.join(timeout=60)
     assert len(results) == 4
+
+
+def test_leaves_are_read_in_the_order_of_the_tree(x):
+    """The short way of a call reads known trees by itself: it must agree with flattening."""
+    from pullback.api.compile.reading import reader_of
+
+    trees = [
+        (x, {"b": [x, None], "a": (x,)}, ()),
+        {"z": {}, "y": [[], {"q": x, "p": x + 1}], "x": None},
+        [Pair(x, {"k": x}), {"one": x}],
+        {f"p{i}": i * x for i in (3, 1, 2, 10)},
+        [],
+    ]
+    for t in trees:
+        leaves, structure = pb.tree.flatten(t)
+        read = reader_of(structure)
+        found: list[Any] = []
+        assert read(t, found)
+        assert all(a is b for a, b in zip(found, leaves, strict=True))
+        for other in trees:
+            same = pb.tree.flatten(other)[1] == structure
+            got: list[Any] = []
+            if read(other, got) and not same:  # a container where a leaf was: seen by the caller
+                assert any(isinstance(v, (list, tuple, dict)) or v is None for v in got)
+    assert reader_of(pb.tree.flatten(OrderedDict(a=x))[1]) is None
+
+
+def test_a_container_is_not_taken_for_a_leaf(x):
+    f = Counted(lambda v: pb.tree.map(lambda a: a * 2, v))
+    g = pb.compile(f)
+    for value in (x, [x], (x,), {"a": x}, None, [[x]], [x, None], True, 2.0):
+        for _ in range(2):
+            got, want = g(value), f.f(value)
+            assert pb.tree.flatten(got)[1] == pb.tree.flatten(want)[1]
+            for a, b in zip(pb.tree.leaves(got), pb.tree.leaves(want), strict=True):
+                assert a.tolist() == pb.asarray(b).tolist()
+    assert f.runs == 9
+
+
+def test_an_evicted_program_comes_back(x):
+    f = pb.compile(lambda x, k: pb.exp(x) * k)
+    want = f(x, 2.0).tolist()
+    with pb.config(cache_bytes=1):
+        for k in range(3):
+            pb.compile(lambda x, k=k: x * k + 1)(x).numpy()  # each one pushes the others out
+    with counting() as counts:
+        assert f(x, 2.0).tolist() == want
+        assert counts.misses == 0

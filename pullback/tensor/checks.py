@@ -104,7 +104,7 @@ def follow(node: Node, copy: Node) -> None:
 
 
 # Whether there are any: asked at every run, so without a call of Python's own.
-any_unchecked = _unchecked.data.__len__
+any_unchecked = _unchecked.data.__len__  # type: ignore[attr-defined]
 
 
 def examine(node: Node) -> None:

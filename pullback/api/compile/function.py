@@ -42,10 +42,14 @@ class Compiled:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         version = self._recent
-        if version is not None and not self._splits:
-            leaves = (
-                args if len(args) == version.flat and not kwargs else version.read(args, kwargs)
-            )
+        if version is not None:
+            leaves: Any
+            if len(args) == version.flat and not kwargs:
+                leaves = args
+            elif self._splits:
+                leaves = version.read(*self._options.split(args, kwargs))
+            else:
+                leaves = version.read(args, kwargs)
             if leaves is not None:
                 made = version.attempt(leaves)
                 if made is not MISSED:

@@ -211,6 +211,7 @@ class _LoadedProgram:
     """What a runner needs to know about a program, from a file."""
 
     host_scalars = False
+    packed: tuple[list[int], Any] | None = None
 
     def __init__(self, header: dict, module: bytes) -> None:
         self.name, self._module = header["name"], module

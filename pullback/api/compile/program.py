@@ -50,6 +50,7 @@ class Program:
         self.donors = self._donors()
         self.numbers = any(isinstance(k, Number) for k in self.inputs)
         self.run: Any = None  # set when it is compiled
+        self.packed: tuple[list[int], Any] | None = None  # the numbers of the last run
         self.traced_in = call.seconds
         self.cause = call.cause
 
@@ -105,7 +106,7 @@ class Program:
 
     def drop(self) -> None:
         """The cache gave the program up: it is compiled again when it is wanted."""
-        self.run = self.compiled = None
+        self.run = self.compiled = self.packed = None
 
     def _compile(self, made: Any, donated: tuple[int, ...], entry: Entry) -> Any:
         if not current().may_compile:

@@ -46,34 +46,22 @@ def _leaf(x: Any, into: list[Any]) -> bool:
 
 
 def _sequence(kind: type, parts: list[Any]) -> Reader | None:
-    count = len(parts)
-    if all(type(p) is int for p in parts):
-
-        def read_leaves(x: Any, into: list[Any]) -> bool:
-            if type(x) is not kind or len(x) != count:
-                return False
-            into.extend(x)
-            return True
-
-        return read_leaves
-    readers = [_reader(p) for p in parts]
-    if None in readers:
+    count, rest = len(parts), _parts(parts)
+    if rest is None:
         return None
 
     def read(x: Any, into: list[Any]) -> bool:
-        if type(x) is not kind or len(x) != count:
+        if type(x) is not kind or len(x) != count:  # type: ignore[arg-type]
             return False
-        return all([r(y, into) for r, y in zip(readers, x)])  # type: ignore[misc]
+        return rest(x, into)
 
     return read
 
 
 def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
-    count = len(keys)
-    readers = [_reader(p) for p in parts]
-    if None in readers:
+    count, rest = len(keys), _parts(parts)
+    if rest is None:
         return None
-    leaves = all(type(p) is int for p in parts)
     fetch = itemgetter(*keys) if count > 1 else lambda x: [x[k] for k in keys]
 
     def read(x: Any, into: list[Any]) -> bool:
@@ -83,9 +71,28 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
             values = fetch(x)
         except KeyError:
             return False
-        if leaves:
-            into.extend(values)
-            return True
-        return all([r(y, into) for r, y in zip(readers, values)])  # type: ignore[misc]
+        return rest(values, into)
 
     return read
+
+
+def _parts(parts: list[Any]) -> Reader | None:
+    """Reads the parts of a container, handed to it in their order."""
+    if all(type(p) is int for p in parts):
+        return _leaves
+    readers: list[Reader] = []
+    for part in parts:
+        made = _reader(part)
+        if made is None:
+            return None
+        readers.append(made)
+
+    def read(xs: Any, into: list[Any]) -> bool:
+        return all(one(x, into) for one, x in zip(readers, xs))
+
+    return read
+
+
+def _leaves(xs: Any, into: list[Any]) -> bool:
+    into.extend(xs)
+    return True

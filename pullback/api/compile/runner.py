@@ -65,12 +65,20 @@ class Runner:
         if program.donors:
             protect(buffers, program.donors, shared, program.engine)
         if program.numbers:
-            words = [w for x in numbers for w in scalar(number(x), WIDE[type(number(x))]).value]
-            buffers.append(pack(words, program.engine, program.compiled))
+            buffers.append(self._packed([number(x) for x in numbers]))
         result = self.run(leaves, buffers, hit)
         if self.donates:
             give_up(leaves, program.donated, program.name, user_line())
         return result
+
+    def _packed(self, numbers: list[Any]) -> Any:
+        """Numbers as one input; those that the last run had, too, are there already."""
+        words = [word for x in numbers for word in scalar(x, WIDE[type(x)]).value]
+        program = self.program
+        last = program.packed
+        if last is None or last[0] != words:
+            last = program.packed = words, pack(words, program.engine, program.compiled)
+        return last[1]
 
     def run(self, leaves: Sequence[Any], buffers: list[Any], hit: bool = True) -> Any:
         """Run on buffers, one for each input, and hand out the results."""

@@ -60,8 +60,15 @@ class Version(Runner):
 
     # -- the short way --------------------------------------------------------------------------
 
-    def read(self, args: tuple, kwargs: dict) -> list[Any] | None:
-        """The leaves of arguments, if they have the tree of those it was traced for."""
+    def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
+        """The leaves of arguments, if they have the tree of those it was traced for.
+
+        So must static arguments, which come with their names, have the same values.
+        """
+        if static or self.static:
+            names = tuple([name for name, _ in static])
+            if names != self.key[4] or not all(e(x) for e, (_, x) in zip(self.static, static)):
+                return None
         if self._reader is not None:
             leaves: list[Any] = []
             return leaves if self._reader((args, kwargs), leaves) else None
