@@ -173,7 +173,7 @@ class Cache:
     ) -> Cause:
         """Why a program for this work is not there."""
         place = _place(work)
-        before = self._last_at.get(place)
+        before = self._last_at.get(_line(place))
         if (hash(key), want) in self._evicted:
             return Cause("evicted", place)
         if known is not None:
@@ -188,7 +188,7 @@ class Cache:
         if work is not None:
             if len(self._last_at) > MOST_PROGRAMS:
                 self._last_at.clear()
-            self._last_at[_place(work)] = key
+            self._last_at[_line(_place(work))] = key
         self.causes.append(cause)
         del self.causes[:-_MOST_CAUSES]
 
@@ -205,6 +205,11 @@ def _place(work: Work) -> Any:
         if node.where is not None:
             return node.where
     return None
+
+
+def _line(place: Any) -> Any:
+    """The line of a place: one line may be several pieces of code."""
+    return None if place is None else (place.code, place.line)
 
 
 def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:
