@@ -13,6 +13,7 @@ from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermut
 from pullback.api.check import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
 from pullback.api.choice import cond, switch
+from pullback.api.compile import compile, load_compiled
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -48,7 +49,7 @@ from pullback.tensor import functions, tree
 from pullback.tensor.evaluate import evaluate
 from pullback.tensor.functions import *  # noqa: F403
 from pullback.tensor.information import cache_info, clear_cache, engine_info
-from pullback.tensor.settings import config, default_device, default_dtype, no_grad
+from pullback.tensor.settings import config, default_device, default_dtype, no_grad, no_recompile
 from pullback.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
@@ -60,13 +61,13 @@ __all__ = [
     "Composite", "DType", "Elementwise", "MemoryPlan", "Op", "PullbackError", "Tensor", "Trace",
     "Type", "all_gather", "apply", "axis_index", "backward_on_trace", "bfloat16", "bool",
     "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "clear_cache", "complex128", "complex64", "cond", "config", "custom_jvp", "custom_vjp", "debug",
-    "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
-    "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64",
-    "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "memory_plan", "nan",
-    "newaxis", "no_grad", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum",
-    "random", "scan", "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8",
-    "value_and_grad", "vjp", "vmap", "while_loop",
+    "clear_cache", "compile", "complex128", "complex64", "cond", "config", "custom_jvp",
+    "custom_vjp", "debug", "default_device", "default_dtype", "e", "engine_info", "eval_shape",
+    "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf",
+    "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
+    "load_compiled", "map", "memory_plan", "nan", "newaxis", "no_grad", "no_recompile", "op",
+    "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "random", "scan", "switch", "trace",
+    "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

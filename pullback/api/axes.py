@@ -32,6 +32,11 @@ class _Bound(threading.local):
 _bound = _Bound()
 
 
+def bound_axes() -> tuple[tuple[str, int], ...]:
+    """The named axes that are known here, with their sizes."""
+    return tuple(_bound.sizes.items())
+
+
 class bind:
     """While a function runs for one example along the axis, its name is known."""
 

@@ -10,10 +10,8 @@ from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.layout import is_array
 from pullback.api.stage import stage
 from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.call import Call
+from pullback.ops.call import written_out
 from pullback.ops.checkpoint import Checkpoint, Named
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
@@ -51,7 +49,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
         nodes = [node_of(asarray(x)) if is_array(x) else None for x in leaves]
         given = [x if n is None else n.type for x, n in zip(leaves, nodes, strict=True)]
         staged = stage("checkpoint", f, given, in_tree, numbers=True)
-        op = Checkpoint(name, without_calls(staged.graph), policy.dots, policy.names)
+        op = Checkpoint(name, written_out(staged.graph), policy.dots, policy.names)
         operands = (*[n for n in nodes if n is not None], *staged.captured)
         return tree.unflatten(staged.structure, record_several(op, operands))
 
@@ -70,20 +68,3 @@ def checkpoint_name(x: Any, name: str) -> Tensor:
             f"checkpoint_name: the name is a string, got {type(name).__name__}", where=user_line()
         )
     return record(Named(name), (node_of(asarray(x)),))
-
-
-def without_calls(graph: Graph) -> Graph:
-    """The program with calls written out, so that policies see what is inside."""
-    if not any(type(n.op) is Call for n in graph.nodes):
-        return graph
-    new: dict[Node, Node] = {x: x for x in graph.inputs}
-    called: dict[Node, tuple[Node, ...]] = {}
-    for node in graph.nodes[len(graph.inputs) :]:
-        xs = tuple([new[x] for x in node.inputs if x not in called])
-        if type(node.op) is Call:
-            called[node] = without_calls(node.op.graph)(*xs)
-        elif node.inputs and node.inputs[0] in called:
-            new[node] = called[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
-        else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
-    return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)

@@ -19,6 +19,7 @@ from pullback.tensor.history import Derivative
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import cut, register
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown
 from pullback.transforms.rules import start_log
 
 _ALIAS = Alias()
@@ -115,7 +116,7 @@ def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
 
 
 def is_value(x: Any) -> bool:
-    return isinstance(x, (Tensor, bool, int, float, complex)) or hasattr(x, "__array__")
+    return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
 def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.api.function import is_value
 from pullback.api.stage import Staged
 from pullback.ir.dtypes import DType, promote
 from pullback.ir.errors import ArgumentError
@@ -139,7 +140,7 @@ def is_number(x: Any) -> bool:
 
 def array_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
-    if not isinstance(x, Tensor) and not hasattr(x, "__array__") and not is_number(x):
+    if not is_value(x):
         raise ArgumentError(
             f"{name}: {what} must hold tensors, arrays or numbers, got {type(x).__name__}",
             where=user_line(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, dependence
 from pullback.ir.types import Type
 from pullback.ops.base import interpret
@@ -29,7 +31,14 @@ class ReferenceEngine:
     def give_back(self) -> None:
         """Python reuses what dropped programs took."""
 
-    def compile(self, graph: Graph) -> ReferenceProgram:
+    def owns_all(self, values: Sequence[Any]) -> bool:
+        return all(map(self.owns, values))
+
+    def copy(self, buffer: np.ndarray) -> np.ndarray:
+        return buffer  # donating changes nothing here
+
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> ReferenceProgram:
+        """A program; NumPy makes new arrays, so donated ones are left alone."""
         return ReferenceProgram(graph)
 
 
@@ -49,3 +58,13 @@ class ReferenceProgram:
         with np.errstate(all="ignore"):
             made = interpret(self.graph, args)
         return [np.array(v, order="C") for v in made]
+
+    def run_apart(self, args: list[np.ndarray]) -> list[Any]:
+        """Each output by itself; for one that fails, the error."""
+        found: list[Any] = []
+        for y in self.graph.outputs:
+            try:
+                found += ReferenceProgram(Graph(self.graph.inputs, [y])).run(args)
+            except PullbackError as error:
+                found.append(error)
+        return found

@@ -125,3 +125,19 @@ class GraphConsumed(AutodiffError, RuntimeError):
     """The graph was used up by an earlier backward()."""
 
     code = "consumed"
+
+
+class DonatedError(PullbackError, RuntimeError):
+    """A tensor was read after its buffer was given to a compiled function."""
+
+    code = "donated"
+
+
+class RecompileError(PullbackError, RuntimeError):
+    """A program had to be compiled where `no_recompile` forbids it; `cause` says why."""
+
+    code = "recompile"
+
+    @property
+    def cause(self) -> Any:
+        return self.values["cause"]

@@ -38,6 +38,11 @@ class Where(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
+def is_internal_file(name: str) -> bool:
+    """Whether a source file is pullback's own."""
+    return name.startswith(_PACKAGE)
+
+
 def user_line() -> Where | None:
     """The innermost line on the stack that is not inside pullback."""
     frame = sys._getframe(1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.ir.dtypes import float64
-from pullback.ir.errors import ShapeError
+from pullback.ir.errors import PullbackError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
 from pullback.ir.types import show
@@ -49,16 +49,37 @@ class Call(Composite):
         return self.graph
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
-        return tuple(interpret(self.graph, xs))
+        try:
+            return tuple(interpret(self.graph, xs))
+        except PullbackError as error:
+            failed = error.values.pop("node", None)  # it has a line of its own
+            raise error.at(None, None if failed is None else failed.where) from None
 
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
-        return b.inline(self.graph, xs)
+        return b.inline(self.graph, xs, held=True)
 
     @classmethod
     def samples(cls) -> Any:
         x, y = (Input(f"x{i}", (2, 3), float64)() for i in range(2))
         yield cls("f", Graph((x, y), (x * y + x, x - y))), (real(2, 3), real(2, 3, salt=1))
         yield cls("one", Graph((x,), (x * x,))), (real(2, 3),)
+
+
+def written_out(graph: Graph) -> Graph:
+    """The same program, with those of its calls in their places."""
+    if not any(type(n.op) is Call for n in graph.nodes):
+        return graph
+    count = len(graph.inputs)
+    new: dict[Node, Any] = {x: x for x in graph.inputs}
+    for node in graph.nodes[count:]:
+        xs = tuple([new[x] for x in node.inputs])
+        if type(node.op) is Call:
+            new[node] = written_out(node.op.graph)(*xs)
+        elif xs and isinstance(xs[0], tuple):
+            new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
+        else:
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+    return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)
 
 
 def check_operands(graph: Graph, xs: Sequence[Type]) -> None:

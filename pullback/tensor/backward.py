@@ -11,7 +11,7 @@ from pullback.ir.where import user_line
 from pullback.ops.base import ones
 from pullback.tensor.history import forget
 from pullback.tensor.operators import node_of
-from pullback.tensor.record import register
+from pullback.tensor.record import guard_placeholder_write, register
 from pullback.tensor.tensor import wrap
 from pullback.transforms.reverse import accumulate, gradients
 from pullback.transforms.rules import start_log
@@ -85,6 +85,7 @@ def _deposit(leaf: Node, g: Node) -> None:
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf else None
         if tensor is not None:
+            guard_placeholder_write(tensor, "backward()")
             before = [] if tensor._grad is None else [(1, 0, tensor._grad._node)]
             total = accumulate(leaf, [*before, (0, 0, g)])
             assert total is not None

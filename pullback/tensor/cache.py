@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from pullback.ir.node import Node
@@ -22,7 +26,8 @@ class Cause:
     """Why a program was compiled.
 
     `kind` is first, shape, dtype, sharding, device, static, structure, outputs, split or evicted;
-    `path` names the part that differs, `before` and `after` how.
+    of a compiled function also guard (something that it names has changed) or setting. `path`
+    names the part that differs, `before` and `after` how.
     """
 
     kind: str
@@ -71,6 +76,7 @@ class Entry:
     seen: set[tuple[int, ...]] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
     scalars: tuple[Any, list[int], Any] | None = None  # of the last run: program, words, argument
+    users: Any = field(default_factory=weakref.WeakSet)  # who holds the program besides
 
 
 class Cache:
@@ -86,6 +92,7 @@ class Cache:
         self.causes: list[Cause] = []
         # least recently used first: whose they are, and which of its variants
         self._programs: OrderedDict[Any, tuple[Entry, tuple[int, ...]]] = OrderedDict()
+        self._latest: Any = None  # the program that was used last, if it was a compiled function's
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
         self._evicted: set[tuple[int, tuple[int, ...]]] = set()
         self._seen: set[int] = set()
@@ -102,7 +109,15 @@ class Cache:
     def hit(self, entry: Entry, outputs: tuple[int, ...]) -> None:
         """Count a hit, and remember that the program is in use."""
         self.hits += 1
+        self._latest = None
         self._programs.move_to_end(entry.variants[outputs])
+
+    def used(self, program: Any, hit: bool) -> None:
+        """Remember that a program is in use, by someone who holds it."""
+        self.hits += hit
+        if program is not self._latest and program in self._programs:
+            self._programs.move_to_end(program)
+            self._latest = program
 
     def store(self, entry: Entry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
         """Keep a new program; the least recently used go, until all take `limit` bytes.
@@ -118,6 +133,7 @@ class Cache:
         if self.entries.get(entry.key) is not entry:
             return False  # forgotten meanwhile: the program serves those who wait for it
         self._programs[program] = entry, outputs
+        self._latest = None
         self.nbytes += program.nbytes
         while len(self._programs) > 1 and (
             self.nbytes > limit or len(self._programs) > MOST_PROGRAMS
@@ -134,6 +150,8 @@ class Cache:
         self._gone += program.nbytes
         del entry.variants[outputs]
         entry.scalars = None  # which may hold the program
+        for user in list(entry.users):
+            user.drop()
         if not entry.variants:
             del self.entries[entry.key]
         if len(self._evicted) > 10 * MOST_PROGRAMS:
@@ -152,22 +170,25 @@ class Cache:
 
     def missed(
         self, work: Work, key: tuple, want: tuple[int, ...], known: Entry | None, split: bool
-    ) -> None:
-        """Count a miss, and say why."""
-        self.misses += 1
+    ) -> Cause:
+        """Why a program for this work is not there."""
         place = _place(work)
-        before = self._last_at.get(place)
-        if len(self._last_at) > MOST_PROGRAMS:
-            self._last_at.clear()
-        self._last_at[place] = key
+        before = self._last_at.get(_line(place))
         if (hash(key), want) in self._evicted:
-            cause = Cause("evicted", place)
-        elif known is not None:
-            cause = Cause("outputs", place, "outputs", "another set of live tensors", "this one")
-        elif before is None:
-            cause = Cause("split" if split else "first", place)
-        else:
-            cause = _difference(before, key, work, place, split)
+            return Cause("evicted", place)
+        if known is not None:
+            return Cause("outputs", place, "outputs", "another set of live tensors", "this one")
+        if before is None:
+            return Cause("split" if split else "first", place)
+        return _difference(before, key, work, place, split)
+
+    def note(self, cause: Cause, work: Work | None = None, key: tuple = ()) -> None:
+        """Count a miss, and remember what was compiled last for the line of the work."""
+        self.misses += 1
+        if work is not None:
+            if len(self._last_at) > MOST_PROGRAMS:
+                self._last_at.clear()
+            self._last_at[_line(_place(work))] = key
         self.causes.append(cause)
         del self.causes[:-_MOST_CAUSES]
 
@@ -186,33 +207,56 @@ def _place(work: Work) -> Any:
     return None
 
 
+def _line(place: Any) -> Any:
+    """The line of a place: one line may be several pieces of code."""
+    return None if place is None else (place.code, place.line)
+
+
 def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:
     """Compare two keys of the same line: the first thing that differs names the cause."""
     if before[:2] != after[:2]:
         return Cause("device", place, "engine", str(before[:2]), str(after[:2]))
-    node_number = -1
-    for old, new in zip(before[2:], after[2:], strict=False):
-        if isinstance(new, Op):
-            node_number += 1
-        if old is new or (isinstance(old, int) and isinstance(new, int) and old == new):
+    number = -1
+    for old, new in zip_longest(before[2:], after[2:], fillvalue=_END):
+        number += isinstance(new, Op)
+        if old is new or (isinstance(old, int) and old == new):
             continue
-        node = work.nodes[max(node_number, 0)]
+        node = work.nodes[max(number, 0)]
         where = node.where or place
         if isinstance(old, Type) and isinstance(new, Type):
             kind = "dtype" if old.dtype is not new.dtype else "shape"
             return Cause(kind, where, f"operand of {_name(node)}", str(old), str(new))
         if isinstance(old, Op) and isinstance(new, Op) and type(old) is type(new):
             return Cause("static", where, _name(node), repr(old), repr(new))
-        return Cause("split" if split else "structure", where, _name(node), _show(old), _show(new))
-    longer = f"{len(work.nodes)} ops"
-    return Cause("split" if split else "structure", place, "program", "of other length", longer)
+        which = "the op at" if isinstance(new, Op) else "after" if new is _END else "operand of"
+        path = f"{which} {_name(node)}" if which != "the op at" else f"the op at {where}"
+        shown = (_show(old, work), _show(new, work))
+        return Cause("split" if split else "structure", where, path, *shown)
+    return Cause("structure", place, "the program", "forgotten", "the same")
+
+
+_END = object()  # in place of what the shorter of two keys does not have
 
 
 def _name(node: Node) -> str:
     return f"{node.op.title} ({node.where})" if node.where is not None else node.op.title
 
 
-def _show(part: Any) -> str:
+def _show(part: Any, work: Work) -> str:
+    """A part of a key in words; up to the first difference the numbers in both keys agree."""
+    if part is _END:
+        return "the end"
+    if isinstance(part, Op):
+        return part.title
     if isinstance(part, int):
-        return "another operand" if part < 0 else f"the result of op {part}"
-    return str(part)
+        if part < 0:
+            return f"{'a number' if ~part % 2 else 'input'} {~part // 2}"
+        return f"the result of {_name(work.nodes[part])}"
+    return f"a new input {part}"
+
+
+def announce(cause: Any, seconds: float, program: Any) -> None:
+    """One line for each compiled program, where PULLBACK_LOG=compiles asks for it."""
+    if "compiles" in os.environ.get("PULLBACK_LOG", "").split(","):
+        how = "found on disk" if program.origin == "disk" else "compiled"
+        print(f"pullback: {how} in {seconds:.3f} s, {cause}", file=sys.stderr)

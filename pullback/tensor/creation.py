@@ -15,6 +15,7 @@ from pullback.ops.structure import leaf
 from pullback.tensor.operators import node_of
 from pullback.tensor.settings import current, user_dtype
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
@@ -45,6 +46,8 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     wanted = None if dtype is None else user_dtype("tensor", dtype)
     if isinstance(data, Tensor):
         return data if wanted is None or data.dtype is wanted else data.astype(wanted)
+    if isinstance(data, Unknown):
+        return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
         from pullback.tensor.functions import stack
 
@@ -115,5 +118,6 @@ def _check_range(array: np.ndarray, wanted: DType) -> None:
 
 def _holds_tensors(data: Any) -> bool:
     return any(
-        isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensors(x)) for x in data
+        isinstance(x, (Tensor, Unknown)) or (isinstance(x, (list, tuple)) and _holds_tensors(x))
+        for x in data
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import HostReadError, OutOfMemory, PullbackError
+from pullback.ir.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
@@ -55,6 +55,8 @@ def submit_pending() -> None:
             nodes = live_pending()
         try:
             compute(nodes)
+        except RecompileError:
+            raise
         except PullbackError:
             _compute_apart(nodes)
 
@@ -92,8 +94,8 @@ def _compute_apart(nodes: Sequence[Node]) -> None:
         if node.value is None:
             try:
                 launch([node], [node])
-            except OutOfMemory:
-                return  # they stay pending: there may be room later
+            except (OutOfMemory, RecompileError):
+                return  # they stay pending: there may be room later, or leave to compile
             except PullbackError as error:
                 node.value = checks.Failed(error)
 

@@ -26,6 +26,7 @@ from pullback.tensor.creation import asarray, from_host
 from pullback.tensor.operators import cast_node, node_of
 from pullback.tensor.record import record
 from pullback.tensor.tensor import Tensor
+from pullback.tensor.unknown import Unknown
 
 # The parts of an index, once it is read. A mask has become index arrays.
 _ELLIPSIS, _NEW = object(), object()
@@ -218,13 +219,13 @@ def _picks(item: Any) -> list[Pick]:
 
 
 def _as_array(item: Any) -> Any:
-    if isinstance(item, Tensor):
-        return item
+    if isinstance(item, (Tensor, Unknown)):
+        return asarray(item)
     if isinstance(item, (list, tuple, range)):
         item = list(item)
         if not item:
             return np.zeros((0,), np.int64)
-        if any(isinstance(x, Tensor) for x in item):
+        if any(isinstance(x, (Tensor, Unknown)) for x in item):
             return asarray(item)
     elif not isinstance(item, (bool, np.ndarray, np.generic)):
         raise _wrong_type(type(item).__name__)

@@ -21,6 +21,7 @@ from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, nu
 from pullback.tensor.record import cut, record, register
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown
 
 # What an update does: the op on a block, and the scatter on places that arrays name.
 _MODES = {
@@ -173,6 +174,9 @@ def _value(value: Any, x: Tensor) -> Node:
         kind = {bool: "b", int: "i", float: "f", complex: "c"}[type(value)]
         _check_kind(kind, type(value).__name__, x)
         return scalar(value, x.dtype)
+    if isinstance(value, Unknown):
+        _check_kind(value.dtype.kind, value.kind.__name__, x)
+        return value.cast(x.dtype)
     given = as_tensor(value)
     _check_kind(given.dtype.kind, str(given.dtype), x)
     return cast_node(node_of(given), x.dtype)

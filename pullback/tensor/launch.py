@@ -6,15 +6,16 @@ Collecting, keying and binding happen under one lock; compiling and running outs
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import EngineError, PullbackError
+from pullback.ir.errors import EngineError, PullbackError, RecompileError
 from pullback.ir.node import Node
 from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor import checks
-from pullback.tensor.cache import Cache, Entry
+from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors
 from pullback.tensor.history import realise
 from pullback.tensor.program import build, engine, pack
@@ -196,15 +197,27 @@ def _prepare(
         smaller = _required_alone(needed, mode)
         if smaller is not None:
             return smaller
+    cause = None
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
     if chosen is None:
-        state.cache.missed(work, key, want, entry, split)
+        cause = state.cache.missed(work, key, want, entry, split)
+        if not mode.may_compile:
+            raise refuse("evaluate", cause)
+        state.cache.note(cause, work, key)
         entry, chosen = entry or state.cache.add(key), want
     else:
         state.cache.hit(entry, chosen)  # type: ignore[arg-type]
-    return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
+    return Launch(work, entry, chosen, mode, cause)  # type: ignore[arg-type]
+
+
+def refuse(what: str, cause: Cause) -> RecompileError:
+    """What `no_recompile` raises."""
+    return RecompileError(
+        f"{what}: no_recompile holds, and a program would be compiled: {cause}",
+        where=cause.where, cause=cause,
+    )  # fmt: skip
 
 
 def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
@@ -244,7 +257,11 @@ def _variant(entry: Entry, need: set[int], want: tuple[int, ...]) -> tuple[int, 
 class Launch:
     """One run of one program: what goes in, what comes out."""
 
-    def __init__(self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings) -> None:
+    def __init__(
+        self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings,
+        cause: Cause | None = None,
+    ) -> None:  # fmt: skip
+        self.cause = cause
         self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
         self.engine = engine(mode.engine, mode.device)
         self.mark = InFlight()
@@ -260,7 +277,8 @@ class Launch:
         try:
             program = self.program = self.program or self._compile()
             owns = self.engine.owns
-            args = [x.value if owns(x.value) else self._argument(x) for x in self.work.leaves]
+            here, leaves = self.engine, self.work.leaves
+            args = [x.value if owns(x.value) else argument(here, x) for x in leaves]
             if self.work.scalars:
                 args.append(self._packed(program))
             values = program.run(args)
@@ -299,7 +317,9 @@ class Launch:
             if program is None:
                 assert self.graph is not None  # it was built when there was no such program
                 graph, stands_for = self.graph
+                start = time.perf_counter()
                 program = self.engine.compile(graph)
+                announce(self.cause, time.perf_counter() - start, program)
                 # where each check was written, in the numbers of the work: a program outlives
                 # the lines of the first work that it was compiled for
                 program.stands_for = stands_for if self.engine.name == "reference" else {}
@@ -319,12 +339,14 @@ class Launch:
             last = self.entry.scalars = program, words, pack(words, self.engine, program)
         return last[2]
 
-    def _argument(self, leaf: Node) -> Any:
-        value = settled(leaf)
-        if not self.engine.owns(value):
-            checks.examine(leaf)
-            value = leaf.value = self.engine.put(to_host(settled(leaf)), leaf.type)
-        return value
+
+def argument(on: Any, leaf: Node) -> Any:
+    """The value of a leaf as a buffer of an engine's; one that is elsewhere is brought there."""
+    value = settled(leaf)
+    if not on.owns(value):
+        checks.examine(leaf)
+        value = leaf.value = on.put(to_host(settled(leaf)), leaf.type)
+    return value
 
 
 def arrived(node: Node) -> None:

@@ -17,6 +17,7 @@ from pullback.ir.where import user_line
 from pullback.ops.structure import SCALAR, pack_bits
 from pullback.tensor.record import record, root
 from pullback.tensor.settings import current
+from pullback.tensor.unknown import Unknown, UnknownComplex, UnknownFloat, UnknownInt
 
 if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 NUMBERS = (bool, int, float, complex)
 _SCALAR_TYPE = {d: Type((), d) for d in ALL}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_NUMBER_RANK = {bool: 0, int: 1, float: 2, complex: 3}
+_NUMBER_RANK: dict[type, int] = {
+    bool: 0, int: 1, float: 2, complex: 3, UnknownInt: 1, UnknownFloat: 2, UnknownComplex: 3,
+}  # fmt: skip
 
 
 def node_of(x: Tensor) -> Node:
@@ -45,6 +48,11 @@ def scalar(value: Any, dtype: DType) -> Node:
             f"an integer of {digits} digits does not fit into {dtype}", where=user_line()
         ) from None
     return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), False, bits)
+
+
+def weak(value: Any, dtype: DType) -> Node:
+    """A number in the element type of what it meets, whether its value is known or not."""
+    return value.cast(dtype) if isinstance(value, Unknown) else scalar(value, dtype)
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
@@ -81,7 +89,7 @@ def operands(*values: Any) -> list[Node]:
     dtype = None
     for value in values:
         value = number(value)
-        if type(value) in NUMBERS:
+        if type(value) in NUMBERS or isinstance(value, Unknown):
             nodes.append(value)
             continue
         node = node_of(as_tensor(value))
@@ -93,7 +101,7 @@ def operands(*values: Any) -> list[Node]:
     for value in nodes:
         if not isinstance(value, Node):
             dtype = scalar_dtype(value, dtype)
-    return [cast_node(n, dtype) if isinstance(n, Node) else scalar(n, dtype) for n in nodes]
+    return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -132,6 +140,9 @@ def binary(op: Any, x: Tensor, y: Any, swap: bool = False) -> Any:
             a, b = cast_node(a, dtype), scalar(y, dtype)
         elif isinstance(y, (np.ndarray, list, tuple)):
             a, b = operands(x, y)
+        elif isinstance(y, Unknown):
+            dtype = scalar_dtype(y, a.type.dtype)
+            a, b = cast_node(a, dtype), y.cast(dtype)
         else:
             return NotImplemented
     return record(op, (b, a) if swap else (a, b))

@@ -15,7 +15,7 @@ from pullback.ir.errors import InPlaceError, PullbackError
 from pullback.ir.node import Node, results, vary_alike
 from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.where import user_line
-from pullback.ops.identity import StopGradient
+from pullback.ops.identity import Alias, StopGradient
 from pullback.ops.structure import LEAF
 from pullback.tensor.settings import Settings, current
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # value must not grow without bound. A training step of a model with 64 layers stays below it.
 PENDING_LIMIT = 20_000
 
-_STOP = StopGradient()
+_STOP, _ALIAS = StopGradient(), Alias()
 
 
 class _Pending(threading.local):
@@ -153,6 +153,11 @@ def leaf_of(node: Node, tokens: tuple) -> Node:
         made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
         checks.follow(node, made)
     return made
+
+
+def alias_of(node: Node) -> Node:
+    """A node of its own for the value of another."""
+    return Node(_ALIAS, (node,), node.type, node.where, node.tokens)
 
 
 def cut(node: Node) -> Node:

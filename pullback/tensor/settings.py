@@ -24,6 +24,7 @@ class Settings:
     default_dtype: DType = float32
     device: str | None = None
     cache_bytes: int = 512 * 2**20
+    may_compile: bool = True
 
     def __post_init__(self) -> None:
         # the one thing that recording asks: whether it may take the shortest way
@@ -139,6 +140,24 @@ def no_grad() -> Scope:
     return Scope(grad_enabled=False)
 
 
+def no_recompile() -> Scope:
+    """Inside the block, a program that would have to be compiled raises, with the cause.
+
+    >>> import pullback as pb
+    >>> double = pb.compile(lambda x: x * 2)
+    >>> _ = double(pb.tensor([1.0, 2.0]))
+    >>> with pb.no_recompile():
+    ...     double(pb.tensor([3.0, 4.0])).tolist()
+    [6.0, 8.0]
+    >>> with pb.no_recompile():
+    ...     double(pb.tensor([3.0]))
+    Traceback (most recent call last):
+        ...
+    pullback.ir.errors.RecompileError: ... shape at ...: x was f32[2], is f32[1] ...
+    """
+    return Scope(may_compile=False)
+
+
 def user_dtype(name: str, spec: Any) -> DType:
     """The element type that a user named; an unknown one is told at the user's line."""
     try:
@@ -157,9 +176,7 @@ def default_dtype(spec: Any) -> Scope:
     """
     made = user_dtype("default_dtype", spec)
     if not made.is_float:
-        raise ArgumentError(
-            f"default_dtype: must be a float type, got {made}", where=user_line()
-        )
+        raise ArgumentError(f"default_dtype: must be a float type, got {made}", where=user_line())
     return Scope(default_dtype=made)
 
 
@@ -177,4 +194,6 @@ def default_device(name: str) -> Scope:
     return Scope(device=name)
 
 
-__all__ = ["Settings", "config", "current", "default_device", "default_dtype", "no_grad"]
+__all__ = [
+    "Settings", "config", "current", "default_device", "default_dtype", "no_grad", "no_recompile",
+]  # fmt: skip

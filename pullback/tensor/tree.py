@@ -8,12 +8,16 @@ from typing import Any
 
 import optree
 
-_NAMESPACE = "pullback"
+from pullback.ir.errors import ArgumentError
+from pullback.ir.interned import exact
+from pullback.ir.where import user_line
+
+NAMESPACE = "pullback"
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of a tree in order, and its structure. `None` is a node without leaves."""
-    found, structure = optree.tree_flatten(tree, namespace=_NAMESPACE)
+    found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
     return found, structure
 
 
@@ -22,7 +26,7 @@ def unflatten(structure: Any, values: Any) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    return optree.tree_leaves(tree, namespace=_NAMESPACE)
+    return optree.tree_leaves(tree, namespace=NAMESPACE)
 
 
 def map(f: Callable, tree: Any, *rest: Any) -> Any:
@@ -40,7 +44,7 @@ def map(f: Callable, tree: Any, *rest: Any) -> Any:
 
 def paths(tree: Any) -> list[str]:
     """The path of each leaf, as a user would write it: `['layers'][0]`."""
-    found, _, _ = optree.tree_flatten_with_path(tree, namespace=_NAMESPACE)[:3]
+    found, _, _ = optree.tree_flatten_with_path(tree, namespace=NAMESPACE)[:3]
     return ["".join(f"[{part!r}]" for part in path) for path in found]
 
 
@@ -55,7 +59,7 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
     try:
         optree.tree_map_(
             repeat, prefix, tree, is_leaf=lambda x: x is None, none_is_leaf=True,
-            namespace=_NAMESPACE,
+            namespace=NAMESPACE,
         )  # fmt: skip
     except (ValueError, TypeError):
         return None
@@ -67,17 +71,76 @@ def register(cls: type, flatten: Callable | None = None, unflatten: Callable | N
 
     `flatten(x)` gives the children and hashable static data; `unflatten(data, children)` rebuilds.
     """
-    if flatten is None:
-        names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    split, join = (flatten, unflatten) if flatten is not None else _of_fields(cls)
 
-        def flatten(x: Any) -> tuple:
-            return [getattr(x, n) for n in names], None, names
+    def taken_apart(x: Any) -> tuple:
+        children, data, *entries = split(x)
+        return (children, None if data is None else Static(data), *entries)
 
-        def unflatten(data: Any, children: Any) -> Any:
-            made: Any = object.__new__(cls)
-            for n, child in zip(names, children, strict=True):
-                object.__setattr__(made, n, child)
-            return made
+    def rebuilt(data: Any, children: Any) -> Any:
+        return join(None if data is None else data.value, children)  # type: ignore[misc]
 
-    optree.register_pytree_node(cls, flatten, unflatten, namespace=_NAMESPACE)  # type: ignore[arg-type]
+    optree.register_pytree_node(cls, taken_apart, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
+    _registered[f"{cls.__module__}.{cls.__qualname__}"] = (cls, taken_apart, rebuilt)
     return cls
+
+
+_registered: dict[str, tuple[type, Callable, Callable]] = {}
+
+
+class Static:
+    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, 1 is not True."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(exact(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and exact(self.value) == exact(other.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _of_fields(cls: type) -> tuple[Callable, Callable]:
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+
+    def split(x: Any) -> tuple:
+        return [getattr(x, n) for n in names], None, names
+
+    def join(data: Any, children: Any) -> Any:
+        made: Any = object.__new__(cls)
+        for n, child in zip(names, children, strict=True):
+            object.__setattr__(made, n, child)
+        return made
+
+    return split, join
+
+
+def registered_name(cls: type) -> str | None:
+    """The name of a class that was registered, to find it again in another process."""
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    return name if _registered.get(name, (None,))[0] is cls else None
+
+
+def one_level(node: Any) -> tuple[list[Any], Any]:
+    """The children and the static data of an instance of a registered class."""
+    name = registered_name(type(node))
+    assert name is not None
+    children, data, *_ = _registered[name][1](node)
+    return list(children), None if data is None else data.value
+
+
+def rebuild(name: str, data: Any, children: Any) -> Any:
+    """An instance of the class that is registered under a name."""
+    if name not in _registered:
+        raise ArgumentError(
+            f"tree: the class {name} is not registered here",
+            where=user_line(),
+            hint="Import the module that calls pb.tree.register for it.",
+        )
+    return _registered[name][2](None if data is None else Static(data), children)

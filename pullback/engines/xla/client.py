@@ -11,6 +11,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from jaxlib import _jax, version, xla_client  # noqa: E402
 
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
+# Programs are saved in the oldest of these versions that has all they need.
+_STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
@@ -127,7 +130,24 @@ class Client:
         """Whether a value is a buffer on this client's device."""
         return isinstance(value, _jax.ArrayImpl) and value._sharding is self._sharding
 
-    def compile(self, text: str, outs: list[Type]) -> Executable:
+    def owns_all(self, values: Sequence[Any]) -> bool:
+        """Whether all values are buffers on this client's device: asked at every compiled call."""
+        mine = self._sharding
+        try:
+            for value in values:
+                if value._sharding is not mine:
+                    return False
+        except AttributeError:  # an array of the host, or nothing yet
+            return False
+        return True
+
+    def copy(self, buffer: Any) -> Any:
+        """A buffer of its own with the same values."""
+        always = _jax.ArrayCopySemantics.ALWAYS_COPY
+        places = [self._devices], [self._sharding], [always]
+        return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+
+    def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
         try:
             loaded = self._client.compile_and_load(text, self._devices, self._options)
         except Exception as error:
@@ -158,6 +178,15 @@ class Client:
         if self.platform == "cuda":
             parts += machine.driver(), machine.library(_cuda_plugin() or "")
         return parts
+
+    def portable(self, text: str) -> bytes:
+        """StableHLO in its portable form: of the oldest version that can say it."""
+        for target in _STABLEHLO_VERSIONS:
+            try:
+                return _jax.mlir.serialize_portable_artifact(text, target)
+            except Exception as error:
+                failure = error
+        raise _explain(failure, "serialise") from None
 
     def _aval(self, type: Type) -> _Aval:
         aval = self._avals.get(type)
@@ -199,6 +228,11 @@ class Executable:
         arguments = found.argument_size_in_bytes
         results = found.output_size_in_bytes - found.alias_size_in_bytes
         return Memory(arguments, results, found.temp_size_in_bytes)
+
+    def work(self) -> tuple[float, float]:
+        """Floating-point operations of a run, and bytes that it reads and writes."""
+        found = self.loaded.cost_analysis()
+        return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
 
 
 def _make_client(platform: str | None) -> Any:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from pullback.engines.xla import machine
 from pullback.engines.xla.disk import disk_cache, key_of
-from pullback.engines.xla.program import Code, XlaProgram
+from pullback.engines.xla.program import Check, Code, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.engines.xla.stablehlo import Builder, module
 from pullback.ir.dtypes import bool_
 from pullback.ir.graph import Graph, Structure
-from pullback.ir.segments import segments
+from pullback.ir.node import Node
+from pullback.ir.segments import Segment, segments
 from pullback.ir.types import Type
+
+Piece = tuple[Structure, tuple[int, ...]]  # what it computes, and which inputs it may overwrite
 
 # What a program takes in memory. XLA does not say it; the resident size was measured over many
 # programs to be 0.1 MiB and 15 to 30 times the size of the serialised code, and this is never
@@ -33,48 +38,66 @@ class XlaEngine:
         self.client = Client(platform)
         self.platform = self.client.platform
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
+        self.owns_all, self.copy = self.client.owns_all, self.client.copy
         # Pieces that are in use: another program with the same layers takes them from here.
-        self._pieces: weakref.WeakValueDictionary[Structure, XlaProgram]
+        self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]
         self._pieces = weakref.WeakValueDictionary()
 
-    def compile(self, graph: Graph) -> XlaProgram | XlaSequence:
-        """The program, or the sequence of its pieces if it repeats itself."""
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram | XlaSequence:
+        """The program, or the sequence of its pieces if it repeats itself.
+
+        The buffers of `donated` inputs may be used for its results.
+        """
         parts = segments(graph)
         if not parts:
-            return self._compile(graph)
-        structures = [part.graph.structure for part in parts]
-        known = {s: found for s in structures if (found := self._pieces.get(s)) is not None}
-        new = {s: p.graph for s, p in zip(structures, parts, strict=True) if s not in known}
+            return self._compile(graph, donated)
+        given = _last_takers(parts, [graph.inputs[i] for i in donated])
+        pieces = [(p.graph.structure, d) for p, d in zip(parts, given, strict=True)]
+        known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
+        new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
         with ThreadPoolExecutor(2) as pool:  # XLA compiles one program on one core
-            made = dict(zip(new, pool.map(self._compile, new.values()), strict=True))
+            compiled = pool.map(self._compile, new.values(), [d for _, d in new])
+            made = dict(zip(new, compiled, strict=True))
         self._pieces.update(made)
         known |= made
-        pairs = [(p, known[s]) for p, s in zip(parts, structures, strict=True)]
+        pairs = [(p, known[s]) for p, s in zip(parts, pieces, strict=True)]
         return XlaSequence(self.client, graph, pairs, {program.origin for program in made.values()})
 
     def give_back(self) -> None:
         """Hand the memory of dropped programs back to the system."""
         machine.give_back()
 
-    def _compile(self, graph: Graph) -> XlaProgram:
+    def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
+        """A program in StableHLO's portable form, which later versions read, and its checks."""
         builder = Builder()
-        text = module(graph, builder)
+        text = module(graph, builder, donated)
+        return self.client.portable(text), [check for _, check in builder.checks]
+
+    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> Any:
+        """A portable program, compiled; `checks` is how many its last result tells of."""
+        more = [Type((checks,), bool_)] if checks else []
+        return self._code(data, [*outs, *more]).executable
+
+    def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
+        builder = Builder()
+        text = module(graph, builder, donated)
         outs = [y.type for y in graph.outputs]
         if builder.checks:
             outs.append(Type((len(builder.checks),), bool_))
         return XlaProgram(self.client, self._code(text, outs), graph, builder.checks)
 
-    def _code(self, text: str, outs: list[Type]) -> Code:
+    def _code(self, program: str | bytes, outs: list[Type]) -> Code:
         """Machine code: loaded from the disk, or compiled and kept there."""
         disk = disk_cache()
-        key = key_of([self._identity, text.encode()]) if disk.on else b""
+        text = program.encode() if isinstance(program, str) else program
+        key = key_of([self._identity, text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
             executable = self.client.load(found, outs)
             if executable is not None:
                 return Code(executable, "disk", _BASE + _PER_CODE * len(found))
             disk.forget(key)
-        executable = self.client.compile(text, outs)
+        executable = self.client.compile(program, outs)
         code = executable.serialise()
         if code is not None:
             disk.write(key, code)
@@ -84,3 +107,13 @@ class XlaEngine:
     @functools.cached_property
     def _identity(self) -> bytes:
         return key_of(self.client.identity)
+
+
+def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:
+    """For each piece, the inputs that it may overwrite: donated ones that nobody needs after it."""
+    last = {x: k for k, part in enumerate(parts) for x in part.takes}
+    gone = set(donated)
+    return [
+        tuple([i for i, x in enumerate(part.takes) if x in gone and last[x] == k])
+        for k, part in enumerate(parts)
+    ]

@@ -44,6 +44,9 @@ class XlaProgram:
         """What a run takes, as XLA says."""
         return self.executable.memory()
 
+    def work(self) -> tuple[float, float]:
+        return self.executable.work()
+
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
         return failed_outputs(self.checks, self._check_masks, self.client.get(word), lines)

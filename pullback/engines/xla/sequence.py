@@ -77,6 +77,11 @@ class XlaSequence:
             live -= sum(size[i] for i in over if i >= count)
         return Memory(sum(size[:count]), sum(size[i] for i in outputs), most)
 
+    def work(self) -> tuple[float, float]:
+        """The floating-point operations and the traffic of all pieces."""
+        found = [piece.work() for piece in self.pieces]
+        return sum(flops for flops, _ in found), sum(traffic for _, traffic in found)
+
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
         held = [h for w in word.words for h in self.client.get(w)]

@@ -241,14 +241,18 @@ class Builder:
         return f"%{self._count}"
 
 
-def module(graph: Graph, builder: Builder | None = None) -> str:
-    """A graph as a StableHLO module; checks add one result that says which of them held."""
+def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
+    """A graph as a StableHLO module; checks add one result that says which of them held.
+
+    XLA may write results into the buffers of `donated` inputs.
+    """
     b = builder or Builder()
     args = [Value(b._fresh(), x.type) for x in graph.inputs]
     outs = list(b.inline(graph, args))
     if b.checks:
         outs.append(_error_word(b))
-    header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)
+    marks = [" {jax.buffer_donor = true}" if i in donated else "" for i in range(len(args))]
+    header = ", ".join(f"{a.name}: {mlir_type(a.type)}{m}" for a, m in zip(args, marks))
     kinds = ", ".join(mlir_type(o.type) for o in outs)
     names = ", ".join(o.name for o in outs)
     b.lines.append(f"return {names} : {kinds}" if outs else "return")

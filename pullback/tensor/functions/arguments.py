@@ -12,11 +12,12 @@ from pullback.ir.node import Node, constant
 from pullback.ir.table import TABLE
 from pullback.ir.where import user_line
 from pullback.tensor.indexing import handle
-from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands
+from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands, weak
 from pullback.tensor.operators import scalar as scalar
 from pullback.tensor.record import record
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown
 
 _INEXACT_NUMBERS = (float, complex)
 
@@ -40,16 +41,18 @@ def float_node(x: Any) -> Node:
 def float_operands(*values: Any) -> list[Node]:
     """Operands of one float or complex type: without any such among them, the default float."""
     values = tuple(map(number, values))
-    values = tuple(v if type(v) in NUMBERS else as_tensor(v) for v in values)
+    values = tuple(v if _is_number(v) else as_tensor(v) for v in values)
     inexact = [
         type(v) in _INEXACT_NUMBERS if type(v) in NUMBERS else v.dtype.is_inexact for v in values
     ]
     if any(inexact):
         return operands(*values)
     dtype = current().default_dtype
-    return [
-        scalar(v, dtype) if type(v) in NUMBERS else cast_node(node_of(v), dtype) for v in values
-    ]
+    return [weak(v, dtype) if _is_number(v) else cast_node(node_of(v), dtype) for v in values]
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in NUMBERS or isinstance(x, Unknown)
 
 
 def literal(value: Any, dtype: DType) -> Tensor:
@@ -76,6 +79,8 @@ def integer(op: str, value: Any, what: str) -> int:
     """`value` as a Python int."""
     try:
         return operator.index(value)
+    except PullbackError:  # its value is not known yet
+        raise
     except TypeError:
         kind = type(value).__name__
         raise ArgumentError(

@@ -1,0 +1,56 @@
+"""compile: a function becomes one program for each kind of arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.compile.arguments import Options
+from pullback.api.compile.function import Compiled
+from pullback.api.compile.lower import Cost, Lowered
+from pullback.api.compile.portable import Loaded, load_compiled
+from pullback.ir.errors import ArgumentError
+from pullback.ir.where import user_line
+
+
+def compile(
+    f: Callable | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    name: str | None = None,
+) -> Any:
+    """The function as one compiled program; also a decorator, with or without options.
+
+    The first call runs `f` on placeholders and compiles what it recorded. Later calls with
+    arguments of the same tree, shapes and dtypes run the program, and no Python of `f`. Tensors
+    and numbers among the arguments are inputs; other values (bools, strings, objects) are static,
+    as are those that `static_argnums` and `static_argnames` name: for each value there is a
+    program of its own. Tensors from outside that `f` uses are bound anew at each call, and when
+    something else that `f` names has changed, it is traced again: see docs/compile.md.
+
+    Buffers of arguments in `donate_argnums` may be used for results; those tensors are given up.
+
+    >>> import pullback as pb
+    >>> @pb.compile
+    ... def loss(w, x, y):
+    ...     return ((x @ w - y) ** 2).mean()
+    >>> w, x, y = pb.tensor([1.0, 2.0]), pb.tensor([[1.0, 0.0], [0.0, 1.0]]), pb.tensor([1.0, 0.0])
+    >>> loss(w, x, y).item()
+    2.0
+    >>> pb.compile(pb.grad(loss))(w, x, y).tolist()
+    [0.0, 2.0]
+    """
+    if f is None:
+        return functools.partial(
+            compile, static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, name=name,
+        )  # fmt: skip
+    if not callable(f):
+        raise ArgumentError(f"compile: needs a function, got {type(f).__name__}", where=user_line())
+    return Compiled(f, Options(f, static_argnums, static_argnames, donate_argnums), name)
+
+
+__all__ = ["Compiled", "Cost", "Loaded", "Lowered", "compile", "load_compiled"]

@@ -1,0 +1,186 @@
+"""Arguments of a compiled function: which are inputs, which are static, and what they are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, complex128, float64, int64
+from pullback.ir.dtypes import dtype as dtype_of
+from pullback.ir.errors import ArgumentError
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.tensor import Tensor
+from pullback.tensor.unknown import Unknown
+
+WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
+
+
+class Static:
+    """Stands for a leaf that is no tensor and no number: it is compared, not computed with."""
+
+    def __repr__(self) -> str:
+        return "static"
+
+
+STATIC = Static()
+
+
+class Number(tuple):
+    """The kind of a Python number, and the element type that it came in if it is NumPy's."""
+
+    def __new__(cls, kind: type, given: DType | None) -> Number:
+        return super().__new__(cls, (kind, given))
+
+    @property
+    def type(self) -> Type:
+        """How it enters a program: in 64 bits."""
+        return Type((), WIDE[self[0]])
+
+    def __repr__(self) -> str:
+        return self[0].__name__ if self[1] is None else str(self[1])
+
+
+_PYTHON_NUMBERS = {kind: Number(kind, None) for kind in WIDE}
+
+
+def sorted_out(leaves: Sequence[Any]) -> tuple[list[Any], tuple]:
+    """The leaves, arrays among them as tensors, and what each is to a program."""
+    made = [asarray(x) if _is_array(x) else x for x in leaves]
+    return made, tuple(map(kind_of, made))
+
+
+def kind_of(x: Any) -> Any:
+    """What a leaf is to a program: a Type, a Number, or STATIC."""
+    if type(x) is Tensor:
+        return x._node.type
+    number = _PYTHON_NUMBERS.get(type(x))
+    if number is not None:
+        return number
+    if isinstance(x, Unknown):
+        return Number(x.kind, x.given)
+    if isinstance(x, np.generic):
+        return Number(type(x.item()), dtype_of(x.dtype))
+    return x if isinstance(x, Type) else STATIC
+
+
+def _is_array(x: Any) -> bool:
+    """Whether a leaf is an array of another library; NumPy's numbers count as numbers."""
+    if type(x) is Tensor or type(x) in _PYTHON_NUMBERS:
+        return False
+    if isinstance(x, np.generic):
+        return type(x.item()) not in WIDE
+    return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+
+
+class Options:
+    """Which arguments are static and which are donated, by position and by name."""
+
+    def __init__(self, f: Callable, nums: Any, names: Any, donated: Any) -> None:
+        self.positional, named, more = _parameters(f)
+        known = self.positional
+        count = None if more else len(known)
+        positions = _numbers("static_argnums", nums, count)
+        chosen = _strings(names)
+        for name in chosen:
+            if not more and name not in (*known, *named):
+                raise ArgumentError(
+                    f"compile: static_argnames names {name!r}, but the function takes "
+                    f"{', '.join([*known, *named]) or 'no arguments'}",
+                    where=user_line(),
+                )
+        self.static = {*positions, *(known.index(n) for n in chosen if n in known)}
+        self.static_names = {*chosen, *(known[i] for i in positions if i < len(known))}
+        self.donated = _numbers("donate_argnums", donated, count)
+        self.donated_names = {known[i] for i in self.donated if i < len(known)}
+        if self.static & set(self.donated):
+            raise ArgumentError(
+                "compile: a static argument has no buffer that could be donated", where=user_line()
+            )
+
+    def split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, list[tuple[str, Any]]]:
+        """The arguments with None in place of static ones, and the static ones by name."""
+        if not self.static_names and not self.static:
+            return args, kwargs, []
+        found = [(self.name(i), args[i]) for i in sorted(self.static) if i < len(args)]
+        found += [(k, kwargs[k]) for k in sorted(kwargs) if k in self.static_names]
+        args = tuple([None if i in self.static else x for i, x in enumerate(args)])
+        return args, {k: None if k in self.static_names else v for k, v in kwargs.items()}, found
+
+    def merge(self, args: tuple, kwargs: dict, static: Sequence[Any]) -> tuple[list, dict]:
+        """The inverse of `split`."""
+        values = iter(static)
+        whole = [next(values) if i in self.static else x for i, x in enumerate(args)]
+        named = {k: next(values) for k in sorted(kwargs) if k in self.static_names}
+        return whole, {**kwargs, **named}
+
+    def name(self, position: int) -> str:
+        known = self.positional
+        return known[position] if position < len(known) else f"argument {position}"
+
+    def paths(self, args: tuple, kwargs: dict) -> list[str]:
+        """The name of each leaf, as a user would write it: `params['w'][0]`."""
+        found = []
+        for i, x in enumerate(args):
+            found += [f"{self.name(i)}{path}" for path in tree.paths(x)]
+        for k in sorted(kwargs):
+            found += [f"{k}{path}" for path in tree.paths(kwargs[k])]
+        return found
+
+    def donated_leaves(self, args: tuple, kwargs: dict) -> list[bool]:
+        """For each leaf, whether it belongs to a donated argument."""
+        found = []
+        for i, x in enumerate(args):
+            found += [i in self.donated] * len(tree.leaves(x))
+        for k in sorted(kwargs):
+            found += [k in self.donated_names] * len(tree.leaves(kwargs[k]))
+        return found
+
+
+def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:
+    """The names of positional arguments, of keyword-only ones, and whether there may be more."""
+    try:
+        found = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return [], [], True
+    kind = inspect.Parameter
+    positional = [
+        p.name for p in found if p.kind in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD)
+    ]
+    named = [p.name for p in found if p.kind is kind.KEYWORD_ONLY]
+    return positional, named, len(positional) + len(named) < len(found)
+
+
+def _numbers(what: str, given: Any, count: int | None) -> tuple[int, ...]:
+    chosen = (given,) if isinstance(given, int) else tuple(given)
+    made = []
+    for i in chosen:
+        fits = type(i) is int and (i >= 0 if count is None else -count <= i < count)
+        if not fits:
+            raise ArgumentError(
+                f"compile: {what} must name arguments by position, got {given!r}"
+                + ("" if count is None else f" for a function of {count}"),
+                where=user_line(),
+            )
+        made.append(i % count if count else i)
+    return tuple(made)
+
+
+def _strings(given: Any) -> tuple[str, ...]:
+    chosen = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(name, str) for name in chosen):
+        raise ArgumentError(
+            f"compile: static_argnames must be names of arguments, got {given!r}",
+            where=user_line(),
+        )
+    return chosen
+
+
+def types_of(kinds: Iterable[Any]) -> list[Type]:
+    """The types of the inputs among the leaves."""
+    return [k if isinstance(k, Type) else k.type for k in kinds if k is not STATIC]

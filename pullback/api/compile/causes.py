@@ -1,0 +1,93 @@
+"""Why a compiled function had to be traced: the first thing that is not as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.api.compile.arguments import STATIC
+from pullback.ir.types import Type
+from pullback.tensor.cache import Cause
+from pullback.tensor.launch import lock, refuse, state
+
+
+def missed(before: Any, call: Any, evicted: bool) -> Cause:
+    """Count a miss and say why; raises where `no_recompile` holds.
+
+    `before` is the version that was used last, or the last one for the same kind of arguments.
+    """
+    cause = _cause(before, call, evicted)
+    if not call.mode.may_compile:
+        raise refuse(call.name, cause)
+    with lock:
+        state.cache.note(cause)
+    return cause
+
+
+def _cause(before: Any, call: Any, evicted: bool) -> Cause:
+    if evicted:
+        return Cause("evicted", call.where, call.name, "compiled", "forgotten since then")
+    if before is None or before.cache is not state.cache:
+        return Cause("first", call.where)
+    if before.key == call.key:
+        return _changed(before, call)
+    return _settings(before, call) or _structure(before, call) or _kinds(before, call)
+
+
+def _settings(before: Any, call: Any) -> Cause | None:
+    (old, old_axes), (new, new_axes) = before.key[:2], call.key[:2]
+    names = ("engine", "device", "default_dtype", "grad_enabled")
+    for name, was, now in zip(names, old, new):
+        if was != now:
+            kind = "device" if name in ("engine", "device") else "setting"
+            return Cause(kind, call.where, name, str(was), str(now))
+    if old_axes != new_axes:
+        return Cause("setting", call.where, "named axes", str(dict(old_axes)), str(dict(new_axes)))
+    return None
+
+
+def _structure(before: Any, call: Any) -> Cause | None:
+    """Another tree of arguments: the first leaf that one has and the other has not."""
+    for name in dict.fromkeys((*call.key[4], *before.key[4])):
+        if (name in before.key[4]) != (name in call.key[4]):
+            shown = ("given", "absent") if name in before.key[4] else ("absent", "given")
+            return Cause("static", call.where, name, *shown)
+    if before.in_tree == call.in_tree:
+        return None
+    old = dict(zip(before.paths, before.kinds))
+    new = dict(zip(call.paths, call.kinds))
+    for path in [*new, *old]:
+        if (path in old) != (path in new):
+            return Cause(
+                "structure", call.where, path, str(old.get(path, "absent")),
+                str(new.get(path, "absent")),
+            )  # fmt: skip
+    return Cause("structure", call.where, "arguments", str(before.in_tree), str(call.in_tree))
+
+
+def _kinds(before: Any, call: Any) -> Cause:
+    for path, old, new in zip(call.paths, before.kinds, call.kinds):
+        if old == new:
+            continue
+        if isinstance(old, Type) and isinstance(new, Type):
+            kind = "shape" if old.dtype is new.dtype else "dtype"
+            if kind == "shape" and old.shape == new.shape:
+                kind = "sharding"
+        else:
+            kind = "static" if STATIC in (old, new) else "dtype"
+        return Cause(kind, call.where, path, str(old), str(new))
+    return Cause("static", call.where, "arguments", str(before.key[4]), str(call.key[4]))
+
+
+def _changed(before: Any, call: Any) -> Cause:
+    """Something that the function names, or a static value, is not what it was."""
+    old, new = before.snapshot, call.snapshot
+    arguments = {path for path, _ in call.roots}
+    for i, (was, now) in enumerate(zip(old.key, new.key)):
+        if was != now:
+            path, line, shown = new.notes[i]
+            kind = "static" if path in arguments else "guard"
+            return Cause(kind, line or call.where, path, old.notes[i][2], shown)
+    longer = new if len(new.key) > len(old.key) else old
+    path, line, shown = longer.notes[min(len(new.key), len(old.key))]
+    there, gone = (shown, "absent") if longer is old else ("absent", shown)
+    return Cause("guard", line or call.where, path, there, gone)

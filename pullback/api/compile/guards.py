@@ -1,0 +1,229 @@
+"""Guards: what a compiled function names, looked at, and compared with what it was.
+
+From a function the walk goes to its code, defaults, closure cells and named globals, and from
+there to everything those lead to: functions, methods, partials, containers, objects and modules,
+of which the attributes count that any of the code names. Values are compared by type and bits,
+tensors by type, functions by what they do, everything else by identity. Python's own library,
+NumPy and pullback are taken as they are: only which of their functions is named is compared.
+
+What the function itself changes while it is traced is left out: a trace runs once.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from pullback.api.compile.holders import Holder, Instance, TensorMethods
+from pullback.api.compile.kinds import executes, is_internal, is_plain, is_trusted, plain_key
+from pullback.api.compile.kinds import unwrapped as unwrapped
+from pullback.api.compile.names import code_key, names_of
+from pullback.api.compile.probes import Probes, Ref, content, entries
+from pullback.ir.where import Where
+from pullback.tensor.tensor import Tensor
+
+# A container with more entries is compared by identity and length: its contents are frozen.
+MOST_ENTRIES = 1000
+
+# Where a value is kept: the identity of what holds it, and its name there.
+Place = tuple[int, Any]
+
+
+class Snapshot:
+    """What a function named at one moment.
+
+    `key` can be compared and hashed. `tensors` are the handles that were found, in order: two
+    snapshots with equal keys have corresponding ones.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self.key = tuple(walk.key)
+        self.notes = walk.notes  # for each part of the key: path, line, and how it looks
+        self.tensors, self.paths = walk.tensors, walk.tensor_paths
+        # Whether nothing has changed: sure if true, and if false it has to be looked at.
+        self.same = walk.all_probes().same
+
+
+def snapshot(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Snapshot:
+    """Everything that `f`, and static values among its arguments, lead to, but for `own`."""
+    return Snapshot(walk(f, arguments, own))
+
+
+def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
+    made = Walk(own)
+    made.visit(getattr(f, "__name__", None) or type(f).__name__, None, f)
+    for path, value in arguments:
+        made.visit(path, None, value)
+    made.holders.append(TensorMethods())
+    made.finish()
+    return made
+
+
+class Walk:
+    """One look at everything, in an order that depends on the program alone."""
+
+    def __init__(self, own: Mapping[Place, Any]) -> None:
+        self.own = own  # places that the function changes itself
+        self.places: dict[Place, tuple[Any, Any]] = {}  # what is where: the holder and the value
+        self.key: list[Any] = []
+        self.notes: list[tuple[str, Where | None, str]] = []
+        self.tensors: list[Tensor] = []
+        self.tensor_paths: list[str] = []
+        self.names: dict[str, Where] = {}  # attributes that some code reads
+        self.holders: list[Any] = []
+        self._spaces: dict[int, Holder] = {}  # namespaces of modules, by identity
+        self._seen: dict[Any, int] = {}
+        self._kept: list[Any] = []  # what was seen lives as long as its identity is in use
+        self._queue: deque[tuple] = deque()
+        self.probes = Probes()
+
+    def finish(self) -> None:
+        """Look at everything; code that is found late may name attributes of what came early."""
+        while True:
+            while self._queue:
+                self._look(*self._queue.popleft())
+            for holder in self.holders:
+                holder.read(self)
+            if not self._queue:
+                return
+
+    def visit(self, path: str, where: Where | None, value: Any) -> None:
+        self._queue.append((path, where, value))
+
+    def note(self, path: str, where: Where | None, token: Any, shown: str) -> None:
+        self.key.append(token)
+        self.notes.append((path, where, shown))
+
+    def at(self, holder: Any, name: Any, value: Any) -> bool:
+        """Note what is kept at a place; false if the function changes it itself."""
+        place = (id(holder), name)
+        if place in self.own:
+            return False
+        self.places[place] = (holder, value)
+        return True
+
+    def all_probes(self) -> Probes:
+        for holder in self.holders:
+            holder.watch(self.probes)
+        return self.probes
+
+    # -- kinds of values ------------------------------------------------------------------------
+
+    def _look(self, path: str, where: Where | None, value: Any) -> None:
+        if is_plain(value):
+            self.note(path, where, plain_key(value), repr(value))
+            return
+        known = self._seen.get(id(value))
+        if known is not None:
+            self.note(path, where, ("as", known), "what was seen before")
+            return
+        self._seen[id(value)] = len(self.key)
+        self._kept.append(value)
+        if isinstance(value, Tensor):
+            self.note(path, where, ("tensor", value._node.type), str(value._node.type))
+            self.tensors.append(value)
+            self.tensor_paths.append(path)
+        elif isinstance(value, types.FunctionType):
+            self._function(path, where, value)
+        elif isinstance(value, (list, tuple, deque, set, frozenset, dict)):
+            self._container(path, where, value)
+        elif (parts := unwrapped(value)) is not None:
+            self.note(path, where, ("of", type(value)), type(value).__name__)
+            for name, part in parts:
+                self.visit(f"{path}{name}", where, part)
+        else:
+            self._object(path, where, value)
+
+    def _function(self, path: str, where: Where | None, f: types.FunctionType) -> None:
+        shown = f"{f.__qualname__} ({Where(f.__code__, 0)})"
+        internal = is_internal(f)
+        if (is_trusted(f) and not internal) or (internal and not f.__closure__):
+            self.note(path, where, Ref(f), shown)
+            return
+        self.note(path, where, ("function", code_key(f.__code__)), shown)
+        cells = zip(f.__code__.co_freevars, f.__closure__ or ())
+        for name, cell in cells:
+            if self.at(cell, None, content(cell)):
+                self.probes.cell(cell)
+                self.visit(name, where, content(cell))
+        if internal:  # pullback's own: only what it was given is of interest
+            return
+        self.probes.function(f)
+        given = f.__code__.co_varnames[: f.__code__.co_argcount]
+        for name, value in zip(given[::-1], (f.__defaults__ or ())[::-1]):
+            self.visit(f"default {name} of {f.__name__}", where, value)
+        if f.__kwdefaults__:
+            self.visit(f"keyword defaults of {f.__name__}", where, f.__kwdefaults__)
+        if f.__dict__:
+            self.holders.append(Holder(f"{path}.", f.__dict__))
+        self._names(f)
+
+    def _names(self, f: types.FunctionType) -> None:
+        found = names_of(f.__code__)
+        for name, line in found.attributes.items():
+            self.names.setdefault(name, line)
+        space = self._space("", f.__globals__)
+        for name, line in found.globals.items():
+            if name not in f.__globals__ and hasattr(builtins, name):
+                self._space("builtins.", vars(builtins)).asked.setdefault(name, line)
+            space.asked.setdefault(name, line)
+        for name, line in found.imports.items():
+            if name in sys.modules:
+                self.visit(name, line, sys.modules[name])
+
+    def _space(self, prefix: str, mapping: dict) -> Holder:
+        """The namespace of a module: functions of one module share it."""
+        made = self._spaces.get(id(mapping))
+        if made is None:
+            made = self._spaces[id(mapping)] = Holder(prefix, mapping, strict=True)
+            self.holders.append(made)
+        return made
+
+    def _container(self, path: str, where: Where | None, items: Any) -> None:
+        kind, fixed = type(items), isinstance(items, (tuple, frozenset))
+        if not fixed and not self.at(items, None, entries(items)):
+            self.note(path, where, ("own", kind), kind.__name__)
+            return
+        self.note(path, where, ("entries", kind, len(items)), f"{kind.__name__} of {len(items)}")
+        if len(items) > MOST_ENTRIES:
+            return
+        if not fixed:
+            self.probes.entries(items)
+        if isinstance(items, (set, frozenset)):
+            keys = frozenset([plain_key(x) if is_plain(x) else Ref(x) for x in items])
+            self.note(path, where, keys, repr(items))
+        elif isinstance(items, dict):
+            for key in items:
+                self.note(path, where, plain_key(key) if is_plain(key) else Ref(key), repr(key))
+            for key, value in items.items():
+                self.visit(f"{path}[{key!r}]", where, value)
+        else:
+            for i, item in enumerate(items):
+                self.visit(f"{path}[{i}]", where, item)
+
+    def _object(self, path: str, where: Where | None, x: Any) -> None:
+        self.note(path, where, Ref(x), getattr(x, "__qualname__", None) or type(x).__name__)
+        if isinstance(x, types.ModuleType):
+            self.holders.append(Holder(f"{path}.", vars(x), trusted=is_trusted(x)))
+        elif isinstance(x, type):
+            self._class(path, x, named=True)
+        elif not is_trusted(type(x)) or hasattr(x, "__dict__"):
+            self.holders.append(Instance(f"{path}.", x))
+            self._class(f"type({path})", type(x), named=False)
+
+    def _class(self, path: str, cls: type, named: bool) -> None:
+        """The methods that code names, and those that operators and calls reach."""
+        for base in cls.__mro__:
+            if is_trusted(base) or (id(base), named) in self._seen:
+                continue
+            self._seen[id(base), named] = 0
+            self._kept.append(base)
+            shown = f"{path}." if base is cls else f"{base.__name__}."
+            holder = Holder(shown, base.__dict__, cls=base)
+            run = [name for name in base.__dict__ if executes(base, name, named)]
+            holder.asked.update(dict.fromkeys(run))
+            self.holders.append(holder)

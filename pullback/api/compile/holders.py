@@ -1,0 +1,101 @@
+"""Holders: namespaces and objects, of which the names count that code asks for."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from pullback.api.compile.kinds import all_attributes, is_trusted
+from pullback.api.compile.probes import EMPTY, Probes, Ref
+from pullback.tensor.tensor import Tensor
+
+
+class Holder:
+    """A namespace: a module's, a class's, a function's own.
+
+    One that is `strict` is asked for names of its own alone, not for every attribute. Functions
+    of one that is `trusted` are taken as they are. A name that a class does not have may be added
+    later, and hide that of a base.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        mapping: Any,
+        strict: bool = False,
+        trusted: bool = False,
+        cls: Any = None,
+    ) -> None:
+        self.prefix, self.mapping, self.strict, self.trusted = prefix, mapping, strict, trusted
+        self.owner = mapping if cls is None else cls
+        self.complete = strict or cls is not None
+        self.asked: dict[str, Any] = {}
+        self._read: dict[str, None] = {}  # names that were looked at
+
+    def read(self, walk: Any) -> None:
+        """Visit what has been asked for and was not visited yet."""
+        for names in (self.asked, {} if self.strict else walk.names):
+            for name, line in list(names.items()):
+                if name in self._read or not (self.complete or name in self.mapping):
+                    continue
+                value = self.mapping.get(name, EMPTY)
+                if not walk.at(self.owner, name, value):
+                    continue
+                self._read[name] = None
+                if self.trusted and callable(value) and is_trusted(value):
+                    walk.note(f"{self.prefix}{name}", line, Ref(value), name)
+                elif value is not EMPTY:
+                    walk.visit(f"{self.prefix}{name}", line, value)
+
+    def watch(self, probes: Probes) -> None:
+        probes.mapping(self.mapping, self._read)
+
+
+class TensorMethods:
+    """The methods and properties of tensors that code names."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, None] = {}
+
+    def read(self, walk: Any) -> None:
+        for name, line in walk.names.items():
+            if name not in self._read and hasattr(Tensor, name):
+                self._read[name] = None
+                value = getattr(Tensor, name)
+                if callable(value) and not is_trusted(value):  # the user's own, put there
+                    walk.visit(f"Tensor.{name}", line, value)
+                else:
+                    walk.note(f"Tensor.{name}", line, Ref(value), name)
+
+    def watch(self, probes: Probes) -> None:
+        probes.attributes(Tensor, self._read)
+
+
+class Instance:
+    """An object, of which the attributes count that code asks for."""
+
+    def __init__(self, prefix: str, x: Any) -> None:
+        self.prefix, self.x = prefix, x
+        self.all = all_attributes(type(x))
+        self._own: dict[str, None] = {}
+        self._slots: dict[str, None] = {}
+        self._absent: dict[str, None] = {}
+
+    def read(self, walk: Any) -> None:
+        own = getattr(self.x, "__dict__", {})
+        names = {**walk.names, **dict.fromkeys(own)} if self.all else walk.names
+        for name, line in names.items():
+            if name in self._own or name in self._slots or name in self._absent:
+                continue
+            found = getattr(type(self.x), name, None)
+            is_slot = isinstance(found, types.MemberDescriptorType)
+            value = getattr(self.x, name, EMPTY) if is_slot else own.get(name, EMPTY)
+            if isinstance(found, property) or not walk.at(self.x, name, value):
+                continue
+            kept = self._slots if is_slot else self._absent if value is EMPTY else self._own
+            kept[name] = None
+            if value is not EMPTY:
+                walk.visit(f"{self.prefix}{name}", line, value)
+
+    def watch(self, probes: Probes) -> None:
+        probes.instance(self.x, self._own, self._slots, self._absent)

@@ -1,0 +1,80 @@
+"""What a function's code names: globals, attributes and imports, each with the line it is on."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from pullback.ir.interned import exact
+from pullback.ir.where import Where
+
+_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
+_LONGEST = 40  # a longer string is hardly the name of an attribute
+
+
+@dataclass
+class Names:
+    """Names by the place where they are looked up; each with its first line."""
+
+    globals: dict[str, Where] = field(default_factory=dict)
+    attributes: dict[str, Where] = field(default_factory=dict)
+    imports: dict[str, Where] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=4096)
+def names_of(code: CodeType) -> Names:
+    """All names in a function's code, and in the functions written inside it.
+
+    Strings that could be names count as attributes: `getattr(x, "scale")` reads one.
+    """
+    found = Names()
+    for part in _parts(code):
+        for step in dis.get_instructions(part):
+            name, where = step.argval, Where(part, step.offset)
+            if step.opname in _GLOBALS:
+                found.globals.setdefault(name, where)
+            elif step.opname in _ATTRIBUTES:
+                found.attributes.setdefault(name, where)
+            elif step.opname == "IMPORT_NAME":
+                found.imports.setdefault(name, where)
+            elif step.opname.startswith("LOAD_CONST") and _could_be_name(name):
+                found.attributes.setdefault(name, where)
+    return found
+
+
+def _could_be_name(x: Any) -> bool:
+    return isinstance(x, str) and x.isidentifier() and len(x) < _LONGEST
+
+
+def _parts(code: CodeType) -> Iterator[CodeType]:
+    stack = [code]
+    for part in stack:
+        stack.extend(c for c in part.co_consts if isinstance(c, CodeType))
+        yield part
+
+
+@lru_cache(maxsize=4096)
+def code_key(code: CodeType) -> tuple:
+    """What a function does, to compare: not its file, its lines, nor the names of its locals.
+
+    The names of its arguments count, for callers may use them.
+    """
+    count = code.co_argcount + code.co_kwonlyargcount
+    return (
+        code.co_code, code.co_names, code.co_varnames[:count], code.co_flags, code.co_argcount,
+        code.co_posonlyargcount, code.co_kwonlyargcount, len(code.co_freevars),
+        tuple([_constant(c) for c in code.co_consts]), getattr(code, "co_exceptiontable", b""),
+    )  # fmt: skip
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return code_key(value)
+    if isinstance(value, frozenset):
+        return (frozenset, frozenset(map(exact, value)))
+    return exact(value)

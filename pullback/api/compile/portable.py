@@ -1,0 +1,273 @@
+"""Programs in files: StableHLO in its portable, versioned form, with all that a call needs.
+
+A file holds a magic word, the version of this format, a checksum, a header of JSON, the program
+and the values of tensors that the function used from outside. Nothing in it is executed but the
+program: there is no pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.api.compile.arguments import STATIC, WIDE, Number, sorted_out
+from pullback.api.compile.kinds import same_plain
+from pullback.api.compile.layout import read_tree, read_value, written_tree, written_value
+from pullback.api.compile.runner import Runner
+from pullback.ir import errors
+from pullback.ir.dtypes import dtype
+from pullback.ir.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.tensor import tree
+from pullback.tensor.creation import from_host
+from pullback.tensor.program import engine
+from pullback.tensor.settings import current
+
+MAGIC = b"pullback program\n"
+VERSION = 1
+_LENGTHS = struct.Struct("<IQ")  # the version and the length of the header
+
+
+class SavedProgramError(EngineError, ValueError):
+    """A file that holds no program this version can read."""
+
+    code = "E6009"
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def save(version: Any, call: Any, path: str | os.PathLike) -> None:
+    """Write a version's program to a file, whole or not at all."""
+    from pullback.engines.xla.program import check_masks
+
+    program = version.program.ready()
+    if program.engine.name != "xla":
+        raise EngineError("save: only programs of the xla engine can be saved", where=user_line())
+    graph, donated = program.executed, [place for _, place in program.donors]
+    module, found = program.engine.portable(graph, donated)
+    values = [np.ascontiguousarray(t.numpy()) for t in version.captured]
+    header = {
+        "name": program.name,
+        "platform": program.engine.platform,
+        "in_tree": written_tree(call.in_tree),
+        "out_tree": written_tree(version.out_tree),
+        "leaves": [_written_kind(k, x) for k, x in zip(call.kinds, call.leaves)],
+        "paths": call.paths,
+        "static": [written_value(x) for x in call.static],
+        "options": [sorted(call.options.static), sorted(call.options.static_names)],
+        "donated": [program.donated, program.donors],
+        "captured": [[list(v.shape), t.dtype.name] for v, t in zip(values, version.captured)],
+        "outs": [[list(t.shape), t.dtype.name] for t, _ in program.outs],
+        "plan": program.plan,
+        "input_masks": [str(m) for m in program.compiled.input_masks],
+        "check_masks": [str(m) for m in check_masks(graph, found)],
+        "checks": [_written_check(*check) for check in found],
+        "sizes": [len(module), *(v.nbytes for v in values)],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    body = b"".join(
+        [_LENGTHS.pack(VERSION, len(text)), text, module, *(v.tobytes() for v in values)]
+    )
+    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(MAGIC + hashlib.sha256(body).digest() + body)
+    os.replace(temporary, path)
+
+
+def _written_kind(kind: Any, value: Any) -> Any:
+    if isinstance(kind, Type):
+        return ["tensor", list(kind.shape), kind.dtype.name]
+    if isinstance(kind, Number):
+        return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
+    return ["static", written_value(value)]
+
+
+def _written_check(make_error: Any, node: Any) -> Any:
+    error = make_error().at(node.op.title, node.where)
+    return [type(error).__name__, error.message, error.op, str(error.where), error.hint]
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def load_compiled(path: str | os.PathLike) -> Loaded:
+    """A program that `pb.compile(f).lower(*args).save(path)` wrote, to call on such arguments.
+
+    >>> import pullback as pb, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "double.pullback")
+    >>> pb.compile(lambda x: 2 * x).lower(pb.Type((2,), pb.float32)).save(path)
+    >>> pb.load_compiled(path)(pb.tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    """
+    name = os.path.basename(os.fspath(path))
+    header, parts = _opened(name, path)
+    try:
+        return Loaded(header, parts)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, PullbackError):
+            raise
+        raise _unreadable(name, f"its header makes no sense ({error})") from None
+
+
+def _opened(name: str, path: str | os.PathLike) -> tuple[dict, list[bytes]]:
+    """The header and the parts of a file, which must be as they were written."""
+    with open(path, "rb") as file:
+        data = file.read()
+    start = len(MAGIC) + 32
+    if not data.startswith(MAGIC):
+        raise _unreadable(name, "it was not written by Lowered.save")
+    body = data[start:]
+    if len(body) < _LENGTHS.size:
+        raise _unreadable(name, "it ends too early")
+    version, length = _LENGTHS.unpack_from(body)
+    if version != VERSION:
+        raise _unreadable(name, f"it has format {version}, and this version reads {VERSION}")
+    if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
+        raise _unreadable(name, "its checksum is wrong: it was cut off or changed")
+    end = _LENGTHS.size + length
+    header = json.loads(body[_LENGTHS.size : end])
+    parts = []
+    for size in header["sizes"]:
+        parts.append(body[end : end + size])
+        end += size
+    return header, parts
+
+
+def _unreadable(name: str, why: str) -> SavedProgramError:
+    return SavedProgramError(
+        f"load_compiled: {name} cannot be read, {why}", where=user_line(),
+        hint="Write it again with pb.compile(f).lower(*args).save(path).",
+    )  # fmt: skip
+
+
+class Loaded(Runner):
+    """A program from a file. It is compiled for this machine, and takes one kind of arguments."""
+
+    def __init__(self, header: dict, parts: list[bytes]) -> None:
+        self.name, self._header = header["name"], header
+        program = _LoadedProgram(header, parts[0])
+        kinds = tuple([_read_kind(leaf) for leaf in header["leaves"]])
+        super().__init__(program, kinds, read_tree(header["out_tree"]))
+        for (shape, kind), data in zip(header["captured"], parts[1:], strict=True):
+            array = np.frombuffer(data, dtype(kind).numpy).reshape(shape).copy()
+            self.captured.append(from_host(array))
+        self._static = [read_value(x) for x in header["static"]]
+        self._positions, self._names = map(set, header["options"])
+        leaves = header["leaves"]
+        self._fixed = [read_value(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs, static = self._split(args, kwargs)
+        leaves, in_tree = tree.flatten((args, kwargs))
+        leaves, kinds = sorted_out(leaves)
+        if written_tree(in_tree) != self._header["in_tree"]:
+            raise ArgumentError(
+                f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
+                f"tree that the program was saved for, got {in_tree}",
+                where=user_line(),
+            )
+        for path, old, new in zip(self._header["paths"], self.kinds, kinds, strict=True):
+            if old != new:
+                raise ArgumentError(
+                    f"{self.name}: {path} must be {old}, got {new}", where=user_line()
+                )
+        fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
+        fixed += zip(static, self._static, strict=True)
+        for given, wanted in fixed:
+            if not same_plain(given, wanted):
+                raise ArgumentError(
+                    f"{self.name}: a static argument must be {wanted!r}, as when the program was "
+                    f"saved, got {given!r}",
+                    where=user_line(),
+                )
+        return self.call(leaves)
+
+    def _split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, list[Any]]:
+        """Static arguments apart, as when the program was saved."""
+        static = [args[i] for i in sorted(self._positions) if i < len(args)]
+        static += [kwargs[k] for k in sorted(kwargs) if k in self._names]
+        rest = {k: None if k in self._names else v for k, v in kwargs.items()}
+        args = tuple([None if i in self._positions else x for i, x in enumerate(args)])
+        return args, rest, static
+
+    def record(self, leaves: Sequence[Any]) -> Any:
+        raise UnsupportedOp(
+            f"{self.name} was loaded from a file, which holds no derivative: it cannot be "
+            "differentiated, mapped or traced",
+            where=user_line(),
+            hint="Compile the function itself for that, or detach the arguments.",
+        )
+
+
+class _LoadedProgram:
+    """What a runner needs to know about a program, from a file."""
+
+    host_scalars = False
+    packed: tuple[list[int], Any] | None = None
+
+    def __init__(self, header: dict, module: bytes) -> None:
+        self.name, self._module = header["name"], module
+        self.outs = [(_type(t), None) for t in header["outs"]]
+        self.plan = [tuple(p) for p in header["plan"]]
+        self.plain = self.plan == [(False, i) for i in range(len(self.plan))]
+        self.donated, donors = header["donated"]
+        self.donors = [tuple(d) for d in donors]
+        self.numbers = any(leaf[0] == "number" for leaf in header["leaves"])
+        self.input_masks = [int(m) for m in header["input_masks"]]
+        self._check_masks = [int(m) for m in header["check_masks"]]
+        self._checks = header["checks"]
+        self.has_checks, self.lines = bool(self._checks), [None] * len(self._checks)
+        self.compiled, self.run = self, None
+        self._platform = header["platform"]
+
+    def ready(self) -> _LoadedProgram:
+        if self.run is None:
+            mode = current()
+            self.engine = engine(mode.engine, mode.device)
+            if self.engine.platform != self._platform:
+                raise EngineError(
+                    f"{self.name} was saved for {self._platform}, and this is "
+                    f"{self.engine.platform}",
+                    where=user_line(),
+                )
+            outs = [t for t, _ in self.outs]
+            self.run = self.engine.load(self._module, outs, len(self._checks)).run
+            self.owns_all = self.engine.owns_all
+        return self
+
+    def failed(self, error: PullbackError, buffers: list[Any]) -> list[Any]:
+        raise error.at(self.name, user_line()) from None
+
+    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
+        """As of a program that was compiled here; errors carry the lines of the saved one."""
+        failed = [i for i, held in enumerate(self.engine.get(word)) if not held]
+        found = {}
+        for output, mask in enumerate(self._check_masks):
+            mine = [i for i in failed if mask >> i & 1]
+            if mine:
+                kind, message, op, where, hint = self._checks[mine[0]]
+                found[output] = getattr(errors, kind)(message, op=op, where=where, hint=hint)
+        return found
+
+
+def _type(data: Any) -> Type:
+    shape, kind = data
+    return Type(shape, dtype(kind))
+
+
+def _read_kind(leaf: Any) -> Any:
+    kind, *more = leaf
+    if kind == "tensor":
+        return _type(more)
+    if kind == "number":
+        numbers = {k.__name__: k for k in WIDE}
+        return Number(numbers[more[0]], None if more[1] is None else dtype(more[1]))
+    return STATIC

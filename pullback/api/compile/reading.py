@@ -1,0 +1,98 @@
+"""Reading arguments of a known tree: their leaves, without looking for what else could be there.
+
+Leaves come in the order in which `pullback.tensor.tree` flattens them. Whether each is what it
+should be is for the caller to see: it will not take a container for a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+from pullback.tensor import tree
+
+# Appends the leaves of an object to a list; false if the object is not of the known tree.
+Reader = Callable[[Any, list[Any]], bool]
+
+
+def reader_of(structure: Any) -> Reader | None:
+    """A reader for a tree of lists, tuples, dicts and None; None for trees of other kinds."""
+    return _reader(tree.unflatten(structure, range(structure.num_leaves)))
+
+
+def _reader(node: Any) -> Reader | None:
+    kind = type(node)
+    if kind is int:
+        return _leaf
+    if node is None:
+        return lambda x, into: x is None
+    if kind is dict:
+        keys = sorted(node, key=lambda k: _first_leaf(node[k])) if node else []
+        return _dict([*keys], [node[k] for k in keys])
+    if kind is list or isinstance(node, tuple):
+        return _sequence(kind, list(node))
+    return None
+
+
+def _first_leaf(node: Any) -> int:
+    """The number of the first leaf in a part of a tree: parts come in the order of their leaves."""
+    return next(iter(tree.leaves(node)), -1)
+
+
+def _leaf(x: Any, into: list[Any]) -> bool:
+    into.append(x)
+    return True
+
+
+def _sequence(kind: type, parts: list[Any]) -> Reader | None:
+    count, rest = len(parts), _parts(parts)
+    if rest is None:
+        return None
+
+    def read(x: Any, into: list[Any]) -> bool:
+        if type(x) is not kind or len(x) != count:  # type: ignore[arg-type]
+            return False
+        return rest(x, into)
+
+    return read
+
+
+def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
+    count, rest = len(keys), _parts(parts)
+    if rest is None:
+        return None
+    fetch = itemgetter(*keys) if count > 1 else lambda x: [x[k] for k in keys]
+
+    def read(x: Any, into: list[Any]) -> bool:
+        if type(x) is not dict or len(x) != count:
+            return False
+        try:
+            values = fetch(x)
+        except KeyError:
+            return False
+        return rest(values, into)
+
+    return read
+
+
+def _parts(parts: list[Any]) -> Reader | None:
+    """Reads the parts of a container, handed to it in their order."""
+    if all(type(p) is int for p in parts):
+        return _leaves
+    readers: list[Reader] = []
+    for part in parts:
+        made = _reader(part)
+        if made is None:
+            return None
+        readers.append(made)
+
+    def read(xs: Any, into: list[Any]) -> bool:
+        return all(one(x, into) for one, x in zip(readers, xs))
+
+    return read
+
+
+def _leaves(xs: Any, into: list[Any]) -> bool:
+    into.extend(xs)
+    return True

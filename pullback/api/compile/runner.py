@@ -1,0 +1,137 @@
+"""Running a program on its arguments: what every kind of compiled function shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.api.compile.arguments import STATIC, WIDE, Number
+from pullback.api.compile.donation import give_up, protect, seen_by_others
+from pullback.ir.errors import ArgumentError, PullbackError
+from pullback.ir.node import Node
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.structure import LEAF
+from pullback.tensor import checks, tree
+from pullback.tensor.checks import any_unchecked
+from pullback.tensor.evaluate import compute
+from pullback.tensor.launch import argument, lock, state
+from pullback.tensor.operators import node_of, number, scalar
+from pullback.tensor.program import pack
+from pullback.tensor.record import pending
+from pullback.tensor.settings import current
+from pullback.tensor.tensor import Tensor, wrap
+
+_new = object.__new__
+
+
+class Runner:
+    """A program with what it needs to be called: kinds of leaves, captured handles, a tree."""
+
+    def __init__(self, program: Any, kinds: Sequence[Any], out_tree: Any) -> None:
+        self.program, self.kinds, self.out_tree = program, kinds, out_tree
+        self.captured: list[Tensor] = []
+        self.single = out_tree == _LEAF and program.plain
+        self.donates = any(program.donated)
+
+    def call(self, leaves: Sequence[Any], hit: bool = True) -> Any:
+        """The result for leaves of the right kinds: run at once, or recorded as one node."""
+        handles = [x for x in leaves if type(x) is Tensor] + self.captured
+        if any(isinstance(x, Type) for x in leaves):
+            raise ArgumentError(
+                f"{self.program.name}: a type has no value to run on", where=user_line(),
+                hint="Types stand for tensors in `lower`.",
+            )  # fmt: skip
+        if pending.placeholders or _under_derivative(handles):
+            return self.record(leaves)
+        program = self.program.ready()
+        waiting = [x._node for x in handles if x._node.value is None]
+        if waiting:
+            compute(waiting)
+        shared = seen_by_others(leaves, program.donors)
+        buffers = [argument(program.engine, x._node) for x in handles]
+        numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, Number)]
+        return self.finish(leaves, buffers, numbers, shared, hit)
+
+    def record(self, leaves: Sequence[Any]) -> Any:
+        """The call as a node of the program that is being recorded."""
+        raise NotImplementedError
+
+    def finish(
+        self, leaves: Sequence[Any], buffers: list[Any], numbers: list[Any], shared: Any, hit: bool
+    ) -> Any:
+        """Run with numbers packed into one input, and donated buffers handed over."""
+        program = self.program
+        if program.donors:
+            protect(buffers, program.donors, shared, program.engine)
+        if program.numbers:
+            buffers.append(self._packed([number(x) for x in numbers]))
+        result = self.run(leaves, buffers, hit)
+        if self.donates:
+            give_up(leaves, program.donated, program.name, user_line())
+        return result
+
+    def _packed(self, numbers: list[Any]) -> Any:
+        """Numbers as one input; those that the last run had, too, are there already."""
+        words = [word for x in numbers for word in scalar(x, WIDE[type(x)]).value]
+        program = self.program
+        last = program.packed
+        if last is None or last[0] != words:
+            last = program.packed = words, pack(words, program.engine, program.compiled)
+        return last[1]
+
+    def run(self, leaves: Sequence[Any], buffers: list[Any], hit: bool = True) -> Any:
+        """Run on buffers, one for each input, and hand out the results."""
+        program = self.program
+        execute = program.run or program.ready().run  # another thread may have evicted it
+        try:
+            values = execute(buffers)
+        except PullbackError as error:
+            values = program.failed(error, buffers)
+        with lock:
+            state.programs_run += 1
+            state.cache.used(program.compiled, hit)
+        if program.has_checks or any_unchecked():
+            return self._hand_out_checked(leaves, values)
+        made = []
+        for value, (type, where) in zip(values, program.outs):
+            tensor = _new(Tensor)
+            tensor._node = Node(LEAF, (), type, where, (), False, value)
+            tensor._token = tensor._grad = None
+            made.append(tensor)
+        return tensor if self.single else self.arrange(leaves, made)
+
+    def _hand_out_checked(self, leaves: Sequence[Any], values: list[Any]) -> Any:
+        program = self.program
+        made = [wrap(Node(LEAF, (), t, w, (), False, v)) for v, (t, w) in zip(values, program.outs)]
+        inputs = [x._node for x in leaves if isinstance(x, Tensor)]
+        inputs += [x._node for x in self.captured]
+        with lock:
+            word = values[-1] if program.has_checks else None
+            checks.started(program.compiled, word, program.lines, inputs, [t._node for t in made])
+        return made[0] if self.single else self.arrange(leaves, made)
+
+    def arrange(self, leaves: Sequence[Any], made: Sequence[Tensor]) -> Any:
+        """The results in the function's tree; one that is an input is handed on."""
+        if self.program.plain:
+            return tree.unflatten(self.out_tree, made)
+        inputs = [x for x, k in zip(leaves, self.kinds) if k is not STATIC] + self.captured
+        found = [
+            wrap(node_of(inputs[i])) if is_input else wrap(made[i]._node)
+            for is_input, i in self.program.plan
+        ]
+        return tree.unflatten(self.out_tree, found)
+
+
+def _under_derivative(handles: Sequence[Tensor]) -> bool:
+    """Whether a derivative in progress may want to see the call."""
+    enabled = current().grad_enabled
+    for x in handles:
+        if x._token is not None and enabled:
+            return True
+        if any(t.alive and (enabled or t.traces) for t in x._node.tokens):
+            return True
+    return False
+
+
+_LEAF = tree.flatten(0)[1]

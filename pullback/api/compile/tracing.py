@@ -1,0 +1,181 @@
+"""Tracing: a function run once on placeholders, and what of the world outside it used."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Sequence
+from operator import is_
+from typing import Any
+
+from pullback.api.compile.arguments import STATIC, Number, types_of
+from pullback.api.compile.guards import Place, Snapshot, snapshot, walk
+from pullback.api.stage import Staged, stage
+from pullback.ir.canonical import canonicalise
+from pullback.ir.dtypes import float32
+from pullback.ir.errors import InPlaceError
+from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import Node, constant
+from pullback.ir.where import user_line
+from pullback.ops.structure import Input
+from pullback.tensor import tree
+from pullback.tensor.launch import settled, to_host
+from pullback.tensor.operators import node_of
+from pullback.tensor.record import alias_of, leaf_of
+from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import unknown
+
+# Python runs one function at a time anyway; who traces inside a trace holds the lock already.
+lock = threading.RLock()
+_SMALL = 64  # a constant of so many elements is written into the program
+
+
+class Trace:
+    """What a run on placeholders recorded.
+
+    `graph` goes from the leaves that are inputs, then `captured`, to the outputs. Captured are
+    handles: what they stand for when the program is run is what counts.
+    """
+
+    def __init__(self, graph: Graph, structure: Any, captured: list[Tensor]) -> None:
+        self.graph, self.structure, self.captured = graph, structure, captured
+
+
+def trace(call: Any, before: Snapshot) -> Trace:
+    """Run the function of a call on placeholders for the leaves that are tensors or numbers."""
+    _apart(before.tensors)
+    while True:
+        first = Input("start", (), float32)().number
+        held = walk(call.f, call.roots, call.own).places
+        staged = _staged(call)
+        _leave_out(call, held, first)
+        handles = _Handles(before, first)
+        shared = [h for c in staged.captured if len(h := handles.candidates(c)) > 1]
+        if not shared:
+            break
+        for several in shared:  # which of them was used shows when each has its own node
+            _apart(several)
+    count = len(staged.graph.inputs) - len(staged.captured)
+    graph, captured = _with_constants(staged.graph, staged.captured, count, first)
+    labels = [n for n, k in zip(call.paths, call.kinds) if k is not STATIC]
+    labels += [handles.label(c) for c in captured]
+    graph = canonicalise(Graph(graph.inputs, graph.outputs, labels), keep_stop_gradient=True)
+    return Trace(graph, staged.structure, [handles.candidates(c)[0] for c in captured])
+
+
+def _staged(call: Any) -> Staged:
+    def run(*tensors: Tensor) -> Any:
+        values = iter(tensors)
+        leaves = zip(call.leaves, call.kinds, strict=True)
+        given = [x if k is STATIC else _stand_in(k, next(values)) for x, k in leaves]
+        args, kwargs = call.options.merge(*tree.unflatten(call.in_tree, given), call.static)
+        return call.f(*args, **kwargs)
+
+    types = types_of(call.kinds)
+    flat = tree.flatten((tuple(range(len(types))), {}))[1]
+    return stage(call.name, run, types, flat)
+
+
+def _stand_in(kind: Any, placeholder: Tensor) -> Any:
+    if isinstance(kind, Number):
+        return unknown(kind[0], placeholder._node, kind[1])
+    return placeholder
+
+
+def _apart(tensors: list[Tensor]) -> None:
+    """Give every handle a node of its own, so that a node tells which handle was used."""
+    seen: set[Node] = set()
+    for t in tensors:
+        node = node_of(t)
+        if node in seen:
+            waits = node.value is None
+            t._node = alias_of(node) if waits else leaf_of(node, node.tokens)
+        seen.add(t._node)
+
+
+class _Handles:
+    """Which handle a captured node belongs to."""
+
+    def __init__(self, before: Snapshot, first: int) -> None:
+        self.first = first
+        self._labels = dict(zip(before.tensors, before.paths))
+        self._known = {t._node: t for t in before.tensors}
+        self._searched: dict[Node, list[Tensor]] = {}
+
+    def candidates(self, node: Node) -> list[Tensor]:
+        """The handles that stand for a node: one, unless the guards did not find it."""
+        if node in self._known:
+            return [self._known[node]]
+        for token in node.tokens:
+            if token.leaf and (owner := token.tensor()) is not None:
+                return [owner]
+        if node not in self._searched:
+            # What the function made itself is a constant, nobody's to change.
+            outside = node.number < self.first
+            self._searched[node] = (outside and _search(node)) or [wrap(node)]
+        return self._searched[node]
+
+    def label(self, node: Node) -> str:
+        """The name of a captured tensor, as the user wrote it."""
+        return self._labels.get(self.candidates(node)[0], "captured")
+
+
+def _search(node: Node) -> list[Tensor]:
+    """All handles on a node, wherever they are."""
+    return [x for x in gc.get_referrers(node) if type(x) is Tensor and x._node is node]
+
+
+def _with_constants(
+    graph: Graph, captured: Sequence[Node], count: int, first: int
+) -> tuple[Graph, list[Node]]:
+    """Small tensors that the function made itself become constants of the program."""
+    inputs = list(graph.inputs[:count])
+    values, kept = list(inputs), []
+    for x, node in zip(graph.inputs[count:], captured, strict=True):
+        mine = node.number >= first and not any(t.leaf for t in node.tokens)
+        if mine and node.type.size <= _SMALL:
+            values.append(_constant(node))
+        else:
+            values.append(x)
+            inputs.append(x)
+            kept.append(node)
+    if len(kept) == len(captured):
+        return graph, kept
+    return Graph(inputs, graph(*values)), kept
+
+
+def _constant(node: Node) -> Node:
+    return constant(to_host(settled(node)), node.type.dtype)
+
+
+def _leave_out(call: Any, before: dict[Place, tuple], first: int) -> None:
+    """What the function changed itself is not guarded: it would never be the same again.
+
+    A tensor of the trace that was stored outside would have no value there: that is refused.
+    """
+    seen = walk(call.f, call.roots, call.own)
+    for t, path in zip(seen.tensors, seen.tensor_paths, strict=True):
+        if t._node.number >= first and any(n.op.name == "Input" for n in ancestors([t._node])):
+            raise _stored(call, path)
+    for place, (holder, value) in before.items():
+        _, now = seen.places.get(place, (None, None))
+        if isinstance(now, tuple) and isinstance(value, tuple):
+            same = len(now) == len(value) and all(map(is_, now, value))
+        else:
+            same = now is value
+        if not same:
+            if isinstance(value, Tensor) and isinstance(now, Tensor) and now._node.number >= first:
+                raise _stored(call, str(place[1] or "a closure variable"))
+            call.own[place] = holder
+    if call.own:
+        call.snapshot = snapshot(call.f, call.roots, call.own)
+
+
+def _stored(call: Any, path: str) -> InPlaceError:
+    return InPlaceError(
+        f"{call.name}: the function stored a tensor in {path} while it was traced, and later "
+        "calls would not",
+        where=user_line(),
+        hint="A compiled function runs once, on placeholders. Return the tensor, and store it "
+        "outside.",
+    )

@@ -1,0 +1,164 @@
+"""Versions: a compiled function's program for one kind of arguments, and how it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.api.compile.arguments import STATIC, WIDE, Number
+from pullback.api.compile.donation import seen_by_others
+from pullback.api.compile.guards import Snapshot
+from pullback.api.compile.kinds import same_plain
+from pullback.api.compile.probes import Ref
+from pullback.api.compile.program import Program
+from pullback.api.compile.reading import reader_of
+from pullback.api.compile.runner import Runner
+from pullback.api.compile.tracing import Trace
+from pullback.ir.node import Node
+from pullback.ops.call import Call
+from pullback.tensor import tree
+from pullback.tensor.launch import state
+from pullback.tensor.operators import node_of, number, scalar
+from pullback.tensor.record import pending, record_several
+from pullback.tensor.settings import Settings, current
+from pullback.tensor.tensor import Tensor
+from pullback.tensor.unknown import Unknown
+
+MISSED = object()  # this version is not the one, or not so simply
+
+
+class Version(Runner):
+    """One trace of a function: what it was traced for, and its program.
+
+    `wanted` says what each leaf of the arguments must be: a type, a kind of number, or the static
+    value itself.
+    """
+
+    def __init__(self, call: Any, traced: Trace) -> None:
+        super().__init__(Program(call, traced), call.kinds, traced.structure)
+        self.mode: Settings = call.mode
+        self.cache = state.cache  # another one after `clear_cache`: then this is forgotten
+        self.in_tree = call.in_tree
+        self.wanted = [_Expected(x) if k is STATIC else k for x, k in zip(call.leaves, call.kinds)]
+        self.static = [_Expected(x) for x in call.static]
+        # How many arguments there are, where all are tensors by themselves: no tree to look at.
+        self.flat = len(self.kinds) if call.flat else -1
+        self._reader = reader_of(call.in_tree)
+        self.traced = traced
+        # Captured handles that the guards found, by number: another may be there at the next call.
+        known = {t: i for i, t in enumerate(call.snapshot.tensors)}
+        self.numbers = [known.get(t) for t in traced.captured]
+        self.trust(call.snapshot)
+        self._call: Call | None = None
+        self.key, self.paths, self.axes = call.key, call.paths, call.key[1]
+
+    def trust(self, snapshot: Snapshot) -> None:
+        """From now on the handles in `snapshot` are those that are bound."""
+        found = zip(self.traced.captured, self.numbers, strict=True)
+        self.captured = [h if i is None else snapshot.tensors[i] for h, i in found]
+        self.snapshot, self.same = snapshot, snapshot.same
+
+    # -- the short way --------------------------------------------------------------------------
+
+    def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
+        """The leaves of arguments, if they have the tree of those it was traced for.
+
+        So must static arguments, which come with their names, have the same values.
+        """
+        if static or self.static:
+            names = tuple([name for name, _ in static])
+            if names != self.key[4] or not all(e(x) for e, (_, x) in zip(self.static, static)):
+                return None
+        if self._reader is not None:
+            leaves: list[Any] = []
+            return leaves if self._reader((args, kwargs), leaves) else None
+        leaves, in_tree = tree.flatten((args, kwargs))
+        return leaves if in_tree == self.in_tree else None
+
+    def attempt(self, leaves: Sequence[Any]) -> Any:
+        """Run the program if everything is as it was, and all that it needs is there."""
+        mode, program = current(), self.program
+        if (mode is not self.mode and not self.fits(mode)) or pending.placeholders:
+            return MISSED
+        if self.cache is not state.cache or not self.same():
+            return MISSED
+        shared = seen_by_others(leaves, program.donors) if self.donates else ()
+        buffers: list[Any] = []
+        numbers: list[Any] = []
+        for x, kind in zip(leaves, self.wanted):
+            if type(x) is Tensor:
+                node = x._node
+                if node.type is not kind or node.tokens or x._token is not None:
+                    return MISSED
+                buffers.append(node.value)
+            elif type(kind) is _Expected:
+                if not kind(x):
+                    return MISSED
+            elif type(kind) is Number and type(x) is kind[0] and kind[1] is None:
+                numbers.append(x)
+            else:
+                return MISSED
+        for x in self.captured:
+            node = x._node
+            if node.tokens or x._token is not None:
+                return MISSED
+            buffers.append(node.value)
+        if program.run is None or not program.owns_all(buffers):
+            return MISSED
+        if numbers or shared or self.donates:
+            return self.finish(leaves, buffers, numbers, shared, True)
+        return self.run(leaves, buffers)
+
+    def fits(self, mode: Settings) -> bool:
+        """Whether it was traced under such settings."""
+        if mode_key(mode) != mode_key(self.mode):
+            return False
+        self.mode = mode
+        return True
+
+    def expects(self, static: Sequence[Any], leaves: Sequence[Any]) -> bool:
+        """Whether these are the static values that it was traced for."""
+        mine = [(x, e) for x, e in zip(leaves, self.wanted) if type(e) is _Expected]
+        return all(e(x) for x, e in [*mine, *zip(static, self.static)])
+
+    def record(self, leaves: Sequence[Any]) -> Any:
+        """One node in the program that is being recorded."""
+        nodes = [_node(x) for x, k in zip(leaves, self.kinds) if k is not STATIC]
+        nodes += [node_of(x) for x in self.captured]
+        made: tuple = ()
+        if self.program.computed:
+            if self._call is None:
+                self._call = Call(self.program.name, self.program.graph)
+            made = record_several(self._call, tuple(nodes))
+        return self.arrange(leaves, made)
+
+
+class _Expected:
+    """A static value that an argument must have: the same object, or an equal plain value."""
+
+    __slots__ = ("ref", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.ref, self.value = None, value
+        if not same_plain(value, value):
+            self.ref, self.value = Ref(value), None
+
+    def __call__(self, x: Any) -> bool:
+        if self.ref is not None:
+            return self.ref() is x
+        return x is self.value or same_plain(x, self.value)
+
+
+def mode_key(mode: Settings) -> tuple:
+    """The settings that a trace depends on."""
+    return (mode.engine, mode.device, mode.default_dtype, mode.grad_enabled)
+
+
+def _node(x: Any) -> Node:
+    """A tensor or a number among the arguments, as an operand of a call."""
+    if isinstance(x, Tensor):
+        return node_of(x)
+    if isinstance(x, Unknown):
+        return x.node
+    x = number(x)
+    return scalar(x, WIDE[type(x)])

@@ -1,0 +1,153 @@
+"""Python numbers whose value is not known yet: arguments of a function that is being traced.
+
+Like a Python number, one has no element type of its own and takes that of the tensor it meets.
+Among themselves they are computed as Python computes: in 64 bits.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from pullback.ir.dtypes import DType, complex64, complex128, float64, int64
+from pullback.ir.errors import HostReadError
+from pullback.ir.node import Node
+from pullback.ir.table import TABLE
+from pullback.ir.where import user_line
+from pullback.tensor.record import record
+from pullback.tensor.settings import current
+
+
+class Unknown:
+    """A number; `node` holds it in 64 bits, `given` is the type it came in, if it had one."""
+
+    __slots__ = ("given", "node")
+    __array_priority__ = 900  # NumPy scalars leave operators to us
+    __array_ufunc__ = None
+    kind: ClassVar[type]
+    dtype: ClassVar[DType]
+
+    def __init__(self, node: Node, given: DType | None = None) -> None:
+        self.node, self.given = node, given
+
+    def cast(self, dtype: DType) -> Node:
+        """The number in an element type."""
+        if dtype is self.node.type.dtype:
+            return self.node
+        return record(TABLE["Cast"](dtype), (self.node,))._node
+
+    def strong(self) -> DType:
+        """The element type of a tensor that is made from it."""
+        if self.given is not None:
+            return self.given
+        default = current().default_dtype
+        if self.kind is complex:
+            return complex128 if default is float64 else complex64
+        return default if self.kind is float else int64
+
+    # -- arithmetic ---------------------------------------------------------------------------
+
+    def _wide(self, dtype: DType) -> Any:
+        from pullback.tensor.tensor import wrap
+
+        return wrap(self.cast(dtype))
+
+    def _with(self, other: Any, f: Callable, swap: bool = False) -> Any:
+        """`f` of both, in 64 bits: a number of a kind that holds either."""
+        if isinstance(other, np.generic):
+            other = other.item()
+        kind = other.kind if isinstance(other, Unknown) else type(other)
+        if kind not in _ORDER:
+            return NotImplemented
+        rank = max(_ORDER[self.kind], _ORDER[kind])
+        if f in _INEXACT and not (f is operator.pow and _is_count(other)):
+            rank = max(rank, _ORDER[float])
+        dtype = _KINDS[rank].dtype
+        x = self._wide(dtype)
+        y = other._wide(dtype) if isinstance(other, Unknown) else other
+        return number(f(y, x) if swap else f(x, y))
+
+    def __neg__(self) -> Any:
+        return number(-self._wide(self.dtype))
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return number(abs(self._wide(self.dtype)))
+
+    # -- what only a value can tell -------------------------------------------------------------
+
+    def _unknown(self) -> NoReturn:
+        raise HostReadError(
+            f"the value of a number was asked for ({self.kind.__name__}), but the function is "
+            "being traced: it runs once, for every value of its arguments",
+            where=user_line(),
+            hint="Name the argument in static_argnums or static_argnames: then the function is "
+            "traced\nagain for each value of it.",
+        )
+
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __round__ = _unknown  # type: ignore
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.__name__} not known yet>"
+
+
+class UnknownInt(Unknown):
+    __slots__ = ()
+    kind, dtype = int, int64
+
+
+class UnknownFloat(Unknown):
+    __slots__ = ()
+    kind, dtype = float, float64
+
+
+class UnknownComplex(Unknown):
+    __slots__ = ()
+    kind, dtype = complex, complex128
+
+
+_ORDER = {bool: 0, int: 0, float: 1, complex: 2}
+_KINDS = (UnknownInt, UnknownFloat, UnknownComplex)
+_INEXACT = (operator.truediv, operator.pow)  # of integers: a float
+
+
+def _is_count(x: Any) -> bool:
+    """Whether an exponent leaves integers integers."""
+    return type(x) is int and x >= 0
+
+
+def unknown(kind: type, node: Node, given: DType | None = None) -> Unknown:
+    return _KINDS[_ORDER[kind]](node, given)
+
+
+def number(x: Any) -> Any:
+    """A 64-bit result as a number again; the answer of a comparison stays a tensor."""
+    for kind in _KINDS:
+        if x.dtype is kind.dtype:
+            return kind(x._node)
+    return x
+
+
+def _operator(f: Callable, swap: bool = False) -> Any:
+    def apply(self: Unknown, other: Any) -> Any:
+        return self._with(other, f, swap)
+
+    apply.__name__ = f.__name__
+    return apply
+
+
+for _f in (
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+    operator.pow,
+):  # fmt: skip
+    _name = _f.__name__.strip("_")
+    setattr(Unknown, f"__{_name}__", _operator(_f))
+    setattr(Unknown, f"__r{_name}__", _operator(_f, swap=True))
+for _f in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+    setattr(Unknown, f"__{_f.__name__.strip('_')}__", _operator(_f))
