@@ -107,7 +107,7 @@ TRANSFORMS: dict[str, Callable[[Vector], Vector]] = {
 # still leave ten digits.
 OFFSETS = np.array([1, 2, 3, 4])
 WEIGHTS = np.array([4 / Wide(5), -1 / Wide(5), 4 / Wide(105), -1 / Wide(280)], Wide)
-STEP = Wide(1) / 64
+STEP = Wide(1) / 256
 
 
 def difference(f: Vector, x: np.ndarray, t: np.ndarray) -> np.ndarray:
