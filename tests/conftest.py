@@ -28,15 +28,24 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(autouse=True)
-def cold_disk():
-    """Every test begins with an empty disk cache, so that it can count what is compiled."""
+def no_disk():
+    """Tests count what is compiled, so nothing is kept on disk: those of the disk cache ask."""
+    from pullback.engines.xla import disk
+
+    disk.use(disk.DiskCache(None))
+    yield
+    disk.use(None)
+
+
+@pytest.fixture
+def cold_disk(no_disk):
+    """An empty disk cache."""
     from pullback.engines.xla import disk
 
     folder = f"test-{os.getpid()}-{next(_numbers)}"
     cache = disk.DiskCache(os.path.join(os.environ["PULLBACK_CACHE_DIR"], folder))
     disk.use(cache)
     yield cache
-    disk.use(None)
     if cache.checked:
         shutil.rmtree(cache.directory, ignore_errors=True)
 

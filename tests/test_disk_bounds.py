@@ -14,6 +14,8 @@ from pullback.engines.xla.disk import DiskCache, key_of
 from pullback.engines.xla.engine import XlaEngine
 from pullback.ir import sizes
 
+pytestmark = pytest.mark.usefixtures("cold_disk")
+
 HEADER = 84  # bytes of a file before its content
 
 
@@ -118,7 +120,7 @@ CHANGES = {
     "threads": (client, "THREADS", client.THREADS + 1),
     "the processor": (machine, "processor", lambda: b"another"),
     "the library": (machine, "library", lambda path: b"another"),
-    "options": (client, "_options", lambda: _other_options()),
+    "options": (client, "_options", lambda platform: _other_options()),
 }
 
 

@@ -23,6 +23,8 @@ import pullback as pb
 from pullback.engines.xla import disk
 from pullback.engines.xla.disk import DiskCache
 
+pytestmark = pytest.mark.usefixtures("cold_disk")
+
 ROOT = Path(__file__).parent.parent
 HEADER = 84
 AT_HEADER = {"magic": 0, "format": 8, "key": 12, "length": 44, "checksum": 52}

@@ -25,6 +25,8 @@ from pullback.tensor import cache, settings
 from pullback.tensor.launch import state
 from pullback.tensor.program import engine
 
+pytestmark = pytest.mark.usefixtures("cold_disk")
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -98,7 +98,7 @@ class XlaEngine:
                 return Code(executable, "disk", _BASE + _PER_CODE * len(found))
             disk.forget(key)
         executable = self.client.compile(program, outs)
-        code = executable.serialise()
+        code = executable.serialise() if disk.on else None
         if code is not None:
             disk.write(key, code)
         growth = _PER_TEXT * len(text) if code is None else _PER_CODE * len(code)
