@@ -108,8 +108,8 @@ def test_batching_changes_no_bit_when_compiled(name):
     assert pb.vmap(CASES[name])(pb.tensor(keys)).numpy().tobytes() == each.tobytes()
 
 
-CONTINUOUS = [f"{n} {d}" for n in ("normal", "uniform between", "normal moved", "truncated",
-                                   "gamma", "exponential scaled") for d in ("f32", "f64")]  # fmt: skip
+NAMES = ("normal", "normal moved", "uniform between", "truncated", "gamma", "exponential scaled")
+CONTINUOUS = [f"{name} {dtype}" for name in NAMES for dtype in ("f32", "f64")]
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
