@@ -88,7 +88,8 @@ def sample_shape(op: str, shape: Any, *parameters: Node) -> tuple[int, ...]:
         return placed(op, broadcast_shapes, (), *shapes)
     wanted = shape_of(op, shape)
     for given in shapes:
-        if len(given) > len(wanted) or placed(op, broadcast_shapes, wanted, given) != wanted:
+        pairs = zip(reversed(given), reversed(wanted))
+        if len(given) > len(wanted) or any(n not in (1, m) for n, m in pairs):
             raise ShapeError(
                 f"parameters must broadcast to the shape {list(wanted)}, got {list(given)}",
                 op=op, where=user_line(),

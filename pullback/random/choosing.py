@@ -82,7 +82,7 @@ def choice(
         if p is not None:
             places = _chosen(given, _weights(op, p, n, draws, replace), draws, replace)
         elif replace:
-            places = randint(key, draws, 0, n) if n else wrap(literal(0, int64)._node)
+            places = randint(key, draws, 0, max(n, 1))
         else:
             places = shaped(_order(given, (n,), 0)[: math.prod(draws)], draws)
         return places if things is None else take(things, places, axis)

@@ -35,7 +35,7 @@ def uniform(
     """Numbers in [minval, maxval), all equally likely; differentiable by both bounds.
 
     They are 2**24 steps fine, 2**53 in f64. Where no number of the type lies between the bounds,
-    the result is the next one.
+    the result is the next one to minval.
 
     >>> import pullback as pb
     >>> pb.random.uniform(pb.random.key(0), (2,), minval=-1.0).tolist()
@@ -108,6 +108,8 @@ def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
 ) -> Tensor:
     """Standard normal numbers in [lower, upper], however far out; differentiable by the bounds.
+
+    Where a tensor as lower bound is larger than the upper one, the result is NaN.
 
     >>> import pullback as pb
     >>> pb.random.truncated_normal(pb.random.key(0), [-2.0, 40.0], [2.0, pb.inf]).tolist()

@@ -5,7 +5,7 @@ written as StableHLO (`Hlo`). XLA may round `x * y + z` once where NumPy rounds 
 constants around in products and sums. Both are kept from happening by a comparison with a number
 that is never reached: `select(p < limit, p, limit)`, one instruction on every machine. Functions
 such as `log`, whose last bit every library has its own idea of, are left out; the ones that random
-numbers need are in `functions.py`.
+numbers need are in `functions.py`. There is no division: see `__rtruediv__`.
 
 What is rounded alike everywhere: f32 and f64 sums, differences and products, f64 reciprocals and
 square roots (GPUs have faster ones in f32), conversions, and all of integer arithmetic. Values

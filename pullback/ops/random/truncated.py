@@ -22,7 +22,8 @@ FAR = 1e150  # squares of larger numbers are infinite
 
 
 class NormalBetween(Elementwise):
-    """The quantile at u in (0, 1) of the normal distribution between low and high, all in f64.
+    """The quantile at u in (0, 1) of the normal distribution between low and high, all in f64;
+    NaN where low is larger.
 
     Probabilities are taken as fractions of the tail beyond the bound next to 0, so that nothing
     underflows, and the smaller of the two tails at the result is the one that is inverted.
@@ -82,7 +83,7 @@ def _between(m: Any, u: Any, low: Any, high: Any) -> Any:
     x = m.where(left, -y, y)
     x = m.where(turned, -x, x)
     x = m.where(x < low, low, x)
-    return m.where(x > high, high, x)
+    return m.where(low <= high, m.where(x > high, high, x), math.nan)
 
 
 def _held(m: Any, x: Any) -> Any:
