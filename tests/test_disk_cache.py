@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 HEADER = 84
 AT_HEADER = {"magic": 0, "format": 8, "key": 12, "length": 44, "checksum": 52}
 
-# A gradient and a sort: XLA cannot write the second once it has run.
+# A gradient; a sort, which XLA cannot write once it has run; a compiled loop with donated state.
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -40,13 +40,15 @@ x = pb.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
 w = pb.tensor(np.linspace(2, 3, 8, dtype=np.float32).reshape(4, 2))
 value, gradient = pb.value_and_grad(loss)(w, x)
 values = [value.numpy(), gradient.numpy(), pb.sort(x * -1, axis=0).numpy()]
+loop = pb.compile(lambda s, xs: pb.scan(lambda s, x: (pb.sin(s + x), s), s, xs), donate_argnums=0)
+values += [v.numpy() for v in loop(pb.tensor([0.5, 1, 2, 3]), x)]
 info = pb.cache_info()
 print(json.dumps({
     "compiles": info.compiles, "hits": info.disk_hits, "misses": info.disk_misses,
     "bits": [v.tobytes().hex() for v in values],
 }))
 """
-PROGRAMS = 2
+PROGRAMS = 3
 
 
 def start(code: str, folder: Any = None, **environment: str) -> subprocess.Popen:
