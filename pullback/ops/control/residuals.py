@@ -22,8 +22,11 @@ def residuals(
     Backward is what depends on a seed. Forward values that it uses are kept, or computed again
     from others where that is cheap: a minimal cut of the graph, by `cost`, decides which.
     """
-    needed = _used_by_backward(outputs, set(seeds))
-    return _Network(needed, set(known), cost).cut()
+    given = set(known)
+    needed = [x for x in _used_by_backward(outputs, set(seeds)) if not _given(x, given)]
+    kept = [x for x in needed if not _again(x)]  # there is no choice
+    rest = _Network([x for x in needed if _again(x)], given.union(kept), cost).cut()
+    return sorted([*kept, *rest], key=by_number)
 
 
 def _used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
@@ -52,7 +55,7 @@ class _Network:
     ) -> None:
         self.edges: list[dict[int, int]] = [{}, {}]  # the source is 0, the end 1
         self.index: dict[Node, int] = {}
-        queue = deque(x for x in needed if not _given(x, known))
+        queue = deque(needed)
         for node in queue:
             self._connect(self._vertex(node, cost) + 1, 1)
         entered = set(queue)
@@ -86,8 +89,7 @@ class _Network:
                 self.edges[a][b] -= amount
                 self.edges[b][a] += amount
         reaches = self._reaches_end()
-        kept = [n for n, at in self.index.items() if at not in reaches and at + 1 in reaches]
-        return sorted(kept, key=by_number)
+        return [n for n, at in self.index.items() if at not in reaches and at + 1 in reaches]
 
     def _path(self) -> list[tuple[int, int]]:
         """A shortest path from the source to the end with room on it."""

@@ -148,6 +148,7 @@ class Transcendental(Unary, abstract=True):
     """A function that no element type holds exactly; 16-bit floats go through f32."""
 
     kinds = "f"
+    cheap = False
     half_as = float32
 
 
