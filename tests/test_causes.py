@@ -172,6 +172,7 @@ def test_a_longer_program_names_where_it_goes_on():
             x = pb.sin(x)
         return x
 
+    pb.clear_cache()
     f(X, 2).numpy()
     f(X, 3).numpy()
     assert about(last())[0] == "structure" and (last().before, last().after) == ("the end", "sin")

@@ -57,6 +57,7 @@ def test_inferred_type_is_numpys(op, arrays):
     testing.check_type(op, arrays)
 
 
+@pytest.mark.usefixtures("cold_disk")
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_xla_equals_numpy(op, arrays):
     """And the same bits again, from the executable that was written to the disk."""

@@ -14,7 +14,8 @@ from pullback.ir.errors import ArgumentError, IndexOutOfRange
 from pullback.ir.graph import ancestors
 from pullback.ir.table import TABLE
 from pullback.ops.base import Axis
-from pullback.ops.random import RandomBits, Threefry
+from pullback.ops.random.bits import RandomBits
+from pullback.ops.random.threefry import Threefry
 from pullback.tensor.program import engine as engine_named
 from pullback.tensor.record import record
 from pullback.transforms.batch import batched_graph
