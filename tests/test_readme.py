@@ -38,6 +38,7 @@ def own_table() -> Iterator[None]:
     TABLE.update(before)
 
 
+@pytest.mark.usefixtures("cold_disk")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

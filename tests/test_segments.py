@@ -102,6 +102,7 @@ def test_equal_pieces_of_other_programs_are_taken_from_there(monkeypatch):
     assert len(compiled) - count < count  # what is left over at the ends may differ
 
 
+@pytest.mark.usefixtures("cold_disk")
 def test_pieces_come_from_the_disk():
     params, x = parameters(9), pb.tensor(X)
     bits = []
