@@ -23,6 +23,7 @@ test: .venv/ready
 long: .venv/ready
 	$(BIN)/python tests/long/training_loops.py
 	$(BIN)/python tests/long/many_shapes.py
+	$(BIN)/python tests/long/all_compositions.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .
