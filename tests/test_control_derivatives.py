@@ -11,6 +11,8 @@ from helpers import told
 
 import pullback as pb
 from pullback.ir.errors import UnsupportedOp
+from pullback.ops.base import ones, zeros
+from pullback.transforms.reverse import gradients
 
 XS = np.sin(np.arange(12.0)).reshape(4, 3)
 
@@ -183,6 +185,19 @@ def test_a_state_that_matters_in_the_first_rounds_alone():
     assert pb.grad(twice)(5.0).item() == 3.0
     check(once, 5.0, order=2)
     check(twice, 5.0, order=2)
+
+
+def test_a_cotangent_of_zeros_does_not_stand_for_all():
+    """Gradients are remembered by ops and types: no rule may look at what a cotangent holds."""
+    f = lambda x: pb.scan(lambda c, y: (c * y, c), 1.0, x)[1]  # noqa: E731
+    ys, pull = pb.vjp(f, pb.tensor([2.0, 3.0, 5.0]))
+    for number, want in ((0.0, [0.0, 0.0, 0.0]), (1.0, [4.0, 2.0, 0.0])):
+        seed = pb.broadcast_to(pb.tensor(number), ys.shape)
+        assert pull(seed)[0].tolist() == want
+    y = pb.scan(lambda c, y: (c * y, c), 1.0, pb.asarray([2.0, 3.0]))[1]._node
+    x = y.inputs[0].inputs[1]
+    assert gradients([y], [zeros(y.type)], [x]) != [None]
+    assert gradients([y], [ones(y.type)], [x]) != [None]
 
 
 def test_integers_and_bools_in_the_state_are_constants():

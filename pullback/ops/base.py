@@ -111,6 +111,7 @@ class Op(metaclass=OpMeta, abstract=True):
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
+    sparse: ClassVar[bool] = False  # of several results, `vjp` gets None for one without cotangent
     pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
     product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
     hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place

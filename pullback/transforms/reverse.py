@@ -164,10 +164,11 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
     g: Any
     if isinstance(node.type, tuple):
         out = results(node)
-        g = tuple(
-            accumulate(r, [c for c in contributions if c[1] == i]) or zeros(r.type)
-            for i, r in enumerate(out)
-        )
+        arrived = [[c for c in contributions if c[1] == i] for i in range(len(out))]
+        found = [accumulate(r, cs) for r, cs in zip(out, arrived, strict=True)]
+        if not node.op.sparse:
+            found = [zeros(r.type) if g is None else g for r, g in zip(out, found, strict=True)]
+        g = tuple(found)
     else:
         g = accumulate(node, contributions)
     pulled = _apply_rule(node, g, out, need)

@@ -9,7 +9,7 @@ from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph, ancestors
 from pullback.ops.base import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.control.examples import borrowed, chosen, masked
-from pullback.ops.control.flow import bits, dependence, is_zero, positions
+from pullback.ops.control.flow import bits, dependence, positions
 from pullback.ops.control.held import brought, hold, may_fail
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.structure import placeholder
@@ -37,7 +37,7 @@ def pull_back(
     op: Choice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     index, *operands = xs
-    live = tuple([t.type.inexact and not is_zero(t) for t in g])
+    live = tuple([ct is not None for ct in g])
     needed = tuple(need[1:])
     plan: Backward | None = op.derived(
         ("vjp", needed, live), lambda: _plan(op, needed, live, gradients)

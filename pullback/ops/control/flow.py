@@ -60,12 +60,5 @@ def reaching(depends: Sequence[int], carries: int, live: int) -> int:
         live = grown
 
 
-def is_zero(x: Node) -> bool:
-    """Whether a cotangent is a constant 0 that a transform wrote: nothing comes of it."""
-    while x.op.name in ("Broadcast", "PVary"):
-        x = x.inputs[0]
-    return x.op.name == "Const" and not any(x.op.data)  # type: ignore[attr-defined]
-
-
 def positions(flags: Iterable[bool | int]) -> list[int]:
     return [i for i, flag in enumerate(flags) if flag]

@@ -22,6 +22,7 @@ class Holder(Op, abstract=True):
     """
 
     higher: ClassVar[bool] = True
+    sparse: ClassVar[bool] = True
 
     @cached_property
     def graphs(self) -> list[Graph]:

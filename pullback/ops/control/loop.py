@@ -16,7 +16,7 @@ from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.call import check_operands
 from pullback.ops.control.examples import borrowed, chosen
-from pullback.ops.control.flow import bits, carried, dependence, is_zero, positions
+from pullback.ops.control.flow import bits, carried, dependence, positions
 from pullback.ops.control.held import (
     Holder,
     hold,
@@ -74,7 +74,7 @@ class While(Holder):
     ) -> Sequence:
         depends = dependence(self.body)
         active = carried(depends, self.carries, bits(positions(need)))
-        if all(is_zero(g[i]) for i in range(self.carries) if active >> i & 1):
+        if all(g[i] is None for i in range(self.carries) if active >> i & 1):
             return [None] * len(xs)
         raise UnsupportedOp(
             "has no reverse-mode rule, for the number of rounds, and so what they need to keep, is "

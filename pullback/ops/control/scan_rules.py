@@ -16,7 +16,6 @@ from pullback.ops.control.flow import (
     bits,
     carried,
     dependence,
-    is_zero,
     positions,
     reaching,
 )
@@ -49,7 +48,7 @@ class Backward(NamedTuple):
 def pull_back(
     op: Scan, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
-    live = tuple([t.type.inexact and not is_zero(t) for t in g])
+    live = tuple([ct is not None for ct in g])
     need = tuple(need)
     plan: Backward | None = op.derived(
         ("vjp", need, live), lambda: _plan(op, need, live, gradients)
@@ -60,7 +59,7 @@ def pull_back(
     made = out if plan.forward is op else results(plan.forward(*xs))
     hoisted = plan.hoisted(*op.split(xs)[2]) if plan.hoisted is not None else ()
     operands = [
-        *[g[i] for i in plan.state],
+        *[zeros(xs[i].type) if g[i] is None else g[i] for i in plan.state],
         *[zeros(xs[i].type) for i in plan.constants],
         *[g[i] for i in plan.emitted],
         *[made[i] for i in plan.kept],
