@@ -108,6 +108,19 @@ def test_batching_changes_no_bit_when_compiled(name):
     assert pb.vmap(CASES[name])(pb.tensor(keys)).numpy().tobytes() == each.tobytes()
 
 
+@pytest.mark.parametrize(
+    "name", ["normal moved f32", "uniform between f32", "truncated f64", "gamma of one f64",
+             "exponential scaled f64", "categorical", "choice apart", "randint i64"],
+)  # fmt: skip
+def test_compiling_changes_no_bit(name):
+    """Also where parameters, and even the key, are constants that XLA computes with itself."""
+    with pb.config(engine="reference"):
+        wanted = CASES[name](R.key(5)).numpy()
+    assert pb.compile(CASES[name])(R.key(5)).numpy().tobytes() == wanted.tobytes()
+    alone = pb.compile(lambda x: (CASES[name](R.key(5)), x))
+    assert alone(pb.tensor(1.0))[0].numpy().tobytes() == wanted.tobytes()
+
+
 NAMES = ("normal", "normal moved", "uniform between", "truncated", "gamma", "exponential scaled")
 CONTINUOUS = [f"{name} {dtype}" for name in NAMES for dtype in ("f32", "f64")]
 

@@ -1,8 +1,8 @@
 """Arithmetic with one rounding a step, the same to the last bit in every engine.
 
 A formula is written once, over values with NumPy's operators, and is run by NumPy (`NUMPY`) or
-written as StableHLO (`Hlo`). XLA may round `x * y + z` once where NumPy rounds twice, and moves
-constants around in products and sums. Both are kept from happening by a comparison with a number
+written as StableHLO (`Hlo`). XLA may round `x * y + z` once where NumPy rounds twice, and gathers
+constants in products and in sums. Both are kept from happening by a comparison with a number
 that is never reached: `select(p < limit, p, limit)`, one instruction on every machine. Functions
 such as `log`, whose last bit every library has its own idea of, are left out; the ones that random
 numbers need are in `functions.py`. There is no division: see `__rtruediv__`.
@@ -24,8 +24,9 @@ from pullback.ir.dtypes import DType, dtype, float32
 
 LIMIT = {32: 2.0**100, 64: 2.0**1000}  # of magnitudes, by the number of bits
 
-# What a value is, as far as compilers like to rewrite it together with its users.
-PLAIN, PRODUCT, SCALED, SHIFTED = "plain", "x * y", "x * constant", "x + constant"
+# What a value is, as far as compilers like to rewrite it together with its users: a product in a
+# sum is contracted, and in chains of sums or of products those that turn out constant are gathered.
+PLAIN, SUM, PRODUCT = "plain", "sum", "product"
 
 
 class NumPy:
@@ -75,7 +76,7 @@ class Hlo:
 
     def sqrt(self, x: Steps) -> Steps:
         value = x.settled().value
-        return Steps(self, self.b.op("stablehlo.sqrt", value, out=value.type), SCALED)
+        return Steps(self, self.b.op("stablehlo.sqrt", value, out=value.type), PRODUCT)
 
 
 NUMPY = NumPy()
@@ -133,10 +134,8 @@ class Steps:
         return Steps(self.m, made, kind)
 
     def _sum(self, name: str, x: Any, y: Any) -> Steps:
-        number = not (isinstance(x, Steps) and isinstance(y, Steps))
-        keep = (PLAIN,) if number else (PLAIN, SHIFTED)
-        x, y = (v if v.kind in keep else v.settled() for v in map(self.like, (x, y)))
-        return self._made(name, x, y, SHIFTED if number else PLAIN)
+        x, y = (self.like(v).settled() for v in (x, y))
+        return self._made(name, x, y, SUM)
 
     def __add__(self, other: Any) -> Steps:
         return self._sum("add", self, other)
@@ -151,10 +150,8 @@ class Steps:
         return self._sum("subtract", other, self)
 
     def __mul__(self, other: Any) -> Steps:
-        number = not isinstance(other, Steps)
-        keep = (PLAIN, SHIFTED) if number else (PLAIN, SHIFTED, PRODUCT)
-        x, y = (v if v.kind in keep else v.settled() for v in (self, self.like(other)))
-        return self._made("multiply", x, y, SCALED if number else PRODUCT)
+        x, y = (v if v.kind == SUM else v.settled() for v in (self, self.like(other)))
+        return self._made("multiply", x, y, PRODUCT)
 
     __rmul__ = __mul__
 
@@ -163,7 +160,7 @@ class Steps:
         reciprocal once; formulas always do."""
         if one != 1:
             raise TypeError("quotients are products with the reciprocal here")
-        return self._made("divide", self.like(one), self.settled(), SCALED)
+        return self._made("divide", self.like(one), self.settled(), PRODUCT)
 
     def __neg__(self) -> Steps:
         value = self.m.b.op("stablehlo.negate", self.value, out=self.value.type)
