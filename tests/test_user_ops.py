@@ -476,3 +476,26 @@ def test_parameters_may_be_floats_and_are_told_apart_by_bits():
 
     assert Shifted(0.0) is not Shifted(-0.0) and Shifted(0.5) is Shifted(0.5)
     assert np.signbit(pb.apply(Shifted(-0.0), pb.tensor([-0.0])).numpy()).tolist() == [True]
+
+
+def test_a_member_of_a_family_must_define_what_the_family_leaves_open():
+    from abc import abstractmethod
+
+    class Family(pb.Op, abstract=True):
+        @abstractmethod
+        def factor(self):
+            """What to multiply by."""
+
+    class Half(Family, abstract=True):
+        """Still open."""
+
+    with told(ArgumentError, TypeError, "NoFactor: an op of its family must define factor"):
+
+        class NoFactor(Half):
+            """Defines nothing."""
+
+    class WithFactor(Half):
+        def factor(self):
+            return 2
+
+    assert WithFactor().factor() == 2

@@ -56,12 +56,7 @@ class UserRule(Rule):
     def _run_fwd(self, xs: Sequence[Node], outs: Sequence[Node]) -> tuple[Any, Any]:
         fwd = self.custom.fwd
         made = self.call(fwd, [wrap(x) for x in xs])
-        if not isinstance(made, tuple) or len(made) != 2:
-            raise ArgumentError(
-                f"{self.name}: fwd must return a pair (result, residuals), got "
-                f"{type(made).__name__}",
-                where=line_of(fwd),
-            )
+        self._require_pair(made, "fwd must return a pair (result, residuals)", fwd)
         expect(self.name, "fwd's result", fwd, made[0], self.out_tree, outs)
         return made
 
@@ -98,14 +93,14 @@ class UserRule(Rule):
             primals = self.call.arguments([wrap(x) for x in xs])
             tangents = self.call.arguments([wrap(t) for t in given], static=0.0)
             made = rule(*self.call.static, tuple(primals), tuple(tangents), **self.call.keywords)
-        if not isinstance(made, tuple) or len(made) != 2:
-            raise ArgumentError(
-                f"{self.name}: the jvp must return a pair (result, tangent), got "
-                f"{type(made).__name__}",
-                where=line_of(rule),
-            )
+        self._require_pair(made, "the jvp must return a pair (result, tangent)", rule)
         expect(self.name, "the jvp's result", rule, made[0], self.out_tree, outs)
         return expect(self.name, "the jvp's tangent", rule, made[1], self.out_tree, outs)
+
+    def _require_pair(self, made: Any, what: str, f: Callable) -> None:
+        if not isinstance(made, tuple) or len(made) != 2:
+            got = f"{self.name}: {what}, got {type(made).__name__}"
+            raise ArgumentError(got, where=line_of(f))
 
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
         return BatchedRule(self, axis, tuple(mapped))
@@ -165,6 +160,11 @@ class BatchedRule(Rule):
             t if t is None or t.type.shape == y.type.shape else spread(t, self.axis)
             for y, t in zip(outs, found, strict=True)
         ]
+
+    def _require_pair(self, made: Any, what: str, f: Callable) -> None:
+        if not isinstance(made, tuple) or len(made) != 2:
+            got = f"{self.name}: {what}, got {type(made).__name__}"
+            raise ArgumentError(got, where=line_of(f))
 
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
         return BatchedRule(self, axis, tuple(mapped))

@@ -71,6 +71,7 @@ class OpMeta(Interned):
         cls.title = namespace.get("title", words.lower())
         # A rule from elsewhere may look at anything, unless its author says otherwise.
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
+        cls._left_open = _missing(cls, bases, namespace)
         if not abstract:
             _enter(cls)
 
@@ -85,8 +86,21 @@ class OpMeta(Interned):
         table.changed()
 
 
+def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
+    """The methods that a family leaves to its members, and that this one does not define."""
+    asked = [name for base in bases for name in getattr(base, "_left_open", ())]
+    asked += [n for n, v in namespace.items() if getattr(v, "__isabstractmethod__", False)]
+    still = [n for n in asked if getattr(getattr(cls, n), "__isabstractmethod__", False)]
+    return tuple(dict.fromkeys(still))
+
+
 def _enter(cls: Any) -> None:
     """Put a class into the table; its module may define it again, as in a notebook."""
+    if cls._left_open:
+        raise ArgumentError(
+            f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}",
+            where=user_line(),
+        )
     known = TABLE.get(cls.name)
     if known is not None and known.__module__ != cls.__module__:
         raise ArgumentError(

@@ -7,6 +7,7 @@ other's transpose: without that, gradients through a sum would be wrong by the s
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -21,6 +22,10 @@ from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_e
 
 class Collective(Op, abstract=True):
     """An op over named axes; inside vmap it is gone when the axis was mapped."""
+
+
+class Exchange(Collective, abstract=True):
+    """One operand, whose values along the axes come together."""
 
     def infer(self, x: Type) -> Type:
         return x
@@ -39,12 +44,12 @@ class Collective(Op, abstract=True):
         """Under an axis that is not the collective's own, in front of the other dimensions."""
         return self(x)
 
+    @abstractmethod
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         """Over the collective's own axis, which is in front if `mapped`."""
-        raise NotImplementedError
 
 
-class PVary(Collective):
+class PVary(Exchange):
     """The same value, seen as one that varies over `axes` too."""
 
     axes: tuple[str, ...]
@@ -65,7 +70,7 @@ class PVary(Collective):
         return vary_over(x, without(self.axes, axis.name))
 
 
-class Sharing(Collective, abstract=True):
+class Sharing(Exchange, abstract=True):
     """A reduction along named axes: every example gets the same result."""
 
     axes: tuple[str, ...]
@@ -90,9 +95,9 @@ class Sharing(Collective, abstract=True):
         y = self.reduce(x) if mapped else self.repeat(axis, x)
         return type(self)(rest)(y) if rest else y
 
+    @abstractmethod
     def reduce(self, x: Node) -> Node:
         """The reduction of the first dimension."""
-        raise NotImplementedError
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         """The reduction of equal values, one for each example."""
@@ -160,7 +165,7 @@ class AxisIndex(Collective):
     def named_axes(self) -> tuple[str, ...]:
         return (self.axis,)
 
-    def infer(self) -> Type:  # type: ignore[override]
+    def infer(self) -> Type:
         return Type((), int64)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -170,7 +175,7 @@ class AxisIndex(Collective):
         return TABLE["Iota"]((axis.size,), 0, int64)()
 
 
-class AllGather(Collective):
+class AllGather(Exchange):
     """The values of all `size` examples, stacked along a new dimension `dim`."""
 
     axis: str
@@ -200,7 +205,7 @@ class AllGather(Collective):
         return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
 
 
-class PPermute(Collective):
+class PPermute(Exchange):
     """Example `target` gets the value of `source` for each pair; the others get zeros."""
 
     axis: str

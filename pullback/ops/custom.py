@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from pullback.ir.node import origin
 from pullback.ops.base import Axis, Node, Op, Type, spread
 
 
-class Rule:
+class Rule(ABC):
     """A derivative that does not follow from what was computed.
 
     Values are lists of nodes: arguments `xs`, results `outs`, cotangents `gs`, tangents `ts`.
@@ -22,17 +23,17 @@ class Rule:
 
     name = "custom"
 
+    @abstractmethod
     def pull(self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]) -> Sequence:
         """Cotangents of the arguments, `None` for zero."""
-        raise NotImplementedError
 
+    @abstractmethod
     def push(self, xs: Sequence[Node], outs: Sequence[Node], ts: Sequence[Node | None]) -> Sequence:
         """Tangents of the results, `None` for zero."""
-        raise NotImplementedError
 
+    @abstractmethod
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
         """The rule for all examples along an axis: the results have it, arguments if `mapped`."""
-        raise NotImplementedError
 
 
 class Custom(Op, abstract=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from pullback.tensor.tensor import Tensor, wrap
 _new = object.__new__
 
 
-class Runner:
+class Runner(ABC):
     """A program with what it needs to be called: kinds of leaves, captured handles, a tree."""
 
     def __init__(self, program: Any, kinds: Sequence[Any], out_tree: Any) -> None:
@@ -53,9 +54,9 @@ class Runner:
         numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, Number)]
         return self.finish(leaves, buffers, numbers, shared, hit)
 
+    @abstractmethod
     def record(self, leaves: Sequence[Any]) -> Any:
         """The call as a node of the program that is being recorded."""
-        raise NotImplementedError
 
     def finish(
         self, leaves: Sequence[Any], buffers: list[Any], numbers: list[Any], shared: Any, hit: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -41,21 +42,21 @@ class Choice(Holder, abstract=True):
                 raise ShapeError(what, code="E2001")
         return found[0]
 
+    @abstractmethod
     def check_index(self, index: Type) -> None:
         """Raise if a value of this type cannot name a branch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def takes(self, index: Node, k: int) -> Node:
         """Whether branch `k` is the one that `index` names."""
-        raise NotImplementedError
 
     def checked(self, index: Node) -> Node:
         """Indices, one for each example, of which each must name a branch."""
         return index
 
+    @abstractmethod
     def lowered(self, b: Any, index: Any) -> Any:
         """The number of the branch, as an i32."""
-        raise NotImplementedError
 
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return tuple(run(self.branches[int(index)], xs))

@@ -6,6 +6,7 @@ streams; new keys come from streams of their own, so a key may be split and draw
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -43,13 +44,13 @@ class PerKey(Op, abstract=True):
     def __post_init__(self) -> None:
         self.set("shape", tuple(map(int, self.shape)))
 
+    @abstractmethod
     def result(self) -> DType:
         """The element type that is made."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, m: Any, first: Any, second: Any) -> Any:
         """The results from both words of the cipher, as a formula of `stepwise`."""
-        raise NotImplementedError
 
     def infer(self, key: Type) -> Type:
         check_key(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
@@ -32,9 +33,9 @@ class Sampler(PerKey, abstract=True):
             return self.sample(m, m.bitcast(joined(m, first, second), int64))
         return m.convert(self.sample(m, m.bitcast(first ^ second, int32)), self.dtype)
 
+    @abstractmethod
     def sample(self, m: Any, k: Any) -> Any:
         """A number in f32 or f64 from an integer of as many random bits."""
-        raise NotImplementedError
 
     @classmethod
     def samples(cls) -> Any:
