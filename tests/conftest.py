@@ -12,6 +12,7 @@ import tempfile
 import pytest
 from hypothesis import settings
 
+import pullback as pb
 from pullback.transforms import template
 
 # The same examples every time: a failure is a change of ours, not a throw of dice.
@@ -54,3 +55,10 @@ def cold_disk(no_disk):
 def no_templates(monkeypatch):
     """Every derivative calls its rules: for tests that watch how."""
     monkeypatch.setattr(template, "LARGEST", -1)
+
+
+@pytest.fixture(params=["reference", "xla"])
+def engine(request):
+    """Both engines, one after the other."""
+    with pb.config(engine=request.param):
+        yield request.param

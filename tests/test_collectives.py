@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from helpers import told
+from rows import RNG, V, W, X, looped, loss, same
 
 import pullback as pb
 from pullback.ir.dtypes import float64
@@ -16,31 +17,7 @@ from pullback.ops.collective import PSum
 from pullback.ops.structure import placeholder
 from pullback.tensor.record import record_several
 
-RNG = np.random.default_rng(34)
-X = RNG.standard_normal((4, 3))
-W = RNG.standard_normal((3, 2))
-V = RNG.standard_normal(4)
-
-
-@pytest.fixture(params=["reference", "xla"], autouse=True)
-def engine(request):
-    with pb.config(engine=request.param):
-        yield request.param
-
-
-def same(got, want, tolerance=1e-10):
-    got = got.numpy() if isinstance(got, pb.Tensor) else got
-    want = want.numpy() if isinstance(want, pb.Tensor) else want
-    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
-
-
-def looped(f, *xs, **kwargs):
-    """f on one row of each argument after the other."""
-    return pb.stack([f(*[x[i] for x in xs], **kwargs) for i in range(len(xs[0]))])
-
-
-def loss(x, w):
-    return (pb.tanh(x @ w) ** 2).sum() + pb.logsumexp(x * x)
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def along(f, *args, **kwargs):

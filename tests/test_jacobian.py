@@ -14,12 +14,6 @@ from pullback.ir.errors import ArgumentError
 rng = np.random.default_rng(8)
 
 
-@pytest.fixture(params=["reference", "xla"])
-def engine(request):
-    with pb.config(engine=request.param):
-        yield request.param
-
-
 def real(*shape):
     return rng.standard_normal(shape)
 

@@ -23,12 +23,6 @@ from pullback.transforms.batch import batched_graph
 rng = np.random.default_rng(7)
 
 
-@pytest.fixture(params=["reference", "xla"])
-def engine(request):
-    with pb.config(engine=request.param):
-        yield request.param
-
-
 def real(*shape):
     return rng.standard_normal(shape)
 
