@@ -304,3 +304,15 @@ def test_logaddexp_of_equal_infinities():
 def test_complex_abs_at_zero():
     got = pb.grad(lambda z: pb.abs(z).sum())(pb.tensor([0.0 + 0.0j, 3.0 + 4.0j]))
     np.testing.assert_allclose(got.numpy(), [0, 0.6 + 0.8j], rtol=1e-6)
+
+
+# -- rounding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("wide", "short"), [("f64", "f32"), ("f32", "bf16"), ("f32", "f16")])
+def test_a_conversion_to_a_shorter_type_and_back_rounds(wide, short):
+    x = pb.tensor(np.linspace(1, 2, 1000), dtype=wide)
+    expected = x.numpy().astype(pb.zeros((), dtype=short).numpy().dtype).astype(x.numpy().dtype)
+    np.testing.assert_array_equal(x.astype(short).astype(wide).numpy(), expected)
+    twice = (x * 2).astype(short).astype(wide) * 0.5
+    np.testing.assert_array_equal(twice.numpy(), expected, err_msg="between other steps")

@@ -266,6 +266,8 @@ def _cuda_plugin() -> pathlib.Path | None:
 
 def _options(platform: str) -> Any:
     options = xla_client.CompileOptions()
+    # A conversion to a shorter type and back rounds: XLA's GPU compiler takes the pair away.
+    options.env_option_overrides = [("xla_allow_excess_precision", False)]
     if platform == "cpu":
         # It removes optimization barriers, in jaxlib 0.10 so early that common subexpressions are
         # merged across them: what a checkpoint computes again would be kept after all.
