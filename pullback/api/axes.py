@@ -12,7 +12,8 @@ from pullback.ir.errors import ArgumentError, AxisError
 from pullback.ir.node import Node, vary_over
 from pullback.ir.where import user_line
 from pullback.ops.base import Axis, Op
-from pullback.ops.collective import AllGather, AxisIndex, PMax, PMin, PPermute, PSum
+from pullback.ops.collective import AxisIndex, PMax, PMin, PSum
+from pullback.ops.exchange import AllGather, PPermute
 from pullback.ops.reduce import accumulator
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray

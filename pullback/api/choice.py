@@ -109,7 +109,7 @@ class _Branch:
 
     @property
     def types(self) -> list[Type]:
-        return [y.type.invariant for y in self.staged.graph.outputs]
+        return [y.type.plain for y in self.staged.graph.outputs]
 
     def adopt(self, i: int, dtype: DType) -> None:
         """Give the number that is result `i` an element type, if it can have it."""

@@ -143,7 +143,7 @@ def _while(state: State, cond: Callable, body: Callable) -> Any:
 
     work = state.settle(lambda given: _stage(name, step, given))
     ends = _stage(name, test, state.types)
-    answer = [y.type.invariant for y in ends.graph.outputs]
+    answer = [y.type.plain for y in ends.graph.outputs]
     if answer != [Type((), bool_)]:
         raise ArgumentError(
             f"{name}: the condition must return one scalar bool, got "

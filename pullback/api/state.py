@@ -72,7 +72,7 @@ class State:
         while self._retype(self._wider(staged)):
             staged = trace(self.types)
         outs = [y.type for y in staged.graph.outputs[: len(self.leaves)]]
-        if [t.invariant for t in self.types] != [y.invariant for y in outs]:
+        if [t.plain for t in self.types] != [y.plain for y in outs]:
             raise self._changed(tree.unflatten(self.tree, outs))
         return staged
 

@@ -44,9 +44,12 @@ class Type(metaclass=Interned):
         return Type(self.shape, dtype, self.sharding, self.varying)
 
     @cached_property
-    def invariant(self) -> Type:
-        """The type of a value that is the same along every named axis."""
-        return Type(self.shape, self.dtype, self.sharding)
+    def plain(self) -> Type:
+        """Shape and element type alone, as type rules see it."""
+        return Type(self.shape, self.dtype)
+
+    def sharded(self, sharding: Any) -> Type:
+        return Type(self.shape, self.dtype, sharding, self.varying)
 
     def over(self, axes: tuple[str, ...]) -> Type:
         """The type of a value that varies along the named axes."""

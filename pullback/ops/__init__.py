@@ -11,11 +11,13 @@ from pullback.ops import (
     dynamic,
     einsum,
     elementwise,
+    exchange,
     extremes,
     identity,
     index,
     linalg,
     movement,
+    placement,
     random,
     reduce,
     scan,
@@ -30,6 +32,6 @@ from pullback.ops import (
 
 __all__ = [
     "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
+    "elementwise", "exchange", "extremes", "identity", "index", "linalg", "movement", "placement", "random", "reduce",
     "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

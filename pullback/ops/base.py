@@ -132,6 +132,8 @@ class Op(metaclass=OpMeta, abstract=True):
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
+    combine: ClassVar[str] = "sum"  # how devices that split a contracted factor join their results
+    linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -178,6 +180,27 @@ class Op(metaclass=OpMeta, abstract=True):
         """The named axes over which the result varies, given those of the operands."""
         return axes
 
+    def factors(self, *xs: Type) -> str:
+        """Which dimensions of operands and results go together (`pullback.sharding.factors`);
+        without a rule of its own, an op runs on whole operands."""
+        made = self.infer(*xs)
+        ys = made if isinstance(made, tuple) else (made,)
+        sides = [", ".join([" ".join("_" * t.rank) for t in side]) for side in (xs, ys)]
+        return " -> ".join(sides)
+
+    def local(self, xs: Sequence[Type], out: Any) -> Op:
+        """The op for one device's part: operands and result have these local types."""
+        return self
+
+    # How to apply it to parts, where factors cannot say it: partition(pass, operands, type)
+    partition: ClassVar[Any] = None
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        """How the results lie on the mesh."""
+        from pullback.sharding.propagate import by_factors
+
+        return by_factors(self, mesh, xs, ys)
+
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
         return None
@@ -206,16 +229,27 @@ class Op(metaclass=OpMeta, abstract=True):
         return found
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
-        """`infer` knows nothing of named axes: what varies is laid over its result."""
-        axes = types[0].varying if types and isinstance(types[0], Type) else ()
-        if axes:
-            types = tuple([t.invariant for t in types])
+        """`infer` knows neither named axes nor meshes: they are laid over its result."""
+        several = bool(types) and isinstance(types[0], tuple)  # it is one of an op's results
+        axes = types[0].varying if types and not several else ()
+        plain = types if several else tuple([t.plain for t in types])
+        made = self._over(self.varies(axes), self._checked_type(plain))
+        if several or all(t.sharding is None for t in types):
+            return made
+        from pullback.sharding.propagate import lay_out
+
+        return lay_out(self, types, made)
+
+    def _checked_type(self, types: tuple) -> Any:
         made = self.infer(*types)
         if not all(isinstance(t, Type) for t in (made if isinstance(made, tuple) else (made,))):
             raise VerificationError(
                 f"infer must return a Type, or a tuple of them, got {made!r}", code="E2001"
             )
-        axes = self.varies(axes)
+        return made
+
+    @staticmethod
+    def _over(axes: tuple[str, ...], made: Any) -> Any:
         if not axes:
             return made
         several = isinstance(made, tuple)
@@ -288,6 +322,12 @@ class Composite(Op, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         made = b.inline(self.expansion([x.type for x in xs]), xs)
         return made if len(made) > 1 else made[0]
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        if type(self).factors is not Op.factors:
+            return super().shardings(mesh, xs, ys)
+        made = self.expand(*[TABLE["Input"].of_type(f"x{i}", t) for i, t in enumerate(xs)])
+        return [y.type.sharding for y in (made if isinstance(made, tuple) else (made,))]
 
     # Transforms look at these: without a rule of its own the expansion is used.
     vjp = None  # type: ignore[assignment]
@@ -386,6 +426,12 @@ def sum_to(g: Node, type: Type) -> Node:
     return TABLE["Sum"](wide, True)(g) if wide else g
 
 
+def laid_out(x: Node, like: Type) -> Node:
+    """A value, laid out on the mesh as another one is."""
+    wanted = like.sharding
+    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"](wanted)(x)
+
+
 def broadcast_types(*types: Type) -> tuple[int, ...]:
     """The shape that operands of these types broadcast to."""
     try:
@@ -436,6 +482,7 @@ __all__ = [
     "constant",
     "full",
     "interpret",
+    "laid_out",
     "ones",
     "results",
     "same_dtype",

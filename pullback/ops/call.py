@@ -32,9 +32,10 @@ class Call(Composite):
         return tuple([y.type for y in self.graph.outputs])
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
-        """The program says along which named axes its results vary, given the operands' axes."""
-        made = self.infer(*[t.invariant for t in types])
-        if not any(t.varying for t in types):
+        """The program says along which named axes its results vary and how they lie on a mesh,
+        given the operands'."""
+        made = self.infer(*[t.plain for t in types])
+        if not any(t.varying or t.sharding for t in types):
             return made
         return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
 
@@ -84,7 +85,7 @@ def written_out(graph: Graph) -> Graph:
 
 def check_operands(graph: Graph, xs: Sequence[Type]) -> None:
     """Operands must have the types of the program's inputs."""
-    wanted = [x.type.invariant for x in graph.inputs]
+    wanted = [x.type.plain for x in graph.inputs]
     if list(xs) != wanted:
         raise ShapeError(
             f"operands must have the types of the program's inputs, {show(wanted)}, got {show(xs)}",

@@ -11,12 +11,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
-from pullback.ir.dtypes import bool_, int64
+from pullback.ir.dtypes import int64
 from pullback.ir.errors import ArgumentError
 from pullback.ir.node import vary_over
-from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread
+from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 
 
@@ -175,64 +173,6 @@ class AxisIndex(Collective):
         return TABLE["Iota"]((axis.size,), 0, int64)()
 
 
-class AllGather(Exchange):
-    """The values of all `size` examples, stacked along a new dimension `dim`."""
-
-    axis: str
-    size: int
-    dim: int
-    linear: ClassVar[bool] = True
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
-
-    def infer(self, x: Type) -> Type:
-        return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
-        return without(axes, self.axis)
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [_rows(total(g, (self.axis,)), AxisIndex(self.axis)(), self.dim)]
-
-    def batch_apart(self, x: Node) -> Node:
-        return AllGather(self.axis, self.size, self.dim + 1)(x)
-
-    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        x = x if mapped else spread(x, axis)
-        rest = list(range(1, x.type.rank))
-        return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
-
-
-class PPermute(Exchange):
-    """Example `target` gets the value of `source` for each pair; the others get zeros."""
-
-    axis: str
-    pairs: tuple[tuple[int, int], ...]
-    linear: ClassVar[bool] = True
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
-        return axes
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        back = tuple([(target, source) for source, target in self.pairs])
-        return [PPermute(self.axis, back)(g)]
-
-    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        x = x if mapped else spread(x, axis)
-        sources = {target: source for source, target in self.pairs}
-        order = np.array([sources.get(i, 0) for i in range(axis.size)], np.int64)
-        moved = _rows(x, constant(order, int64), 0)
-        given = np.array([i in sources for i in range(axis.size)])
-        given = given.reshape(-1, *[1] * (x.type.rank - 1))
-        return where(constant(given, bool_), moved, 0)
-
-
 def total(g: Node, axes: tuple[str, ...]) -> Node:
     """The sum of what the examples along `axes` hold: a cotangent of a value that they share."""
     along = tuple([a for a in axes if a in g.type.varying])
@@ -247,8 +187,3 @@ def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
 
 def without(axes: Sequence[str], name: str | None) -> tuple[str, ...]:
     return tuple([a for a in axes if a != name])
-
-
-def _rows(x: Node, index: Node, dim: int) -> Node:
-    """The entries of `x` along `dim` that the integers `index` name."""
-    return TABLE["Gather"](dim)(x, index)

@@ -77,6 +77,7 @@ class Max(Extreme):
 
     stablehlo = "maximum"
     ufunc = np.maximum
+    combine = "max"
 
 
 class Min(Extreme):
@@ -84,6 +85,7 @@ class Min(Extreme):
 
     stablehlo = "minimum"
     ufunc = np.minimum
+    combine = "min"
 
 
 class ArgExtreme(Op, abstract=True):

@@ -34,6 +34,9 @@ class _Identity(Op, abstract=True):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
 
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
+
     @classmethod
     def samples(cls) -> Any:
         yield cls(), (real(3, 4),)

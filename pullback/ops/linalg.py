@@ -22,6 +22,7 @@ from pullback.ops.base import (
     same_dtype,
 )
 from pullback.ops.elementwise.base import align, check_kind
+from pullback.ops.factoring import named, rule
 from pullback.ops.movement import Transpose, moved
 from pullback.ops.sample import complexes, real
 
@@ -33,6 +34,7 @@ class Contraction(Op, abstract=True):
 
     kinds: ClassVar[str] = "iufc"
     product: ClassVar[bool] = True
+    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
@@ -85,6 +87,15 @@ class DotGeneral(Contraction):
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return dot_general(b, x, y, self.contract, self.batched)
+
+    def factors(self, x: Type, y: Type) -> str:
+        sides = named(x.rank, letter="m"), named(y.rank, letter="n")
+        for word, pair in (("b", self.batched), ("k", self.contract)):
+            for i, dims in enumerate(zip(*pair, strict=True)):
+                for side, d in zip(sides, dims, strict=True):
+                    side[d] = f"{word}{i}"
+        out = [w for w in sides[0] if w[0] == "m"] + [w for w in sides[1] if w[0] == "n"]
+        return rule(sides, [[*[f"b{i}" for i in range(len(self.batched[0]))], *out]])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
@@ -169,6 +180,9 @@ class MatMul(Contraction):
             made = b.transpose(made, [order.index(i) for i in sorted(order)])
         return b.reshape(made, out.shape)
 
+    def factors(self, x: Type, y: Type) -> str:
+        return "... m k, ... k n -> ... m n"
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, y = xs
         left = self(g, adjoint(y)) if need[0] else None
@@ -213,6 +227,10 @@ class Dot(Contraction):
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return dot_general(b, x, y, ((len(x.shape) - 1,), (0,)), ((), ()))
+
+    def factors(self, x: Type, y: Type) -> str:
+        return rule([["m", "k"][-x.rank :], ["k", "n"][: y.rank]],
+                    [["m"][: x.rank - 1] + ["n"][: y.rank - 1]])  # fmt: skip
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, y = xs

@@ -11,6 +11,7 @@ import numpy as np
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
 from pullback.ops.elementwise.base import align
+from pullback.ops.factoring import named, reshaped, rule
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
 
@@ -42,6 +43,15 @@ class Reshape(Movement):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.reshape(x, self.shape)
 
+    def factors(self, x: Type) -> str:
+        if not x.size:
+            return super().factors(x)
+        old, new = reshaped(x.shape, self.shape)
+        return rule([old], [new])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return Reshape(out.shape)
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Reshape(xs[0].type.shape)(g)]
 
@@ -72,6 +82,16 @@ class Broadcast(Movement):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.broadcast(x, self.shape)
+
+    def factors(self, x: Type) -> str:
+        new = named(len(self.shape))
+        offset = len(new) - x.rank
+        old = [new[i + offset] if n == self.shape[i + offset] else "1"
+               for i, n in enumerate(x.shape)]  # fmt: skip
+        return rule([old], [new])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return Broadcast(out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
@@ -117,6 +137,10 @@ class Transpose(Movement):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.transpose(x, self.perm)
 
+    def factors(self, x: Type) -> str:
+        old = named(x.rank)
+        return rule([old], [[old[p] for p in self.perm]])
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         inverse = sorted(range(len(self.perm)), key=self.perm.__getitem__)
         return [Transpose(tuple(inverse))(g)]
@@ -158,6 +182,12 @@ class ExpandDims(AlongAxes):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.reshape(x, out.shape)
 
+    def factors(self, x: Type) -> str:
+        old = named(x.rank)
+        words = iter(old)
+        rank = x.rank + len(self.axes)
+        return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
 
@@ -189,6 +219,10 @@ class Squeeze(AlongAxes):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.reshape(x, out.shape)
 
+    def factors(self, x: Type) -> str:
+        old = named(x.rank, self.axes)
+        return rule([old], [[w for w in old if w != "_"]])
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [ExpandDims(self.axes)(g)]
 
@@ -214,6 +248,10 @@ class Flip(AlongAxes):
         if not self.axes:
             return x
         return b.op("stablehlo.reverse", x, out=out, dimensions=self.axes)
+
+    def factors(self, x: Type) -> str:
+        old = named(x.rank, self.axes)
+        return rule([old], [old])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]

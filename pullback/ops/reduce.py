@@ -10,8 +10,9 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Node, Op, Type, batch_along, conjugate
+from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, conjugate
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import named, rule
 from pullback.ops.sample import booleans, real
 
 
@@ -48,6 +49,13 @@ class Reduction(Op, abstract=True):
             y = TABLE["ExpandDims"](self.axes)(y)
         return TABLE["Broadcast"](x.shape)(y) if y.type.shape != x.shape else y
 
+    def factors(self, x: Type) -> str:
+        old = named(x.rank)
+        new = ["1" if i in self.axes else w for i, w in enumerate(old)]
+        if not self.keepdims:
+            new = [w for w in new if w != "1"]
+        return rule([old], [new])
+
     @classmethod
     def samples(cls) -> Any:
         yield cls((0,), False), (real(3, 4),)
@@ -81,11 +89,23 @@ class Sum(Reduction):
         yield cls((0,), False), (real(0, 3),)
 
 
-class Mean(Reduction):
+class Mean(Reduction, Composite):
     """The mean over axes; half precision is summed and divided in f32."""
 
     kinds = "fc"
     linear: ClassVar[bool] = True
+    jvp = Op.jvp
+
+    def factors(self, x: Type) -> str:
+        """Parts of a mean are no means: where the axes are split it is the sum that is divided."""
+        old = named(x.rank, self.axes)
+        new = [w for w in old if w != "_" or self.keepdims]
+        return rule([old], [new])
+
+    def expand(self, x: Node) -> Node:
+        count = max(self.count(x.type.shape), 1)
+        total = Sum(self.axes, self.keepdims)(cast(x, accumulator(x.type.dtype)))
+        return cast(total / count, x.type.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = widened(x)
@@ -108,6 +128,8 @@ class Mean(Reduction):
 
 class Prod(Reduction):
     """The product over axes; its derivative is the product of the others, also where some are 0."""
+
+    combine = "Prod"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         made = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -179,7 +201,7 @@ class Truth(Reduction, abstract=True):
 class Any_(Truth):
     """Whether any element over axes holds."""
 
-    name = "Any"
+    name = combine = "Any"
     stablehlo = "or"
     ufunc = np.logical_or
 
@@ -187,6 +209,7 @@ class Any_(Truth):
 class All(Truth):
     """Whether all elements over axes hold."""
 
+    combine = "All"
     stablehlo = "and"
     ufunc = np.logical_and
 

@@ -26,12 +26,15 @@ class Input(Op):
     def infer(self) -> Type:
         return Type(self.shape, self.dtype)
 
+    @classmethod
+    def of_type(cls, label: str, type: Type) -> Node:
+        """A new input of the given type, with its sharding and the axes it varies over."""
+        made = cls(label, type.shape, type.dtype)()
+        made.type = type
+        return made
 
-def placeholder(label: str, type: Type) -> Node:
-    """A new input of the given type, with the named axes it varies over."""
-    made = Input(label, type.shape, type.dtype)()
-    made.type = type
-    return made
+
+placeholder = Input.of_type
 
 
 class Leaf(Op):

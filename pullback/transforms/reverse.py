@@ -13,7 +13,7 @@ from typing import Any
 
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node, results
-from pullback.ops.base import TABLE, sum_to, zeros
+from pullback.ops.base import TABLE, laid_out, sum_to, zeros
 from pullback.transforms.rules import (
     carries_derivative,
     check_cotangent,
@@ -72,7 +72,7 @@ def derive(
             sources.append(derive_from(node, backward=True))
             contributions = arrived.pop(node, None)
             if node in wanted:
-                g = found[node] = accumulate(node, contributions or [])
+                g = found[node] = _gradient(node, contributions or [])
                 contributions = None if g is None else [(0, 0, g)]
             if contributions:
                 deliver(node, pull(node, contributions, active), arrived)
@@ -85,7 +85,7 @@ def derive(
         for target in targets:
             if target not in found:
                 sources.append(derive_from(target, backward=True))
-                found[target] = accumulate(target, arrived.get(target, []))
+                found[target] = _gradient(target, arrived.get(target, []))
     return [found[t] for t in targets], sources
 
 
@@ -152,6 +152,12 @@ def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:
             g = sum_to(g, x.type)
         total = g if total is None else total + g
     return total
+
+
+def _gradient(target: Node, contributions: list[Contribution]) -> Node | None:
+    """What arrived at a target, which lies on its mesh as the target does."""
+    g = accumulate(target, contributions)
+    return None if g is None else laid_out(g, target.type)
 
 
 def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]) -> Sequence:

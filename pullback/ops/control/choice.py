@@ -34,8 +34,8 @@ class Choice(Holder, abstract=True):
         self.check_index(index)
         found = []
         for branch in self.branches:
-            check_operands(branch, [x.invariant for x in xs])
-            found.append(tuple([y.type.invariant for y in branch.outputs]))
+            check_operands(branch, [x.plain for x in xs])
+            found.append(tuple([y.type.plain for y in branch.outputs]))
         for types in found:
             if types != found[0]:
                 what = f"branches must give the same types, got {show(found[0])} and {show(types)}"

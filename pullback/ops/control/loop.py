@@ -43,13 +43,13 @@ class While(Holder):
     fallible: ClassVar[bool] = True  # it may never end
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
-        operands = [x.invariant for x in xs]
+        operands = [x.plain for x in xs]
         for graph in self.graphs:
             check_operands(graph, operands)
-        answer = [y.type.invariant for y in self.condition.outputs]
+        answer = [y.type.plain for y in self.condition.outputs]
         if answer != [Type((), bool_)]:
             raise ShapeError(f"the condition must give one bool[], got {show(answer)}")
-        state, outs = operands[: self.carries], [y.type.invariant for y in self.body.outputs]
+        state, outs = operands[: self.carries], [y.type.plain for y in self.body.outputs]
         if outs != state:
             got = f"{show(state)} to {show(outs)}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")

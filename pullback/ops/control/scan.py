@@ -46,13 +46,13 @@ class Scan(Holder):
     unroll: int = 1
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
-        state, rows, constants = self.split([x.invariant for x in xs])
+        state, rows, constants = self.split([x.plain for x in xs])
         for x in rows:
             if x.shape[:1] != (self.length,):
                 what = f"the first dimension must count {self.length} rounds, got {x}"
                 raise ShapeError(what, code="E3002")
         check_operands(self.body, [*state, *map(row, rows), *constants])
-        outs = [y.type.invariant for y in self.body.outputs]
+        outs = [y.type.plain for y in self.body.outputs]
         if outs[: self.carries] != state:
             got = f"{show(state)} to {show(outs[: self.carries])}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")

@@ -61,6 +61,7 @@ class Mul(Binary):
     ufunc = np.multiply
     stablehlo = "multiply"
     commutative: ClassVar[bool] = True
+    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (y, x)
@@ -130,6 +131,7 @@ class Div(Binary):
 
     stablehlo = "divide"
     singular = True
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":

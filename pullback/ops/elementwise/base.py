@@ -93,6 +93,9 @@ class Elementwise(Op, abstract=True):
         rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))
         return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
 
+    def factors(self, *xs: Type) -> str:
+        return ", ".join(["..."] * len(xs)) + " -> ..."
+
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
         """g * d; in reverse the conjugate of d, which transposes a complex derivative.
 

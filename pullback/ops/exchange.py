@@ -1,0 +1,188 @@
+"""Collectives that move values between the examples along a named axis, or the devices of a mesh.
+
+Each works on a dimension of the axis' size, whose entries belong to one example each.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import bool_, int64
+from pullback.ir.errors import ShapeError
+from pullback.ir.node import vary_over
+from pullback.ops.base import TABLE, Axis, Node, Type, constant, spread
+from pullback.ops.collective import Exchange, PSum, require_varying, total, without
+from pullback.ops.elementwise.base import where
+
+
+class Rows(Exchange, abstract=True):
+    """Along the axis of `size` examples, each has a row of dimension `dim`."""
+
+    axis: str
+    size: int
+    dim: int
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def batch_apart(self, x: Node) -> Node:
+        return type(self)(self.axis, self.size, self.dim + 1)(x)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        return self.batch_rows(x if mapped else spread(x, axis))
+
+    @abstractmethod
+    def batch_rows(self, x: Node) -> Node:
+        """Over the axis itself, which is in front."""
+
+
+class AllGather(Rows):
+    """The values of all examples, stacked along a new dimension `dim`."""
+
+    def infer(self, x: Type) -> Type:
+        return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return without(axes, self.axis)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [PSlice(self.axis, self.size, self.dim)(total(g, (self.axis,)))]
+
+    def batch_rows(self, x: Node) -> Node:
+        rest = list(range(1, x.type.rank))
+        return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
+
+
+class PSlice(Rows):
+    """This example's entry of dimension `dim`, which all examples have alike."""
+
+    def infer(self, x: Type) -> Type:
+        return without_rows(x, self.dim, self.size)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({*axes, self.axis}))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        if self.axis not in xs[0].type.varying:
+            return [AllGather(self.axis, self.size, self.dim)(vary_over(g, out.type.varying))]
+        # each example had an operand of its own, and used one entry of it
+        shape = [1] * xs[0].type.rank
+        shape[self.dim] = self.size
+        rows = TABLE["Iota"](tuple(shape), self.dim, int64)()
+        mine = TABLE["Equal"]()(rows, TABLE["AxisIndex"](self.axis)())
+        return [where(mine, TABLE["ExpandDims"]((self.dim,))(g), 0)]
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        return self.batch_rows(x) if mapped else _in_front(x, self.dim)
+
+    def batch_rows(self, x: Node) -> Node:
+        """Example i takes entry i of its own operand: the diagonal."""
+        k = self.size
+        rest = [i for i in range(1, x.type.rank) if i != self.dim + 1]
+        x = TABLE["Transpose"]((0, self.dim + 1, *rest))(x)
+        shape = x.type.shape[2:]
+        x = TABLE["Reshape"]((k * k, *shape))(x)
+        none, one = (0,) * len(shape), (1,) * len(shape)
+        return TABLE["Slice"]((0, *none), (k * k, *shape), (k + 1, *one))(x)
+
+
+class ReduceScatter(Rows):
+    """The sum along the axis, of which each example gets its entry of dimension `dim`."""
+
+    kinds: ClassVar[str] = "iufc"
+
+    def infer(self, x: Type) -> Type:
+        return without_rows(x, self.dim, self.size)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        made = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
+        return [vary_over(made, xs[0].type.varying)]
+
+    def batch_rows(self, x: Node) -> Node:
+        return _in_front(TABLE["Sum"]((0,), False)(x), self.dim)
+
+
+class AllToAll(Exchange):
+    """Example i sends entry j of dimension `split` to example j, which stacks what it gets from
+    all along a new dimension `concat`."""
+
+    axis: str
+    size: int
+    split: int
+    concat: int
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def infer(self, x: Type) -> Type:
+        shape = without_rows(x, self.split, self.size).shape
+        return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        g = vary_over(g, (self.axis,))
+        return [AllToAll(self.axis, self.size, self.concat, self.split)(g)]
+
+    def batch_apart(self, x: Node) -> Node:
+        return AllToAll(self.axis, self.size, self.split + 1, self.concat + 1)(x)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        x = x if mapped else spread(x, axis)
+        rest = [i for i in range(1, x.type.rank) if i != self.split + 1]
+        order = (self.split + 1, *rest[: self.concat], 0, *rest[self.concat :])
+        return TABLE["Transpose"](order)(x)
+
+
+class PPermute(Exchange):
+    """Example `target` gets the value of `source` for each pair; the others get zeros."""
+
+    axis: str
+    pairs: tuple[tuple[int, int], ...]
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        back = tuple([(target, source) for source, target in self.pairs])
+        return [PPermute(self.axis, back)(g)]
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        x = x if mapped else spread(x, axis)
+        sources = {target: source for source, target in self.pairs}
+        order = np.array([sources.get(i, 0) for i in range(axis.size)], np.int64)
+        moved = TABLE["Gather"](0)(x, constant(order, int64))
+        given = np.array([i in sources for i in range(axis.size)])
+        given = given.reshape(-1, *[1] * (x.type.rank - 1))
+        return where(constant(given, bool_), moved, 0)
+
+
+def without_rows(x: Type, dim: int, size: int) -> Type:
+    """The type without a dimension that has an entry for each of `size` examples."""
+    if not 0 <= dim < x.rank or x.shape[dim] != size:
+        raise ShapeError(f"dimension {dim} must have an entry for each of {size}, got {x}")
+    return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
+
+
+def _in_front(x: Node, dim: int) -> Node:
+    """Entries of a dimension, each for one example: the dimension comes first."""
+    rest = [i for i in range(x.type.rank) if i != dim]
+    return TABLE["Transpose"]((dim, *rest))(x)

@@ -1,0 +1,96 @@
+"""Device meshes: devices in a grid whose dimensions have names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.interned import Interned
+from pullback.ir.where import user_line
+
+
+class DeviceMesh(metaclass=Interned):
+    """Devices in a grid: `shape` says how many along each of the named axes.
+
+    `devices` are the numbers of the devices in row-major order, the first ones if not given. Two
+    meshes with the same grid are the same mesh.
+
+    >>> import pullback as pb
+    >>> pb.DeviceMesh((2, 4), ("dp", "tp"))
+    DeviceMesh(dp=2, tp=4)
+    """
+
+    def __init__(
+        self,
+        shape: int | Sequence[int],
+        axis_names: str | Sequence[str],
+        devices: Iterable[int] | None = None,
+    ) -> None:
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        self.size = math.prod(self.shape)
+        given = range(self.size) if devices is None else devices
+        self.devices = tuple([int(d) for d in np.asarray(list(given)).ravel()])
+        self._check()
+        self.sizes = dict(zip(self.axis_names, self.shape, strict=True))
+
+    def _check(self) -> None:
+        names, sizes = self.axis_names, self.shape
+        problem = ""
+        if len(names) != len(sizes):
+            problem = f"needs one name for each dimension, got {len(names)} for {len(sizes)}"
+        elif not all(isinstance(n, str) and n for n in names):
+            problem = f"axis names must be strings, got {names!r}"
+        elif len(set(names)) != len(names):
+            problem = f"axis names must differ, got {names!r}"
+        elif not all(isinstance(n, int) and n > 0 for n in sizes):
+            problem = f"dimensions must be positive integers, got {sizes!r}"
+        elif len(self.devices) != self.size:
+            problem = f"a mesh of {sizes} needs {self.size} devices, got {len(self.devices)}"
+        elif len(set(self.devices)) != self.size:
+            problem = f"devices must differ, got {list(self.devices)}"
+        if problem:
+            raise ArgumentError(problem, op="DeviceMesh", where=user_line())
+
+    def parameters(self) -> tuple:
+        return self.shape, self.axis_names, self.devices
+
+    def extent(self, axes: Iterable[str]) -> int:
+        """How many devices there are along some axes together."""
+        return math.prod([self.sizes[a] for a in axes])
+
+    def index(self, position: int, axes: Sequence[str]) -> int:
+        """The number of the part that a device has of a dimension split along `axes`."""
+        made = 0
+        for a in axes:
+            made = made * self.sizes[a] + self.coordinates[position][a]
+        return made
+
+    @cached_property
+    def coordinates(self) -> list[dict[str, int]]:
+        """For each position in row-major order, where it is along each axis."""
+        places = np.indices(self.shape).reshape(len(self.shape), -1).T
+        return [dict(zip(self.axis_names, map(int, p), strict=True)) for p in places]
+
+    def groups(self, axes: Sequence[str]) -> list[list[int]]:
+        """The positions that communicate over `axes`: one list for each of the other places."""
+        inside = [self.axis_names.index(a) for a in axes]
+        outside = [i for i in range(len(self.shape)) if i not in inside]
+        grid = np.arange(self.size).reshape(self.shape).transpose(*outside, *inside)
+        return grid.reshape(-1, self.extent(axes)).tolist()
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{a}={n}" for a, n in self.sizes.items())
+        usual = self.devices == tuple(range(self.size))
+        return f"DeviceMesh({axes})" if usual else f"DeviceMesh({axes}, devices={self.devices})"
+
+
+def as_mesh(mesh: Any, op: str) -> DeviceMesh:
+    if not isinstance(mesh, DeviceMesh):
+        raise ArgumentError(f"needs a DeviceMesh, got {mesh!r}", op=op, where=user_line())
+    return mesh

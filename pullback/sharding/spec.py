@@ -1,0 +1,123 @@
+"""How a value lies on a mesh: for each dimension, the mesh axes that it is split along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from pullback.ir.errors import ArgumentError, ShapeError
+from pullback.ir.interned import Interned
+from pullback.ir.where import user_line
+from pullback.sharding.mesh import DeviceMesh
+
+Dims = tuple[tuple[str, ...], ...]  # the axes of each dimension, the major one first
+
+
+class P(metaclass=Interned):
+    """A partition spec: an axis name, `None`, or a tuple of names for each dimension.
+
+    Dimensions that are not named are whole. `replicated` names axes along which the value must
+    stay whole; `priority` is a number for each dimension, or one for all: where operands disagree,
+    the lower number wins.
+
+    >>> import pullback as pb
+    >>> pb.P("dp", None, ("tp", "sp"))
+    P('dp', None, ('tp', 'sp'))
+    """
+
+    def __init__(
+        self, *dims: Any, replicated: Iterable[str] = (), priority: int | Sequence[int] = 0
+    ) -> None:
+        self.dims: Dims = tuple(map(_axes, dims))
+        while self.dims and not self.dims[-1]:
+            self.dims = self.dims[:-1]
+        self.replicated = tuple(sorted((replicated,) if isinstance(replicated, str) else replicated))
+        given = (priority,) * len(self.dims) if isinstance(priority, int) else tuple(priority)
+        self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
+        seen: set[str] = set(self.replicated)
+        for a in [a for axes in self.dims for a in axes]:
+            if a in seen:
+                what = "is named twice" if a not in self.replicated else "is split and replicated"
+                raise ArgumentError(f"axis {a!r} {what} in {self}", op="P", where=user_line())
+            seen.add(a)
+
+    def parameters(self) -> tuple:
+        return self.dims, self.replicated, self.priority
+
+    def __len__(self) -> int:
+        return len(self.dims)
+
+    def __repr__(self) -> str:
+        words = [repr(_short(axes)) for axes in self.dims]
+        if self.replicated:
+            words.append(f"replicated={self.replicated}")
+        if any(self.priority):
+            words.append(f"priority={self.priority}")
+        return f"P({', '.join(words)})"
+
+
+def _axes(entry: Any) -> tuple[str, ...]:
+    """The axes of one dimension; tuples may be nested."""
+    if entry is None:
+        return ()
+    if isinstance(entry, str):
+        return (entry,)
+    if isinstance(entry, (tuple, list)):
+        return tuple([a for e in entry for a in _axes(e)])
+    raise ArgumentError(
+        f"a dimension is None, an axis name or a tuple of names, got {entry!r}",
+        op="P", where=user_line(),
+    )  # fmt: skip
+
+
+def _short(axes: tuple[str, ...]) -> Any:
+    return None if not axes else axes[0] if len(axes) == 1 else axes
+
+
+class Sharding(metaclass=Interned):
+    """A mesh, and how the dimensions of a value are split along its axes."""
+
+    def __init__(self, mesh: DeviceMesh, spec: P) -> None:
+        self.mesh, self.spec = mesh, spec
+
+    def parameters(self) -> tuple:
+        return self.mesh, self.spec
+
+    def dims(self, rank: int) -> Dims:
+        """The axes of each of `rank` dimensions."""
+        return (*self.spec.dims, *[()] * (rank - len(self.spec)))
+
+    def parts(self, dim: int) -> int:
+        """Into how many parts a dimension is split."""
+        return self.mesh.extent(self.spec.dims[dim]) if dim < len(self.spec) else 1
+
+    def local_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of one device's part; where a dimension does not divide it is padded."""
+        return tuple([-(-n // self.parts(i)) for i, n in enumerate(shape)])
+
+    @cached_property
+    def is_replicated(self) -> bool:
+        return not self.spec.dims
+
+    def check(self, shape: Sequence[int], op: str) -> None:
+        """Raise where this cannot be how a value of that shape lies."""
+        if len(self.spec) > len(shape):
+            raise ShapeError(
+                f"{self.spec} names {len(self.spec)} dimensions, the value has {len(shape)}",
+                op=op, where=user_line(),
+            )  # fmt: skip
+        named = [a for axes in self.spec.dims for a in axes]
+        for a in [*named, *self.spec.replicated]:
+            if a not in self.mesh.sizes:
+                raise ArgumentError(
+                    f"{self.mesh} has no axis {a!r}", op=op, where=user_line(),
+                    hint=f"Its axes are {', '.join(self.mesh.axis_names)}.",
+                )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Sharding({self.mesh}, {self.spec})"
+
+
+def on_mesh(mesh: DeviceMesh, dims: Dims, priority: Sequence[int] = (), **more: Any) -> Sharding:
+    return Sharding(mesh, P(*dims, priority=tuple(priority), **more))

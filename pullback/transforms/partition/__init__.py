@@ -1,0 +1,1 @@
+"""Partitioning: a program on whole values becomes one for each device's parts."""

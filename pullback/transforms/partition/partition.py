@@ -1,0 +1,218 @@
+"""The partition pass: each op of a program is applied to the parts that its factor rule asks for.
+
+The program is walked twice. The first walk learns how each value is asked for; in the second, a
+sum over devices is joined at once where several users need it in different ways, straight into
+parts where all need the same parts, and not yet where all can go on with contributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pullback.ir.errors import EngineError
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node, emit, origin, results
+from pullback.ops.base import Composite, Op, Type
+from pullback.ops.structure import placeholder
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.propagate import Plan, plan
+from pullback.sharding.spec import Dims
+from pullback.transforms.partition.place import Placer
+from pullback.transforms.partition.placed import Placed, identity
+from pullback.transforms.rules import deriving
+
+Asked = dict[int, set]  # by the number of a value: how it was asked for
+_AS_IT_IS = "as it is"
+
+
+def partition(graph: Graph, mesh: DeviceMesh) -> Graph:
+    """The per-device program. Inputs and outputs are parts, as their types' shardings say; one
+    without a sharding is whole on every device."""
+    first = Partitioner(mesh)
+    first.whole_program(graph)
+    return Partitioner(mesh, first.asked).whole_program(graph)
+
+
+def layout(type: Type) -> Dims:
+    """The axes of each dimension of a value."""
+    return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
+
+
+class Partitioner(Placer):
+    """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
+
+    def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
+        super().__init__(mesh)
+        self.known, self.asked = known, Asked()
+        self._count = 0
+
+    def whole_program(self, graph: Graph) -> Graph:
+        pairs = zip(graph.inputs, graph.names, strict=True)
+        inputs = [self.placeholder(name, x.type) for x, name in pairs]
+        ys = []
+        for y, p in zip(graph.outputs, self.run(graph, inputs), strict=True):
+            p = self.ask(p, layout(y.type))
+            self._check(y, p)
+            ys.append(p.node)
+        return Graph([x.node for x in inputs], ys, graph.names)
+
+    def placeholder(self, name: str, type: Type) -> Placed:
+        """An input of the per-device program, for one of the given type."""
+        whole, dims = type.plain, layout(type)
+        priority = () if type.sharding is None else type.sharding.spec.priority
+        return Placed(placeholder(name, self.local(whole, dims)), whole, dims, priority=priority)
+
+    def run(self, graph: Graph, xs: Sequence[Placed]) -> list[Placed]:
+        """The graph's outputs over operands `xs`."""
+        known: dict[Node, Any] = dict(zip(graph.inputs, xs, strict=True))
+        with deriving():
+            for node in graph.nodes[len(graph.inputs) :]:
+                origin.where, origin.backward = node.where, node.backward
+                operands = [known[x] for x in node.inputs]
+                if operands and isinstance(operands[0], tuple):
+                    known[node] = operands[0][node.op.index]  # type: ignore[attr-defined]
+                else:
+                    known[node] = self.apply(node, operands)
+        return [known[y] for y in graph.outputs]
+
+    def ask(self, p: Placed, dims: Dims) -> Placed:
+        """A value as a user of it needs it."""
+        self.asked.setdefault(p.number, set()).add(dims)
+        return self.place(p, dims)
+
+    # -- one application ----------------------------------------------------------------------------
+
+    def apply(self, node: Node, xs: list[Placed]) -> Any:
+        """The op on the parts of its operands: a value, or a tuple for several results."""
+        op: Any = node.op
+        if op.partition is not None:
+            return self._noted(node, op.partition(self, xs, node.type))
+        if not any(x.axes for x in xs):
+            return self._noted(node, self._everywhere(node, xs))
+        if isinstance(op, Composite) and type(op).factors is Op.factors:
+            return self._written_out(node, xs)
+        several = isinstance(node.type, tuple)
+        ys = [t.plain for t in (node.type if several else (node.type,))]
+        split = plan(op, [x.type(self.mesh) for x in xs], ys, self.mesh)
+        if isinstance(op, Composite) and self._must_gather(split, xs):
+            return self._written_out(node, xs)
+        return self._noted(node, self._in_parts(node, xs, split, ys))
+
+    def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
+        """Whole operands: every device does the same."""
+        made = emit(node.op, tuple([x.node for x in xs]))
+        if isinstance(node.type, tuple):
+            return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
+        return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
+
+    def _whole(self, node: Node, type: Type) -> Placed:
+        return Placed(node, type.plain, ((),) * type.rank)
+
+    def _remaker(self, node: Node, xs: list[Placed]) -> Any:
+        """How to make only parts of a result along dimensions that no operand has."""
+        if not node.op.cheap or not node.type.rank:
+            return None
+
+        def remake(dims: Dims) -> Node | None:
+            types, out = [x.node.type.plain for x in xs], node.type.plain
+            rule = plan(node.op, types, [out], self.mesh).rule
+            given = {f for operand in rule.operands for dim in operand for f in dim}
+            for factors, axes in zip(rule.results[0], dims, strict=True):
+                if axes and (len(factors) != 1 or factors[0] in given):
+                    return None
+            part = self.local(out, dims)
+            return emit(node.op.local(types, part.plain), tuple([x.node for x in xs]))
+
+        return remake
+
+    def _written_out(self, node: Node, xs: list[Placed]) -> Any:
+        """A composite: the ops that it is written as, in parts."""
+        made = self.run(node.op.expansion([x.whole for x in xs]), xs)  # type: ignore[attr-defined]
+        return tuple(made) if isinstance(node.type, tuple) else made[0]
+
+    def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
+        """Whether an operand is split along a dimension that the op needs whole."""
+        for x, dims, wanted in zip(xs, split.rule.operands, split.operands, strict=True):
+            for factors, have, want in zip(dims, x.dims, wanted, strict=True):
+                if not factors and have and not want:
+                    return True
+        return False
+
+    def _in_parts(self, node: Node, xs: list[Placed], split: Plan, ys: list[Type]) -> Any:
+        op = node.op
+        deferred = self._deferred(node, xs, split)
+        operands = []
+        for i, (x, dims) in enumerate(zip(xs, split.operands, strict=True)):
+            if deferred and x.partial:
+                self.asked.setdefault(x.number, set()).add(_AS_IT_IS)
+                moved = self.place(replace(x, partial=()), dims)
+            else:
+                moved = self.ask(x, dims)
+            operands.append(self._neutral(op, moved, split.rule.operands[i], split))
+        outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
+        out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
+        local = op.local([x.node.type.plain for x in operands], out)
+        made = emit(local, tuple([x.node for x in operands]))
+        nodes = results(made) if isinstance(node.type, tuple) else (made,)
+        placed = []
+        for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):
+            if n.type.plain is not t:
+                raise EngineError(f"its part on one device is {n.type}, its rule says {t}", op=op.title)
+            partial = tuple(sorted({*r.partial, *deferred}))
+            placed.append(Placed(n, y, r.dims, partial, op.combine if r.partial else "sum", r.priority))
+        return tuple(placed) if isinstance(node.type, tuple) else placed[0]
+
+    def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
+        """The axes over which operands may stay contributions: those whose sum is the result."""
+        partial = [x for x in xs if x.partial]
+        if not partial or isinstance(node.type, tuple) or self._wanted_otherwise(partial):
+            return ()
+        first, op = partial[0], node.op
+        if any(x.combine != "sum" or x.partial != first.partial for x in partial):
+            return ()
+        used = {a for axes in split.axes.values() for a in axes}
+        if used.intersection(first.partial) or (split.results[0].partial and op.combine != "sum"):
+            return ()
+        jointly = op.linear and len(partial) == len(xs)
+        alone = len(partial) == 1 and xs.index(first) in op.linear_in and node.type.inexact
+        same = node.type.dtype is first.whole.dtype and node.type.size <= first.whole.size
+        return first.partial if (jointly or alone) and same else ()
+
+    def _wanted_otherwise(self, xs: list[Placed]) -> bool:
+        """Whether an operand is joined anyhow, because another user needs it complete."""
+        known = self.known or {}
+        return any(known.get(x.number, {_AS_IT_IS}) != {_AS_IT_IS} for x in xs)
+
+    def _neutral(self, op: Op, x: Placed, dims: Any, split: Plan) -> Placed:
+        """Where an operand's parts are padded: what pads must not count in the result."""
+        contracted = set(split.rule.contracted)
+        for dim, factors in enumerate(dims):
+            if factors and factors[0] in contracted:
+                x = self.masked(x, dim, identity(op.combine, x.whole.dtype))
+            elif op.fallible:
+                x = self.masked(x, dim, 0)
+        return x
+
+    # -- what the second walk knows -----------------------------------------------------------------
+
+    def _noted(self, node: Node, made: Any) -> Any:
+        if isinstance(made, tuple):
+            return tuple([self._numbered(p) for p in made])
+        return self._numbered(made)
+
+    def _numbered(self, p: Placed) -> Placed:
+        self._count += 1
+        p = replace(p, number=self._count)
+        if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
+            p = replace(self.join(p), number=self._count)
+        return p
+
+    def _check(self, y: Node, p: Placed) -> None:
+        """What is the same on all devices must not have been made from parts that differ."""
+        rest = [a for a in p.node.type.varying if a not in p.axes]
+        if rest:
+            raise EngineError(
+                f"a result that must be whole along {', '.join(rest)} is not", op=y.op.title
+            )
