@@ -16,8 +16,13 @@ from pullback.ir.node import Node, results
 from pullback.ir.types import Type
 from pullback.ops.base import Axis, Op, sum_to, zeros
 from pullback.ops.structure import Input
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.parts import join, places
+from pullback.sharding.spec import P, Sharding
 from pullback.transforms.batch import batched_graph
 from pullback.transforms.forward import tangents
+from pullback.transforms.partition.partition import partition
+from pullback.transforms.partition.simulate import simulated
 from pullback.transforms.reverse import gradients
 
 TOLERANCE = {"f16": 4e-3, "bf16": 4e-2, "f32": 2e-5, "f64": 1e-11, "complex64": 4e-5,
@@ -117,6 +122,61 @@ def _examples(a: np.ndarray, size: int) -> np.ndarray:
     else:
         made = [a * (1 - i / (size + 1)) for i in range(size)]
     return np.stack([np.asarray(x, a.dtype) for x in made]) if made else a[None][:0]
+
+
+def check_sharded(f: Function, arrays: Sequence[np.ndarray], seed: int = 0) -> None:
+    """An op, or a function of nodes, on parts gives what it gives on whole operands: for random
+    meshes and specs, on simulated devices. What pads the parts is garbage."""
+    rng = np.random.default_rng(seed)
+    want = run(graph_of(f, arrays), arrays)
+    for shape, names in (((2,), ("x",)), ((3,), ("x",)), ((2, 2), ("x", "y"))):
+        mesh = DeviceMesh(shape, names)
+        shardings = [random_sharding(rng, mesh, np.ndim(a)) for a in arrays]
+        try:
+            got = run_sharded(f, arrays, shardings, mesh)
+            for g, w in zip(got, want, strict=True):
+                assert_close(g, w, scale=10)
+        except Exception as error:
+            error.add_note(f"on {mesh} with {', '.join([str(s.spec) for s in shardings])}")
+            raise
+
+
+def random_sharding(rng: Any, mesh: DeviceMesh, rank: int) -> Sharding:
+    """A spec in which every axis of the mesh splits some dimension, or none."""
+    dims: list[tuple[str, ...]] = [()] * rank
+    for axis in rng.permutation(mesh.axis_names):
+        d = rng.integers(-1, rank)
+        if d >= 0:
+            dims[d] = (*dims[d], str(axis))
+    return Sharding(mesh, P(*dims))
+
+
+def run_sharded(
+    f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding], mesh: DeviceMesh
+) -> list[np.ndarray]:
+    """The results of `f` on operands that lie as said, computed by simulated devices."""
+    types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
+    inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]
+    graph = Graph(inputs, several(f(*inputs)))
+    program = simulated(partition(graph, mesh), mesh)
+    stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
+    made = []
+    for stack, y in zip(run(program, stacks), graph.outputs, strict=True):
+        parts = stack.reshape(mesh.size, *stack.shape[len(mesh.shape) :])
+        lies = y.type.sharding or Sharding(mesh, P())
+        made.append(join(dict(enumerate(parts)), lies, y.type.shape))
+    return made
+
+
+def _stacked(array: np.ndarray, sharding: Sharding) -> np.ndarray:
+    """The parts of all devices, with the mesh in front; where they are padded, with garbage."""
+    mesh = sharding.mesh
+    shape = [n * sharding.parts(i) for i, n in enumerate(sharding.local_shape(array.shape))]
+    garbage = np.nan if array.dtype.kind in "fc" or array.dtype.kind == "V" else 77
+    padded = np.full(shape, garbage, array.dtype)
+    padded[tuple([slice(n) for n in array.shape])] = array
+    parts = [padded[places(sharding, array.shape, k)] for k in range(mesh.size)]
+    return np.stack(parts).reshape(*mesh.shape, *parts[0].shape)
 
 
 def check_op(op: Op, *arrays: Any, order: int = 2) -> None:

@@ -95,6 +95,12 @@ def test_batch(op, arrays):
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_sharded(op, arrays):
+    """On parts of its operands, an op gives what it gives on whole ones."""
+    testing.check_sharded(op, arrays)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_ops_with_checks_say_that_they_may_fail(op, arrays):
     builder = Builder()
     module(testing.graph_of(op, arrays), builder)

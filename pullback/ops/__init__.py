@@ -32,6 +32,7 @@ from pullback.ops import (
 
 __all__ = [
     "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "exchange", "extremes", "identity", "index", "linalg", "movement", "placement", "random", "reduce",
-    "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
+    "elementwise", "exchange", "extremes", "identity", "index", "linalg", "movement", "placement",
+    "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update",
+    "window",
 ]  # fmt: skip

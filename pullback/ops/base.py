@@ -194,6 +194,8 @@ class Op(metaclass=OpMeta, abstract=True):
 
     # How to apply it to parts, where factors cannot say it: partition(pass, operands, type)
     partition: ClassVar[Any] = None
+    # The ops that it may be written as, for operands of given types: expansion(types)
+    expansion: ClassVar[Any] = None
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """How the results lie on the mesh."""
@@ -300,7 +302,7 @@ class Composite(Op, abstract=True):
         """The same value as nodes over `xs`: a node, or a tuple of nodes for several results."""
         raise UnsupportedOp("has no expansion", op=self.title)
 
-    def expansion(self, types: Sequence[Type]) -> Any:
+    def expansion(self, types: Sequence[Type]) -> Any:  # type: ignore[override]
         """The expansion as a Graph over inputs of the given types."""
         from pullback.ir.graph import Graph
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pullback.ir.dtypes import bool_, int64
 from pullback.ir.errors import ShapeError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, constant, spread
-from pullback.ops.collective import Exchange, PSum, require_varying, total, without
+from pullback.ops.collective import Exchange, require_varying, total, without
 from pullback.ops.elementwise.base import where
 
 

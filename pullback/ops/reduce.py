@@ -89,12 +89,12 @@ class Sum(Reduction):
         yield cls((0,), False), (real(0, 3),)
 
 
-class Mean(Reduction, Composite):
+class Mean(Reduction):
     """The mean over axes; half precision is summed and divided in f32."""
 
     kinds = "fc"
     linear: ClassVar[bool] = True
-    jvp = Op.jvp
+    expansion = Composite.expansion  # type: ignore[assignment]
 
     def factors(self, x: Type) -> str:
         """Parts of a mean are no means: where the axes are split it is the sum that is divided."""

@@ -197,7 +197,7 @@ class ScatterMul(Scatter):
     ufunc = np.multiply
     stablehlo = "multiply"
 
-    def factors(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
+    def multipliers(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
         """The product of the updates for each place: what its element of `x` is multiplied by."""
         return self(ones(x.type), updates, *indices)
 
@@ -218,14 +218,14 @@ class ScatterMul(Scatter):
         return select(TABLE["Equal"]()(count, ones(updates.type)), taken, product)
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        return g * conjugate(self.factors(x, updates, indices))
+        return g * conjugate(self.multipliers(x, updates, indices))
 
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return self.take(g, indices) * conjugate(self.others(x, updates, indices))
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *indices = xs
-        tangent = ts[0] and ts[0] * self.factors(x, updates, indices)
+        tangent = ts[0] and ts[0] * self.multipliers(x, updates, indices)
         if ts[1] is None:
             return tangent
         change = ts[1] * self.others(x, updates, indices)

@@ -63,7 +63,7 @@ def plan(op: Any, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh) -> P
     return Plan(rule, chosen, tuple(map(split, rule.operands)), tuple(results))
 
 
-# -- collect ----------------------------------------------------------------------------------------
+# -- collect --------------------------------------------------------------------------------------
 
 
 def _collect(rule: Rule, xs: Sequence[Type], mesh: DeviceMesh) -> dict[str, list[_Claim]]:
@@ -104,7 +104,7 @@ def _forbidden(rule: Rule, xs: Sequence[Type]) -> dict[str, set[str]]:
     return found
 
 
-# -- resolve ----------------------------------------------------------------------------------------
+# -- resolve --------------------------------------------------------------------------------------
 
 
 def _resolve(
@@ -171,7 +171,7 @@ def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
     return _Claim(common, first)
 
 
-# -- update -----------------------------------------------------------------------------------------
+# -- update ---------------------------------------------------------------------------------------
 
 
 def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh:

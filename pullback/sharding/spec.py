@@ -32,7 +32,9 @@ class P(metaclass=Interned):
         self.dims: Dims = tuple(map(_axes, dims))
         while self.dims and not self.dims[-1]:
             self.dims = self.dims[:-1]
-        self.replicated = tuple(sorted((replicated,) if isinstance(replicated, str) else replicated))
+        self.replicated = tuple(
+            sorted((replicated,) if isinstance(replicated, str) else replicated)
+        )
         given = (priority,) * len(self.dims) if isinstance(priority, int) else tuple(priority)
         self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
         seen: set[str] = set(self.replicated)

@@ -14,7 +14,7 @@ from typing import Any
 from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, emit, origin, results
-from pullback.ops.base import Composite, Op, Type
+from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
@@ -82,7 +82,7 @@ class Partitioner(Placer):
         self.asked.setdefault(p.number, set()).add(dims)
         return self.place(p, dims)
 
-    # -- one application ----------------------------------------------------------------------------
+    # -- one application ---------------------------------------------------------------------------
 
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
@@ -91,12 +91,12 @@ class Partitioner(Placer):
             return self._noted(node, op.partition(self, xs, node.type))
         if not any(x.axes for x in xs):
             return self._noted(node, self._everywhere(node, xs))
-        if isinstance(op, Composite) and type(op).factors is Op.factors:
+        if op.expansion is not None and type(op).factors is Op.factors:
             return self._written_out(node, xs)
         several = isinstance(node.type, tuple)
         ys = [t.plain for t in (node.type if several else (node.type,))]
         split = plan(op, [x.type(self.mesh) for x in xs], ys, self.mesh)
-        if isinstance(op, Composite) and self._must_gather(split, xs):
+        if op.expansion is not None and self._must_gather(split, xs):
             return self._written_out(node, xs)
         return self._noted(node, self._in_parts(node, xs, split, ys))
 
@@ -129,7 +129,7 @@ class Partitioner(Placer):
 
     def _written_out(self, node: Node, xs: list[Placed]) -> Any:
         """A composite: the ops that it is written as, in parts."""
-        made = self.run(node.op.expansion([x.whole for x in xs]), xs)  # type: ignore[attr-defined]
+        made = self.run(node.op.expansion([x.whole for x in xs]), xs)
         return tuple(made) if isinstance(node.type, tuple) else made[0]
 
     def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
@@ -159,9 +159,13 @@ class Partitioner(Placer):
         placed = []
         for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):
             if n.type.plain is not t:
-                raise EngineError(f"its part on one device is {n.type}, its rule says {t}", op=op.title)
+                raise EngineError(
+                    f"its part on one device is {n.type}, its rule says {t}", op=op.title
+                )
             partial = tuple(sorted({*r.partial, *deferred}))
-            placed.append(Placed(n, y, r.dims, partial, op.combine if r.partial else "sum", r.priority))
+            placed.append(
+                Placed(n, y, r.dims, partial, op.combine if r.partial else "sum", r.priority)
+            )
         return tuple(placed) if isinstance(node.type, tuple) else placed[0]
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
@@ -195,7 +199,7 @@ class Partitioner(Placer):
                 x = self.masked(x, dim, 0)
         return x
 
-    # -- what the second walk knows -----------------------------------------------------------------
+    # -- what the second walk knows ----------------------------------------------------------------
 
     def _noted(self, node: Node, made: Any) -> Any:
         if isinstance(made, tuple):

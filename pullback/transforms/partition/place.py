@@ -54,14 +54,15 @@ class Placer(Steps):
         return self._sliced(p, dims)
 
     def _scattered(self, p: Placed, dims: Dims) -> Placed:
-        """Join contributions: into parts where parts are wanted, if nobody else needs them whole.
-        """
+        """Join contributions; into parts, where parts are wanted and nobody has them whole."""
         if (p, None) in self._known or p.combine != "sum":
             return self.complete(p)
         for axis in p.partial:
             for dim, wanted in enumerate(dims):
                 have = p.dims[dim]
-                next_one = wanted[len(have) : len(have) + 1] == (axis,) and wanted[: len(have)] == have
+                next_one = (
+                    wanted[len(have) : len(have) + 1] == (axis,) and wanted[: len(have)] == have
+                )
                 if next_one and (self.even(p, dim, wanted) or wanted == (axis,)):
                     p = self.scatter(p, dim, axis)
                     break
