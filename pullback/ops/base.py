@@ -132,7 +132,10 @@ class Op(metaclass=OpMeta, abstract=True):
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
-    combine: ClassVar[str] = "sum"  # how devices that split a contracted factor join their results
+    # How devices that split a contracted factor join their results: sum, max, min, or `again`, by
+    # the op itself over a stack of them; and what counts for nothing in it (not of extremes).
+    combine: ClassVar[str] = "sum"
+    neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
 
     # -- what an op says about itself ---------------------------------------------------------
@@ -431,7 +434,7 @@ def sum_to(g: Node, type: Type) -> Node:
 def laid_out(x: Node, like: Type) -> Node:
     """A value, laid out on the mesh as another one is."""
     wanted = like.sharding
-    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"](wanted)(x)
+    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"].to(wanted)(x)
 
 
 def broadcast_types(*types: Type) -> tuple[int, ...]:

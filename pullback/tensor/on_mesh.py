@@ -74,8 +74,9 @@ class MeshEngine(ABC):
     def copy(self, value: OnMesh) -> OnMesh:
         return self.put(value.gathered(), value.type)
 
+    @abstractmethod
     def give_back(self) -> None:
-        """Single devices' engines do."""
+        """Hand the memory of dropped programs back to the system."""
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """The program of one device, and for each of its nodes the one that it was made for."""
@@ -127,6 +128,9 @@ class SimulatedMesh(MeshEngine):
     def put(self, array: np.ndarray, type: Type) -> Stack:
         parts = np.stack(self.parts_of(array, type))
         return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
+
+    def give_back(self) -> None:
+        self.reference.give_back()
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
         local, _ = self.partitioned(graph)

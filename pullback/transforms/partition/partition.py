@@ -20,7 +20,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.place import Placer
-from pullback.transforms.partition.placed import Placed, identity
+from pullback.transforms.partition.placed import Placed, neutral
 from pullback.transforms.rules import deriving
 
 Asked = dict[int, set]  # by the number of a value: how it was asked for
@@ -174,9 +174,9 @@ class Partitioner(Placer):
                     f"its part on one device is {n.type}, its rule says {t}", op=op.title
                 )
             partial = tuple(sorted({*r.partial, *deferred}))
-            placed.append(
-                Placed(n, y, r.dims, partial, op.combine if r.partial else "sum", r.priority)
-            )
+            again = type(op) if op.combine == "again" else op.combine
+            combine = again if r.partial else "sum"
+            placed.append(Placed(n, y, r.dims, partial, combine, r.priority))
         return tuple(placed) if isinstance(node.type, tuple) else placed[0]
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class Partitioner(Placer):
         contracted = set(split.rule.contracted)
         for dim, factors in enumerate(dims):
             if factors and factors[0] in contracted:
-                x = self.masked(x, dim, identity(op.combine, x.whole.dtype))
+                x = self.masked(x, dim, neutral(op, x.whole.dtype))
             elif op.fallible:
                 x = self.masked(x, dim, 0)
         return x

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
-from pullback.ops.base import TABLE, Type, constant, full
+from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import less, where
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
@@ -23,14 +23,15 @@ class Placed:
 
     `node` is the device's part of a value of type `whole`, whose dimensions are split along the
     axes `dims`. Over the axes `partial` every device has only its contribution, and `combine` says
-    how they are joined. `remake` makes the value anew, in parts, where that is as cheap.
+    how they are joined: a name, or a reduction. `remake` makes the value anew, in parts, where
+    that is as cheap.
     """
 
     node: Node
     whole: Type
     dims: Dims
     partial: tuple[str, ...] = ()
-    combine: str = "sum"
+    combine: str | type[Op] = "sum"
     priority: tuple[int, ...] = ()
     remake: Callable[[Dims], Node | None] | None = None
     number: int = -1  # of the application that made it, in the order of the walk
@@ -111,15 +112,14 @@ class Steps:
 
     def join(self, p: Placed) -> Placed:
         """Combine the contributions along all axes."""
-        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)
+        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)  # type: ignore[arg-type]
         if name is not None:
             made = TABLE[name](p.partial)(p.node)
         else:
             made = p.node
             for axis in p.partial:
                 made = TABLE["AllGather"](axis, self.mesh.sizes[axis], 0)(made)
-            over = tuple(range(len(p.partial)))
-            made = TABLE[p.combine](over, False)(made)
+            made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator]
         return replace(p, node=made, partial=(), combine="sum", remake=None)
 
     # -- words ------------------------------------------------------------------------------------
@@ -174,14 +174,11 @@ class Steps:
         return made
 
 
-_NEUTRAL = {"sum": 0, "Prod": 1, "Any": False, "All": True}
-
-
-def identity(combine: str, dtype: Any) -> Any:
-    """What changes nothing when it is combined."""
-    if combine in _NEUTRAL:
-        return _NEUTRAL[combine]
-    largest = combine == "min"
+def neutral(op: Op, dtype: Any) -> Any:
+    """What changes nothing when it is combined with others."""
+    if op.combine not in ("max", "min"):
+        return op.neutral
+    largest = op.combine == "min"
     if dtype.kind == "b":
         return largest
     if dtype.is_float:
