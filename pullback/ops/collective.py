@@ -19,7 +19,7 @@ from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_e
 
 
 class Collective(Op, abstract=True):
-    """An op over named axes; inside vmap it is gone when the axis was mapped."""
+    """An op over named axes, of vmap or of a mesh; it means nothing without them."""
 
 
 class Exchange(Collective, abstract=True):
