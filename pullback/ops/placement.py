@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pullback.ops.base import Axis, Node, Type, laid_out
 from pullback.ops.collective import Collective
 from pullback.ops.identity import _Identity
+from pullback.ops.sample import real
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 
@@ -55,3 +56,7 @@ class Reshard(_Identity, Collective):
         priority = (0, *spec.priority)
         behind = P(None, *spec.dims, replicated=spec.replicated, priority=priority)
         return Reshard.to(Sharding(self.sharding.mesh, behind))(xs[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls.to(Sharding(DeviceMesh(1, "x"), P(None, "x"))), (real(3, 4),)

@@ -119,7 +119,7 @@ class Steps:
             made = p.node
             for axis in p.partial:
                 made = TABLE["AllGather"](axis, self.mesh.sizes[axis], 0)(made)
-            made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator]
+            made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator, call-arg]
         return replace(p, node=made, partial=(), combine="sum", remake=None)
 
     # -- words ------------------------------------------------------------------------------------
