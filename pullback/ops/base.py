@@ -176,7 +176,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return one_after_the_other(self, axis, xs, mapped)
 
     def named_axes(self) -> tuple[str, ...]:
-        """The named axes that a collective communicates over."""
+        """The named axes that it means something along."""
+        return ()
+
+    def communicates(self) -> tuple[str, ...]:
+        """The named axes along which it waits for others, which must come to it too."""
         return ()
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:

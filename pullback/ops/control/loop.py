@@ -140,7 +140,7 @@ class While(Holder):
         condition, body = (hold(g.inputs, g.outputs) for g in (condition, body))
         if not differs:
             return While(condition, body, n), None, flags
-        if axis.name is not None and axis.name in self.named_axes():
+        if axis.name is not None and axis.name in self.communicates():
             raise ArgumentError(
                 f"a loop that communicates along axis {axis.name!r} must go on for every example "
                 "along it alike",
