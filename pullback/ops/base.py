@@ -386,6 +386,11 @@ def zeros(type: Type) -> Node:
     return full(type, 0)
 
 
+def zeros_like(type: Type) -> Node:
+    """Zeros that lie on the mesh as values of the type do."""
+    return laid_out(zeros(type), type)
+
+
 def ones(type: Type) -> Node:
     return full(type, 1)
 
@@ -499,4 +504,5 @@ __all__ = [
     "spread_all",
     "sum_to",
     "zeros",
+    "zeros_like",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from pullback.ir.errors import ArgumentError, UnsupportedOp
 from pullback.ir.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
+from pullback.tensor.functions.placing import reshard
 from pullback.tensor.record import at_one_line
 from pullback.tensor.settings import no_grad
 from pullback.tensor.tensor import Tensor
@@ -97,12 +98,17 @@ class Rule:
         """Slots of zeros. They are values, not promises, so that step 1 is step 2's program."""
         dtype = working_dtype(p.dtype)
         return {
-            name: zeros(p.shape, dtype.real if is_real else dtype)
+            name: _beside(p, zeros(p.shape, dtype.real if is_real else dtype))
             for name, is_real in self.slots.items()
         }
 
     def zero_count(self) -> Tensor | None:
         return zeros((), int32) if self.counts else None
+
+
+def _beside(p: Tensor, slot: Tensor) -> Tensor:
+    """What is remembered about a parameter lies on the mesh as it does."""
+    return slot if p.sharding is None else reshard(slot, p.sharding)
 
 
 def _cast(x: Tensor, dtype: DType) -> Tensor:

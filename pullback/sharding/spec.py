@@ -47,6 +47,9 @@ class P(metaclass=Interned):
     def parameters(self) -> tuple:
         return self.dims, self.replicated, self.priority
 
+    def __reduce__(self) -> tuple:
+        return _spec, self.parameters()
+
     def __len__(self) -> int:
         return len(self.dims)
 
@@ -57,6 +60,10 @@ class P(metaclass=Interned):
         if any(self.priority):
             words.append(f"priority={self.priority}")
         return f"P({', '.join(words)})"
+
+
+def _spec(dims: Dims, replicated: tuple[str, ...], priority: tuple[int, ...]) -> P:
+    return P(*dims, replicated=replicated, priority=priority)
 
 
 def _axes(entry: Any) -> tuple[str, ...]:
@@ -85,6 +92,9 @@ class Sharding(metaclass=Interned):
 
     def parameters(self) -> tuple:
         return self.mesh, self.spec
+
+    def __reduce__(self) -> tuple:
+        return Sharding, self.parameters()
 
     def dims(self, rank: int) -> Dims:
         """The axes of each of `rank` dimensions."""

@@ -113,9 +113,9 @@ class Stack(OnMesh):
         self.array = array
 
     def parts(self) -> dict[int, np.ndarray]:
-        shape = self.engine.mesh.shape
-        flat = self.array.reshape(-1, *self.array.shape[len(shape) :])
-        return dict(enumerate(flat))
+        mesh = self.engine.mesh
+        flat = self.array.reshape(mesh.size, *self.array.shape[len(mesh.shape) :])
+        return {k: np.asarray(flat[k]) for k in range(mesh.size)}
 
 
 class SimulatedMesh(MeshEngine):

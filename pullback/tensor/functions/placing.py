@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
+from pullback.ir.errors import ArgumentError, PullbackError
 from pullback.ir.where import user_line
 from pullback.ops.placement import Reshard
 from pullback.ops.structure import leaf
@@ -77,6 +77,8 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
             where=user_line(),
             hint="Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
         )
+    if node.type.sharding is sharding:
+        return wrap(node)
     there = node.type.sharding is None and node.value is not None and not node.tokens
     if there and not pending.placeholders:
         return _put(node, sharding)
@@ -89,5 +91,8 @@ def _put(node: Any, sharding: Sharding) -> Tensor:
     from pullback.tensor.program import engine_for
 
     type = node.type.sharded(sharding)
-    on = engine_for(current(), sharding.mesh)
+    try:
+        on = engine_for(current(), sharding.mesh)
+    except PullbackError as error:  # there are fewer devices
+        raise error.at("shard", user_line()) from None
     return wrap(leaf(type, on.put(to_host(settled(node)), type), where=user_line()))
