@@ -134,6 +134,38 @@ class PSum(Sharing):
         return [vary_over(total(g, self.axes), xs[0].type.varying)]
 
 
+class AllReduce(Collective):
+    """The sums of several operands along named axes, in one exchange."""
+
+    axes: tuple[str, ...]
+    linear: ClassVar[bool] = True
+    kinds: ClassVar[str] = "iufc"
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    communicates = named_axes
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        for x in xs:
+            check_kind(x.dtype, self.kinds)
+        return xs
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying(self.axes, axes)
+        return tuple([a for a in axes if a not in self.axes])
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [vary_over(total(c, self.axes), x.type.varying) for c, x in zip(g, xs, strict=True)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> tuple[Node, ...]:
+        pairs = zip(xs, mapped, strict=True)
+        return tuple([PSum(self.axes).batch(axis, (x,), (has,)) for x, has in pairs])
+
+
 class _Extreme(Sharing, abstract=True):
     """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
 

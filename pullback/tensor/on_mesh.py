@@ -16,7 +16,8 @@ from pullback.ir.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, part
 from pullback.sharding.spec import P, Sharding
-from pullback.transforms.partition.partition import Partitioned, partition
+from pullback.transforms.partition.buckets import bucketed
+from pullback.transforms.partition.partition import partition
 from pullback.transforms.partition.simulate import simulated
 
 
@@ -80,12 +81,13 @@ class MeshEngine(ABC):
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """The program of one device, and for each of its nodes the one that it was made for."""
-        made: Partitioned = partition(graph, self.mesh)
+        made = partition(graph, self.mesh)
         local, places = canonicalise_with_map(made.graph)
+        local, moved = bucketed(local)
         stands_for: dict[Node, Node] = {}
         for new, old in made.made_for.items():
-            if new in places:
-                stands_for.setdefault(places[new], old)
+            if places.get(new) in moved:
+                stands_for.setdefault(moved[places[new]], old)
         return local, stands_for
 
 

@@ -7,6 +7,7 @@ parts where all need the same parts, and not yet where all can go on with contri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,13 +17,16 @@ from pullback.ir.graph import Graph
 from pullback.ir.node import Node, emit, origin, results
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
+from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.place import Placer
-from pullback.transforms.partition.placed import Placed, neutral
+from pullback.transforms.partition.placed import Origin, Placed, neutral
+from pullback.transforms.partition.price import Prices
 from pullback.transforms.rules import deriving
 
+MACHINE = Machine()
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
 
@@ -104,7 +108,7 @@ class Partitioner(Placer):
             return self._written_out(node, xs)
         several = isinstance(node.type, tuple)
         ys = [t.plain for t in (node.type if several else (node.type,))]
-        split = plan(op, [x.type(self.mesh) for x in xs], ys, self.mesh)
+        split = self._cheapest(op, xs, ys)
         if op.expansion is not None and self._must_gather(split, xs):
             return self._written_out(node, xs)
         return self._noted(node, self._in_parts(node, xs, split, ys))
@@ -142,6 +146,37 @@ class Partitioner(Placer):
         made = self.run(node.op.expansion([x.whole for x in xs]), xs)
         return tuple(made) if isinstance(node.type, tuple) else made[0]
 
+    def _cheapest(self, op: Op, xs: list[Placed], ys: list[Type]) -> Plan:
+        """The plan that the operands ask for, or one with a factor left whole, if that is clearly
+        cheaper: a small operand may be gathered where a large result would have to be summed."""
+        types = [x.type(self.mesh) for x in xs]
+        usual = plan(op, types, ys, self.mesh)
+        seconds = self._seconds(op, usual, usual, xs, ys)
+        best, least = usual, seconds - 2 * MACHINE.latency
+        if least > 0:
+            for factor in usual.axes:
+                other = plan(op, types, ys, self.mesh, whole=factor)
+                found = self._seconds(op, other, usual, xs, ys)
+                if found < least:
+                    best, least = other, found
+        return best
+
+    def _seconds(self, op: Op, split: Plan, usual: Plan, xs: list[Placed], ys: list[Type]) -> float:
+        """To bring the operands into place, compute, and lay the results out as usual."""
+        prices = Prices(self.mesh, MACHINE)
+        total = 0.0
+        for x, dims in zip(xs, split.operands, strict=True):
+            if (x, dims) not in self._known:
+                total += prices.price(x, dims)
+        for y, made, wanted in zip(ys, split.results, usual.results, strict=True):
+            result = Placed(xs[0].node, y, made.dims, made.partial)
+            total += prices.price(result, wanted.dims)
+        if total == 0.0:
+            return total
+        parts = self.mesh.extent([a for axes in split.axes.values() for a in axes])
+        work = math.prod(split.rule.extents.values()) * (2 if op.product else 1)
+        return total + work / parts / MACHINE.flops
+
     def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
         """Whether an operand is split along a dimension that the op needs whole."""
         for x, dims, wanted in zip(xs, split.rule.operands, split.operands, strict=True):
@@ -176,8 +211,16 @@ class Partitioner(Placer):
             partial = tuple(sorted({*r.partial, *deferred}))
             again = type(op) if op.combine == "again" else op.combine
             combine = again if r.partial else "sum"
-            placed.append(Placed(n, y, r.dims, partial, combine, r.priority))
+            origin = self._origin(op, xs, split) if not partial else None
+            placed.append(Placed(n, y, r.dims, partial, combine, r.priority, origin=origin))
         return tuple(placed) if isinstance(node.type, tuple) else placed[0]
+
+    def _origin(self, op: Op, xs: list[Placed], split: Plan) -> Origin | None:
+        """Where a result's elements come from, if the op only moves one operand's."""
+        single = all(len(fs) == 1 for side in (split.rule.operands, split.rule.results)
+                     for dims in side for fs in dims)  # fmt: skip
+        moves = len(xs) == 1 and op.linear and op.cheap and single
+        return Origin(xs[0], op, split.rule) if moves and not xs[0].partial else None
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
         """The axes over which operands may stay contributions: those whose sum is the result."""

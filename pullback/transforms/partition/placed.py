@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,22 @@ from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
 from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import less, where
+from pullback.sharding.factors import Rule
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
+
+
+class Origin(NamedTuple):
+    """A value made from another by moving elements: by `op`, whose factors `rule` tells."""
+
+    source: Placed
+    op: Op
+    rule: Rule
+
+    def dims(self, dims: Dims) -> Dims:
+        """How the source lies where the value lies along `dims`."""
+        axes = {fs[0]: a for fs, a in zip(self.rule.results[0], dims, strict=True) if fs}
+        return tuple([axes.get(fs[0], ()) if fs else () for fs in self.rule.operands[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +49,7 @@ class Placed:
     priority: tuple[int, ...] = ()
     remake: Callable[[Dims], Node | None] | None = None
     number: int = -1  # of the application that made it, in the order of the walk
+    origin: Origin | None = None  # where its elements were before they were only moved
 
     def sharding(self, mesh: DeviceMesh) -> Sharding:
         return on_mesh(mesh, self.dims, self.priority)
@@ -50,7 +65,7 @@ class Placed:
 
     def moved(self, node: Node, dim: int, axes: tuple[str, ...]) -> Placed:
         dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])
-        return replace(self, node=node, dims=dims, remake=None)
+        return replace(self, node=node, dims=dims, remake=None, origin=None)
 
 
 class Steps:
