@@ -36,6 +36,11 @@ class P(metaclass=Interned):
             sorted((replicated,) if isinstance(replicated, str) else replicated)
         )
         given = (priority,) * len(self.dims) if isinstance(priority, int) else tuple(priority)
+        if not all(isinstance(n, int) for n in given):
+            raise ArgumentError(
+                f"priority is a whole number, or one for each dimension, got {priority!r}",
+                op="P", where=user_line(),
+            )  # fmt: skip
         self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
         seen: set[str] = set(self.replicated)
         for a in [a for axes in self.dims for a in axes]:
