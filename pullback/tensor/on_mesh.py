@@ -17,7 +17,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, part
 from pullback.sharding.spec import P, Sharding
 from pullback.transforms.partition.buckets import bucketed
-from pullback.transforms.partition.partition import partition
+from pullback.transforms.partition.partition import Partitioned, partition
 from pullback.transforms.partition.simulate import simulated
 
 
@@ -81,14 +81,24 @@ class MeshEngine(ABC):
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """The program of one device, and for each of its nodes the one that it was made for."""
-        made = partition(graph, self.mesh)
-        local, places = canonicalise_with_map(made.graph)
-        local, moved = bucketed(local)
-        stands_for: dict[Node, Node] = {}
-        for new, old in made.made_for.items():
-            if places.get(new) in moved:
-                stands_for.setdefault(moved[places[new]], old)
-        return local, stands_for
+        made = per_device(graph, self.mesh)
+        return made.graph, made.made_for
+
+
+def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
+    """The program of one device as it is run: partitioned, canonical, sums in buckets."""
+    made = partition(graph, mesh)
+    local, places = canonicalise_with_map(made.graph)
+    local, moved = bucketed(local)
+
+    def now(old: dict[Node, Any]) -> dict[Node, Any]:
+        found: dict[Node, Any] = {}
+        for node, what in old.items():
+            if places.get(node) in moved:
+                found.setdefault(moved[places[node]], what)
+        return found
+
+    return Partitioned(local, now(made.made_for), now(made.reasons))
 
 
 class MeshProgram:
