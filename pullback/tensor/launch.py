@@ -265,10 +265,7 @@ class Launch:
         self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
-        try:
-            self.engine = engine_for(mode, mesh_of([n.type for n in self.nodes]))
-        except PullbackError as error:  # there are fewer devices
-            raise error.at(None, self.nodes[-1].where) from None
+        self.engine = engine_for(mode, mesh_of([n.type for n in self.nodes]))
         # Read now, under the lock: another thread may evict the program, or compute nodes inside,
         # which then forget.
         self.program = entry.variants.get(outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, PullbackError
+from pullback.ir.errors import ArgumentError
 from pullback.ir.where import user_line
 from pullback.ops.placement import Reshard
 from pullback.ops.structure import leaf
@@ -91,8 +91,5 @@ def _put(node: Any, sharding: Sharding) -> Tensor:
     from pullback.tensor.program import engine_for
 
     type = node.type.sharded(sharding)
-    try:
-        on = engine_for(current(), sharding.mesh)
-    except PullbackError as error:  # there are fewer devices
-        raise error.at("shard", user_line()) from None
+    on = engine_for(current(), sharding.mesh)
     return wrap(leaf(type, on.put(to_host(settled(node)), type), where=user_line()))
