@@ -201,7 +201,8 @@ class Truth(Reduction, abstract=True):
 class Any_(Truth):
     """Whether any element over axes holds."""
 
-    name = combine = "Any"
+    name = "Any"
+    combine = "max"
     stablehlo = "or"
     ufunc = np.logical_or
 
@@ -209,7 +210,7 @@ class Any_(Truth):
 class All(Truth):
     """Whether all elements over axes hold."""
 
-    combine = "All"
+    combine = "min"
     stablehlo = "and"
     ufunc = np.logical_and
 

@@ -184,6 +184,9 @@ class BranchNumber(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
 
+    def factors(self, index: Type) -> str:
+        return "... -> ..."
+
     @classmethod
     def samples(cls) -> Any:
         yield cls(3), (np.array([2, 0, 1]),)

@@ -150,7 +150,10 @@ class Partitioner(Placer):
                 moved = self.place(replace(x, partial=()), dims)
             else:
                 moved = self.ask(x, dims)
-            operands.append(self._neutral(op, moved, split.rule.operands[i], split))
+            moved = self._neutral(op, i, moved, split)
+            if i in op.counted_once and split.results[0].partial:
+                moved = self.on_first(moved, split.results[0].partial, op.combine)
+            operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
         local = op.local([x.node.type.plain for x in operands], out)
@@ -189,14 +192,15 @@ class Partitioner(Placer):
         known = self.known or {}
         return any(known.get(x.number, {_AS_IT_IS}) != {_AS_IT_IS} for x in xs)
 
-    def _neutral(self, op: Op, x: Placed, dims: Any, split: Plan) -> Placed:
-        """Where an operand's parts are padded: what pads must not count in the result."""
+    def _neutral(self, op: Op, i: int, x: Placed, split: Plan) -> Placed:
+        """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
         contracted = set(split.rule.contracted)
-        for dim, factors in enumerate(dims):
-            if factors and factors[0] in contracted:
-                x = self.masked(x, dim, identity(op.combine, x.whole.dtype))
-            elif op.fallible:
+        positions = op.fallible if op.positions is None else i >= op.positions
+        for dim, factors in enumerate(split.rule.operands[i]):
+            if positions:
                 x = self.masked(x, dim, 0)
+            elif factors and factors[0] in contracted:
+                x = self.masked(x, dim, identity(op.combine, x.whole.dtype))
         return x
 
     # -- what the second walk knows ----------------------------------------------------------------

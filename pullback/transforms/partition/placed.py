@@ -12,7 +12,7 @@ import numpy as np
 from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
 from pullback.ops.base import TABLE, Type, constant, full
-from pullback.ops.elementwise.base import less, where
+from pullback.ops.elementwise.base import equal, less, where
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
@@ -164,6 +164,12 @@ class Steps:
         kept = where(less(at, constant(n, int64)), x, full(x.type.plain, value))
         return replace(p, node=kept, remake=None)
 
+    def on_first(self, p: Placed, axes: tuple[str, ...], combine: str) -> Placed:
+        """The value on the first device along some axes; what changes nothing on the others."""
+        first = equal(self.index(axes), 0)
+        none = full(p.node.type.plain, identity(combine, p.whole.dtype))
+        return replace(p, node=where(first, p.node, none), remake=None)
+
     def index(self, axes: tuple[str, ...]) -> Node:
         """The number of this device's part along some axes."""
         made: Node | None = None
@@ -174,7 +180,7 @@ class Steps:
         return made
 
 
-_NEUTRAL = {"sum": 0, "Prod": 1, "Any": False, "All": True}
+_NEUTRAL = {"sum": 0, "Prod": 1}
 
 
 def identity(combine: str, dtype: Any) -> Any:
