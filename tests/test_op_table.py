@@ -133,12 +133,10 @@ def splits(op, arrays):
 
 
 JOINED_BY_ALL = {"Prod", "ScatterMul"}  # devices have no product over an axis
-RULED = [n for n in OPS if TABLE[n].factors is not Op.factors and TABLE[n].partition is None]
+PASSING = [n for n in OPS if TABLE[n].factors is not Op.factors and n not in JOINED_BY_ALL]
 
 
-@pytest.mark.parametrize(
-    ("op", "arrays"), list(cases([n for n in RULED if n not in JOINED_BY_ALL]))
-)
+@pytest.mark.parametrize(("op", "arrays"), list(cases(PASSING)))
 def test_what_is_passed_on_is_not_gathered(op, arrays):
     for i, dim, parts in splits(op, arrays):
         mesh = DeviceMesh(parts, "x")

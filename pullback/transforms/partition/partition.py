@@ -13,12 +13,12 @@ from typing import Any
 
 from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph
-from pullback.ir.node import Node, emit, origin, results
+from pullback.ir.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
-from pullback.sharding.spec import Dims
+from pullback.sharding.spec import Dims, layout
 from pullback.transforms.partition.place import Placer
 from pullback.transforms.partition.placed import Placed, identity
 from pullback.transforms.rules import deriving
@@ -35,11 +35,6 @@ def partition(graph: Graph, mesh: DeviceMesh) -> Graph:
     return Partitioner(mesh, first.asked).whole_program(graph)
 
 
-def layout(type: Type) -> Dims:
-    """The axes of each dimension of a value."""
-    return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
-
-
 class Partitioner(Placer):
     """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
 
@@ -53,9 +48,7 @@ class Partitioner(Placer):
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
         ys = []
         for y, p in zip(graph.outputs, self.run(graph, inputs), strict=True):
-            p = self.ask(p, layout(y.type))
-            self._check(y, p)
-            ys.append(p.node)
+            ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
     def placeholder(self, name: str, type: Type) -> Placed:
@@ -81,6 +74,25 @@ class Partitioner(Placer):
         """A value as a user of it needs it."""
         self.asked.setdefault(p.number, set()).add(dims)
         return self.place(p, dims)
+
+    # -- for ops that hold graphs ------------------------------------------------------------------
+
+    def finished(self, p: Placed) -> Node:
+        """A complete value as a result of a program. What is the same on all devices must not have
+        been made from parts that differ."""
+        rest = [a for a in p.node.type.varying if a not in p.axes]
+        if rest:
+            op = p.node.op.title
+            raise EngineError(f"a result that must be whole along {', '.join(rest)} is not", op=op)
+        return vary_over(p.node, tuple(sorted(p.axes)))
+
+    def results(self, op: Op, operands: Sequence[Node]) -> tuple[Node, ...]:
+        return results(emit(op, tuple(operands)))
+
+    def placed(self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims]) -> tuple:
+        """Results of the given whole types, whose parts are nodes."""
+        triples = zip(nodes, types, dims, strict=True)
+        return tuple([Placed(n, t.plain, split) for n, t, split in triples])
 
     # -- one application ---------------------------------------------------------------------------
 
@@ -216,11 +228,3 @@ class Partitioner(Placer):
         if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
             p = replace(self.join(p), number=self._count)
         return p
-
-    def _check(self, y: Node, p: Placed) -> None:
-        """What is the same on all devices must not have been made from parts that differ."""
-        rest = [a for a in p.node.type.varying if a not in p.axes]
-        if rest:
-            raise EngineError(
-                f"a result that must be whole along {', '.join(rest)} is not", op=y.op.title
-            )
