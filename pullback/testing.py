@@ -156,7 +156,7 @@ def run_sharded(
 ) -> list[np.ndarray]:
     """The results of `f` on operands that lie as said, computed by simulated devices."""
     graph = sharded_graph(f, arrays, shardings)
-    program = simulated(partition(graph, mesh), mesh)
+    program = simulated(partition(graph, mesh).graph, mesh)
     stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
     made = []
     for stack, y in zip(run(program, stacks), graph.outputs, strict=True):

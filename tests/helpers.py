@@ -173,6 +173,6 @@ def collectives(graph: Graph) -> Counter[str]:
         inner = graphs_within(node.op.parameters())
         for held in inner:
             found += collectives(held)
-        if not inner and node.op.named_axes() and node.op.name not in ("PVary", "AxisIndex"):
+        if not inner and node.op.communicates():
             found[node.op.name] += 1
     return found

@@ -155,7 +155,7 @@ def on_two(f: Callable, arrays: Arrays, *specs: P) -> Any:
     mesh = DeviceMesh(2, "x")
     shardings = [Sharding(mesh, spec) for spec in specs]
     graph = testing.sharded_graph(program(f, arrays), arrays, shardings)
-    return graph, partition(graph, mesh)
+    return graph, partition(graph, mesh).graph
 
 
 def test_a_loop_over_examples_does_not_communicate():

@@ -132,7 +132,10 @@ class Op(metaclass=OpMeta, abstract=True):
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
-    combine: ClassVar[str] = "sum"  # how devices that split a contracted factor join their results
+    # How devices that split a contracted factor join their results: sum, max, min, or `again`, by
+    # the op itself over a stack of them; and what counts for nothing in it (not of extremes).
+    combine: ClassVar[str] = "sum"
+    neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
     counted_once: ClassVar[tuple[int, ...]] = ()  # operands that one of these devices adds, not all
     positions: ClassVar[int | None] = None  # operands from this one on are positions: 0 is valid
@@ -175,7 +178,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return one_after_the_other(self, axis, xs, mapped)
 
     def named_axes(self) -> tuple[str, ...]:
-        """The named axes that a collective communicates over."""
+        """The named axes that it means something along."""
+        return ()
+
+    def communicates(self) -> tuple[str, ...]:
+        """The named axes along which it waits for others, which must come to it too."""
         return ()
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -437,7 +444,7 @@ def sum_to(g: Node, type: Type) -> Node:
 def laid_out(x: Node, like: Type) -> Node:
     """A value, laid out on the mesh as another one is."""
     wanted = like.sharding
-    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"](wanted)(x)
+    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"].to(wanted)(x)
 
 
 def broadcast_types(*types: Type) -> tuple[int, ...]:

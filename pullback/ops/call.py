@@ -42,6 +42,9 @@ class Call(Composite):
     def named_axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
 
+    def communicates(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.communicates()))
+
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)
         return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])

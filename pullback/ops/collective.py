@@ -19,11 +19,20 @@ from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_e
 
 
 class Collective(Op, abstract=True):
-    """An op over named axes; inside vmap it is gone when the axis was mapped."""
+    """An op over named axes, of vmap or of a mesh; it means nothing without them.
+
+    In the program of one device of a mesh, `b.mesh.groups(axes)` are the positions that
+    communicate over some axes, and `b.mesh.coordinates` says where each position is.
+    """
+
+    wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
 
 
 class Exchange(Collective, abstract=True):
     """One operand, whose values along the axes come together."""
+
+    def communicates(self) -> tuple[str, ...]:
+        return self.named_axes()
 
     def infer(self, x: Type) -> Type:
         return x
@@ -57,8 +66,14 @@ class PVary(Exchange):
     def named_axes(self) -> tuple[str, ...]:
         return self.axes
 
+    def communicates(self) -> tuple[str, ...]:
+        return ()
+
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({*axes, *self.axes}))
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         before = xs[0].type.varying
@@ -73,6 +88,9 @@ class Sharing(Exchange, abstract=True):
 
     axes: tuple[str, ...]
     kinds: ClassVar[str] = "iufc"
+    wire: ClassVar[str] = "all_reduce"
+    reduction: ClassVar[str]  # the op that reduces a dimension
+    joins: ClassVar[str]  # the instruction that joins two elements
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(self.axes)))
@@ -93,9 +111,12 @@ class Sharing(Exchange, abstract=True):
         y = self.reduce(x) if mapped else self.repeat(axis, x)
         return type(self)(rest)(y) if rest else y
 
-    @abstractmethod
     def reduce(self, x: Node) -> Node:
         """The reduction of the first dimension."""
+        return TABLE[self.reduction]((0,), False)(x)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.all_reduce([x], b.mesh.groups(self.axes), self.joins)[0]
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         """The reduction of equal values, one for each example."""
@@ -106,9 +127,8 @@ class PSum(Sharing):
     """The sum along named axes."""
 
     linear: ClassVar[bool] = True
-
-    def reduce(self, x: Node) -> Node:
-        return TABLE["Sum"]((0,), False)(x)
+    reduction = "Sum"
+    joins = "add"
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
@@ -117,14 +137,43 @@ class PSum(Sharing):
         return [vary_over(total(g, self.axes), xs[0].type.varying)]
 
 
+class AllReduce(Collective):
+    """The sums of several operands along named axes, in one exchange."""
+
+    axes: tuple[str, ...]
+    linear: ClassVar[bool] = True
+    kinds: ClassVar[str] = "iufc"
+    wire: ClassVar[str] = "all_reduce"
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    communicates = named_axes
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        for x in xs:
+            check_kind(x.dtype, self.kinds)
+        return xs
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying(self.axes, axes)
+        return tuple([a for a in axes if a not in self.axes])
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [vary_over(total(c, self.axes), x.type.varying) for c, x in zip(g, xs, strict=True)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> tuple[Node, ...]:
+        pairs = zip(xs, mapped, strict=True)
+        return tuple([PSum(self.axes).batch(axis, (x,), (has,)) for x, has in pairs])
+
+
 class _Extreme(Sharing, abstract=True):
     """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
 
     kinds = "biuf"
-    reduction: ClassVar[str]
-
-    def reduce(self, x: Node) -> Node:
-        return TABLE[self.reduction]((0,), False)(x)
 
     def _winners(self, out: Node, x: Node) -> tuple[Node, Node]:
         """Whether this example has the extreme, and how many have it."""
@@ -146,12 +195,14 @@ class PMax(_Extreme):
     """The largest value along named axes."""
 
     reduction = "Max"
+    joins = "maximum"
 
 
 class PMin(_Extreme):
     """The smallest value along named axes."""
 
     reduction = "Min"
+    joins = "minimum"
 
 
 class AxisIndex(Collective):
@@ -165,6 +216,9 @@ class AxisIndex(Collective):
 
     def infer(self) -> Type:
         return Type((), int64)
+
+    def hlo(self, b: Any, out: Type) -> Any:
+        return b.by_position([place[self.axis] for place in b.mesh.coordinates])
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return (self.axis,)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Rows(Exchange, abstract=True):
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         return self.batch_rows(x if mapped else spread(x, axis))
 
+    def groups(self, b: Any) -> Any:
+        """Who communicates along the axis, in a program for one device."""
+        return b.mesh.groups((self.axis,))
+
     @abstractmethod
     def batch_rows(self, x: Node) -> Node:
         """Over the axis itself, which is in front."""
@@ -43,6 +47,8 @@ class Rows(Exchange, abstract=True):
 
 class AllGather(Rows):
     """The values of all examples, stacked along a new dimension `dim`."""
+
+    wire: ClassVar[str] = "all_gather"
 
     def infer(self, x: Type) -> Type:
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
@@ -54,6 +60,10 @@ class AllGather(Rows):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PSlice(self.axis, self.size, self.dim)(total(g, (self.axis,)))]
 
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        row = b.reshape(x, (*x.shape[: self.dim], 1, *x.shape[self.dim :]))
+        return b.all_gather(row, self.groups(b), self.dim)
+
     def batch_rows(self, x: Node) -> Node:
         rest = list(range(1, x.type.rank))
         return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
@@ -64,6 +74,9 @@ class PSlice(Rows):
 
     def infer(self, x: Type) -> Type:
         return without_rows(x, self.dim, self.size)
+
+    def communicates(self) -> tuple[str, ...]:
+        return ()
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({*axes, self.axis}))
@@ -77,6 +90,16 @@ class PSlice(Rows):
         rows = TABLE["Iota"](tuple(shape), self.dim, int64)()
         mine = TABLE["Equal"]()(rows, TABLE["AxisIndex"](self.axis)())
         return [where(mine, TABLE["ExpandDims"]((self.dim,))(g), 0)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        here = b.by_position([place[self.axis] for place in b.mesh.coordinates])
+        starts = [b.constant(0, int64)] * len(x.shape)
+        starts[self.dim] = here
+        sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
+        row = b.op(
+            "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
+        )
+        return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         return self.batch_rows(x) if mapped else _in_front(x, self.dim)
@@ -95,6 +118,7 @@ class PSlice(Rows):
 class ReduceScatter(Rows):
     """The sum along the axis, of which each example gets its entry of dimension `dim`."""
 
+    wire: ClassVar[str] = "reduce_scatter"
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, x: Type) -> Type:
@@ -108,6 +132,10 @@ class ReduceScatter(Rows):
         made = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
         return [vary_over(made, xs[0].type.varying)]
 
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        row = b.reduce_scatter(x, self.groups(b), self.dim, "add")
+        return b.reshape(row, out.shape)
+
     def batch_rows(self, x: Node) -> Node:
         return _in_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
@@ -116,6 +144,7 @@ class AllToAll(Exchange):
     """Example i sends entry j of dimension `split` to example j, which stacks what it gets from
     all along a new dimension `concat`."""
 
+    wire: ClassVar[str] = "all_to_all"
     axis: str
     size: int
     split: int
@@ -137,6 +166,11 @@ class AllToAll(Exchange):
         g = vary_over(g, (self.axis,))
         return [AllToAll(self.axis, self.size, self.concat, self.split)(g)]
 
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        rows = b.all_to_all(x, b.mesh.groups((self.axis,)), self.split, self.split)
+        rest = [i for i in range(len(x.shape)) if i != self.split]
+        return b.transpose(rows, [*rest[: self.concat], self.split, *rest[self.concat :]])
+
     def batch_apart(self, x: Node) -> Node:
         return AllToAll(self.axis, self.size, self.split + 1, self.concat + 1)(x)
 
@@ -150,12 +184,17 @@ class AllToAll(Exchange):
 class PPermute(Exchange):
     """Example `target` gets the value of `source` for each pair; the others get zeros."""
 
+    wire: ClassVar[str] = "permute"
     axis: str
     pairs: tuple[tuple[int, int], ...]
     linear: ClassVar[bool] = True
 
     def named_axes(self) -> tuple[str, ...]:
         return (self.axis,)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        groups = b.mesh.groups((self.axis,))
+        return b.collective_permute(x, [(g[s], g[t]) for g in groups for s, t in self.pairs])
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)

@@ -129,7 +129,8 @@ class Mean(Reduction):
 class Prod(Reduction):
     """The product over axes; its derivative is the product of the others, also where some are 0."""
 
-    combine = "Prod"
+    combine = "again"
+    neutral = 1
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         made = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)

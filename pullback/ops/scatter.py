@@ -8,7 +8,6 @@ combined in, also where a place is named twice.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -56,6 +55,7 @@ class Scatter(ByPlaces, abstract=True):
     kinds: ClassVar[str] = "iufc"
     fallible: ClassVar[bool] = True
     positions: ClassVar[int | None] = 2
+    divisible: ClassVar[bool] = True  # devices may write some of the updates each
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
         check_kind(same_dtype(self.title, x, updates), self.kinds)
@@ -90,8 +90,10 @@ class Scatter(ByPlaces, abstract=True):
         )  # fmt: skip
 
     def factors(self, x: Type, updates: Type, *indices: Type) -> str:
-        """Devices may write some of the updates each: what they make is then combined."""
         value, index, there = self.words(x, indices)
+        if not self.divisible:
+            whole = set(index[self.batched :])
+            index, there = (["_" if w in whole else w for w in words] for words in (index, there))
         return rule([value, there, *[index] * len(indices)], [value])
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
@@ -160,6 +162,7 @@ class ScatterSet(Scatter):
     """`x` with the updates in place of what was there; of several for one place the last stays."""
 
     kinds = "biufc"
+    divisible = False  # the last write counts
 
     def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
         out[places] = updates
@@ -177,11 +180,6 @@ class ScatterSet(Scatter):
             indices = b.select(last, first, b.full(first.type, extents[0])), *others
         return scatter(b, x, updates, indices, self.dims, lambda old, new: new, self.batched,
                        self.before, unique=True)  # fmt: skip
-
-    def factors(self, x: Type, updates: Type, *indices: Type) -> str:
-        """The last write counts, so one device must see all."""
-        text = super().factors(x, updates, *indices)
-        return re.sub(r"\bi\d+", "_", text)
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return self(g, zeros(updates.type), *indices)
@@ -210,8 +208,7 @@ class ScatterMul(Scatter):
 
     ufunc = np.multiply
     stablehlo = "multiply"
-    combine = "Prod"
-    counted_once: ClassVar[tuple[int, ...]] = (0,)
+    divisible = False
 
     def multipliers(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
         """The product of the updates for each place: what its element of `x` is multiplied by."""

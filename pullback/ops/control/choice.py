@@ -79,8 +79,8 @@ class Choice(Holder, abstract=True):
         types = [x.type(to.mesh) for x in xs]
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
-        branches = [parts.local(to, branch, types[1:], dims)[0] for branch in self.branches]
         operands = [to.ask(x, x.dims).node for x in xs]
+        branches = [parts.local(to, branch, types[1:], dims)[0] for branch in self.branches]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.placed(found, type, dims)
 

@@ -36,6 +36,10 @@ class Holder(Op, abstract=True):
     def named_axes(self) -> tuple[str, ...]:
         return self._named_axes
 
+    def communicates(self) -> tuple[str, ...]:
+        nodes = [n for g in graphs_within(self.parameters()) for n in g.nodes]
+        return tuple(sorted({a for n in nodes for a in n.op.communicates()}))
+
     @cached_property
     def _named_axes(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]

@@ -82,11 +82,11 @@ class While(Holder):
         state, _ = parts.settled(to.mesh, self.body, types[:n], types[n:])
         inner = [*state, *types[n:]]
         layouts = [layout(t) for t in inner]
+        operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
         answer, _ = parts.local(to, self.condition, inner, [()])
         body, _ = parts.local(to, self.body, inner, layouts[:n])
-        operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
         loop = While(answer, body, n)
-        if not any(node.op.named_axes() for node in answer.nodes):
+        if not any(node.op.communicates() for node in answer.nodes):
             return to.placed(to.results(loop, operands), type, layouts[:n])
         # Devices do not communicate in a condition: whether to go on is part of the state.
         (first,) = answer(*[vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)])
@@ -177,7 +177,7 @@ class While(Holder):
         condition, body = (hold(g.inputs, g.outputs) for g in (condition, body))
         if not differs:
             return While(condition, body, n), None, flags
-        if axis.name is not None and axis.name in self.named_axes():
+        if axis.name is not None and axis.name in self.communicates():
             raise ArgumentError(
                 f"a loop that communicates along axis {axis.name!r} must go on for every example "
                 "along it alike",

@@ -129,10 +129,10 @@ class Scan(Holder):
         _, rows, constants = self.split(types)
         inner = [*state, *[parts.row(t, mesh) for t in rows], *constants]
         wanted = [*map(layout, state), *[None] * (len(made) - n)]
-        body, ys = parts.local(to, self.body, inner, wanted)
         layouts = [*wanted[:n], *[((), *layout(t)[1:]) for t in rows],
                    *map(layout, constants)]  # fmt: skip
         operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
+        body, ys = parts.local(to, self.body, inner, wanted)
         found = to.results(self.with_body(body, n, self.scanned), operands)
         dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
         return to.placed(found, type, dims)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph
@@ -19,35 +19,61 @@ from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims, layout
-from pullback.transforms.partition.place import Placer
-from pullback.transforms.partition.placed import Placed, identity
+from pullback.transforms.partition.choose import Chooser
+from pullback.transforms.partition.placed import Origin, Placed, neutral
 from pullback.transforms.rules import deriving
 
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
 
 
-def partition(graph: Graph, mesh: DeviceMesh) -> Graph:
+class Reason(NamedTuple):
+    """Why there is a collective: what its user needs, of which value."""
+
+    user: str
+    where: Any
+    why: str
+    value: str
+
+
+class Partitioned(NamedTuple):
+    """A per-device program, the ops of the whole one that its ops are parts of, and why there are
+    collectives in it."""
+
+    graph: Graph
+    made_for: dict[Node, Node]
+    reasons: dict[Node, Reason]
+
+
+def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     """The per-device program. Inputs and outputs are parts, as their types' shardings say; one
     without a sharding is whole on every device."""
     first = Partitioner(mesh)
     first.whole_program(graph)
-    return Partitioner(mesh, first.asked).whole_program(graph)
+    second = Partitioner(mesh, first.asked)
+    return Partitioned(second.whole_program(graph), second.made_for, second.reasons)
 
 
-class Partitioner(Placer):
+class Partitioner(Chooser):
     """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
 
     def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
         super().__init__(mesh)
         self.known, self.asked = known, Asked()
+        self.made_for: dict[Node, Node] = {}
+        self.reasons: dict[Node, Reason] = {}
+        self._makers: dict[int, Node] = {}  # by the number of a value
+        self._user = "the result"
         self._count = 0
 
     def whole_program(self, graph: Graph) -> Graph:
         pairs = zip(graph.inputs, graph.names, strict=True)
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
         ys = []
-        for y, p in zip(graph.outputs, self.run(graph, inputs), strict=True):
+        made = self.run(graph, inputs)
+        self._user = "the result"
+        for y, p in zip(graph.outputs, made, strict=True):
+            origin.where = y.where
             ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
@@ -69,6 +95,12 @@ class Partitioner(Placer):
                 else:
                     known[node] = self.apply(node, operands)
         return [known[y] for y in graph.outputs]
+
+    def note(self, made: Node, p: Placed, why: str) -> Node:
+        maker = self._makers.get(p.number)
+        value = "an input" if maker is None else _named(maker)
+        self.reasons[made] = Reason(self._user, origin.where, why, value)
+        return made
 
     def ask(self, p: Placed, dims: Dims) -> Placed:
         """A value as a user of it needs it."""
@@ -99,6 +131,7 @@ class Partitioner(Placer):
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
+        self._user = op.title
         if op.partition is not None:
             return self._noted(node, op.partition(self, xs, node.type))
         if not any(x.axes for x in xs):
@@ -107,7 +140,7 @@ class Partitioner(Placer):
             return self._written_out(node, xs)
         several = isinstance(node.type, tuple)
         ys = [t.plain for t in (node.type if several else (node.type,))]
-        split = plan(op, [x.type(self.mesh) for x in xs], ys, self.mesh)
+        split = self.cheapest(op, xs, ys)
         if op.expansion is not None and self._must_gather(split, xs):
             return self._written_out(node, xs)
         return self._noted(node, self._in_parts(node, xs, split, ys))
@@ -115,6 +148,7 @@ class Partitioner(Placer):
     def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
         """Whole operands: every device does the same."""
         made = emit(node.op, tuple([x.node for x in xs]))
+        self.made_for[made] = node
         if isinstance(node.type, tuple):
             return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
@@ -164,12 +198,13 @@ class Partitioner(Placer):
                 moved = self.ask(x, dims)
             moved = self._neutral(op, i, moved, split)
             if i in op.counted_once and split.results[0].partial:
-                moved = self.on_first(moved, split.results[0].partial, op.combine)
+                moved = self.on_first(moved, split.results[0].partial, op)
             operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
         local = op.local([x.node.type.plain for x in operands], out)
         made = emit(local, tuple([x.node for x in operands]))
+        self.made_for[made] = node
         nodes = results(made) if isinstance(node.type, tuple) else (made,)
         placed = []
         for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):
@@ -178,10 +213,18 @@ class Partitioner(Placer):
                     f"its part on one device is {n.type}, its rule says {t}", op=op.title
                 )
             partial = tuple(sorted({*r.partial, *deferred}))
-            placed.append(
-                Placed(n, y, r.dims, partial, op.combine if r.partial else "sum", r.priority)
-            )
+            again = type(op) if op.combine == "again" else op.combine
+            combine = again if r.partial else "sum"
+            origin = self._origin(op, xs, split) if not partial else None
+            placed.append(Placed(n, y, r.dims, partial, combine, r.priority, origin=origin))
         return tuple(placed) if isinstance(node.type, tuple) else placed[0]
+
+    def _origin(self, op: Op, xs: list[Placed], split: Plan) -> Origin | None:
+        """Where a result's elements come from, if the op only moves one operand's."""
+        single = all(len(fs) == 1 for side in (split.rule.operands, split.rule.results)
+                     for dims in side for fs in dims)  # fmt: skip
+        moves = len(xs) == 1 and op.linear and op.cheap and single
+        return Origin(xs[0], op, split.rule) if moves and not xs[0].partial else None
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
         """The axes over which operands may stay contributions: those whose sum is the result."""
@@ -212,19 +255,24 @@ class Partitioner(Placer):
             if positions:
                 x = self.masked(x, dim, 0)
             elif factors and factors[0] in contracted:
-                x = self.masked(x, dim, identity(op.combine, x.whole.dtype))
+                x = self.masked(x, dim, neutral(op, x.whole.dtype))
         return x
 
     # -- what the second walk knows ----------------------------------------------------------------
 
     def _noted(self, node: Node, made: Any) -> Any:
         if isinstance(made, tuple):
-            return tuple([self._numbered(p) for p in made])
-        return self._numbered(made)
+            return tuple([self._numbered(node, p) for p in made])
+        return self._numbered(node, made)
 
-    def _numbered(self, p: Placed) -> Placed:
+    def _numbered(self, node: Node, p: Placed) -> Placed:
         self._count += 1
+        self._makers[self._count] = node
         p = replace(p, number=self._count)
         if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
             p = replace(self.join(p), number=self._count)
         return p
+
+
+def _named(node: Node) -> str:
+    return node.op.title if node.where is None else f"{node.op.title} ({node.where})"

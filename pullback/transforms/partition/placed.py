@@ -5,16 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
-from pullback.ops.base import TABLE, Type, constant, full
+from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import equal, less, where
+from pullback.sharding.factors import Rule
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
+
+
+class Origin(NamedTuple):
+    """A value made from another by moving elements: by `op`, whose factors `rule` tells."""
+
+    source: Placed
+    op: Op
+    rule: Rule
+
+    def dims(self, dims: Dims) -> Dims:
+        """How the source lies where the value lies along `dims`."""
+        axes = {fs[0]: a for fs, a in zip(self.rule.results[0], dims, strict=True) if fs}
+        return tuple([axes.get(fs[0], ()) if fs else () for fs in self.rule.operands[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +37,19 @@ class Placed:
 
     `node` is the device's part of a value of type `whole`, whose dimensions are split along the
     axes `dims`. Over the axes `partial` every device has only its contribution, and `combine` says
-    how they are joined. `remake` makes the value anew, in parts, where that is as cheap.
+    how they are joined: a name, or a reduction. `remake` makes the value anew, in parts, where
+    that is as cheap.
     """
 
     node: Node
     whole: Type
     dims: Dims
     partial: tuple[str, ...] = ()
-    combine: str = "sum"
+    combine: str | type[Op] = "sum"
     priority: tuple[int, ...] = ()
     remake: Callable[[Dims], Node | None] | None = None
     number: int = -1  # of the application that made it, in the order of the walk
+    origin: Origin | None = None  # where its elements were before they were only moved
 
     def sharding(self, mesh: DeviceMesh) -> Sharding:
         return on_mesh(mesh, self.dims, self.priority)
@@ -49,7 +65,7 @@ class Placed:
 
     def moved(self, node: Node, dim: int, axes: tuple[str, ...]) -> Placed:
         dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])
-        return replace(self, node=node, dims=dims, remake=None)
+        return replace(self, node=node, dims=dims, remake=None, origin=None)
 
 
 class Steps:
@@ -71,6 +87,10 @@ class Steps:
         varying = tuple(sorted({a for axes in dims for a in axes}))
         return Type(shape, whole.dtype, None, varying)
 
+    def note(self, made: Node, p: Placed, why: str) -> Node:
+        """Remember for what a collective was made."""
+        return made
+
     # -- one axis at a time ---------------------------------------------------------------------
 
     def slice(self, p: Placed, dim: int, axis: str) -> Placed:
@@ -84,7 +104,8 @@ class Steps:
         """Join a dimension along the last axis that it is split by."""
         *rest, axis = p.dims[dim]
         size = self.mesh.sizes[axis]
-        made = self.fold(TABLE["AllGather"](axis, size, dim)(p.node), dim)
+        made = self.note(TABLE["AllGather"](axis, size, dim)(p.node), p, f"dimension {dim} whole")
+        made = self.fold(made, dim)
         if not rest:
             made = self.crop(made, dim, p.whole.shape[dim])
         return p.moved(made, dim, tuple(rest))
@@ -95,7 +116,7 @@ class Steps:
         size = self.mesh.sizes[axis]
         x = self.pad(p.node, target, size * -(-p.node.type.shape[target] // size))
         x = TABLE["AllToAll"](axis, size, target, source)(self.unfold(x, target, size))
-        made = self.fold(x, source)
+        made = self.fold(self.note(x, p, f"dimension {target} split in place of {source}"), source)
         if not rest:
             made = self.crop(made, source, p.whole.shape[source])
         q = p.moved(made, source, tuple(rest))
@@ -106,20 +127,22 @@ class Steps:
         size = self.mesh.sizes[axis]
         x = self.pad(p.node, dim, size * -(-p.node.type.shape[dim] // size))
         made = TABLE["ReduceScatter"](axis, size, dim)(self.unfold(x, dim, size))
+        self.note(made, p, f"the sum over {axis}, split along dimension {dim}")
         left = tuple([a for a in p.partial if a != axis])
         return replace(p.moved(made, dim, (*p.dims[dim], axis)), partial=left)
 
     def join(self, p: Placed) -> Placed:
         """Combine the contributions along all axes."""
-        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)
+        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)  # type: ignore[arg-type]
         if name is not None:
             made = TABLE[name](p.partial)(p.node)
+            self.note(made, p, f"the {p.combine} over {', '.join(p.partial)}")
         else:
             made = p.node
             for axis in p.partial:
                 made = TABLE["AllGather"](axis, self.mesh.sizes[axis], 0)(made)
-            over = tuple(range(len(p.partial)))
-            made = TABLE[p.combine](over, False)(made)
+                self.note(made, p, f"the result over {axis}")
+            made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator, call-arg]
         return replace(p, node=made, partial=(), combine="sum", remake=None)
 
     # -- words ------------------------------------------------------------------------------------
@@ -164,11 +187,11 @@ class Steps:
         kept = where(less(at, constant(n, int64)), x, full(x.type.plain, value))
         return replace(p, node=kept, remake=None)
 
-    def on_first(self, p: Placed, axes: tuple[str, ...], combine: str) -> Placed:
+    def on_first(self, p: Placed, axes: tuple[str, ...], op: Op) -> Placed:
         """The value on the first device along some axes; what changes nothing on the others."""
         first = equal(self.index(axes), 0)
-        none = full(p.node.type.plain, identity(combine, p.whole.dtype))
-        return replace(p, node=where(first, p.node, none), remake=None)
+        none = full(p.node.type.plain, neutral(op, p.whole.dtype))
+        return replace(p, node=where(first, p.node, none), remake=None, origin=None)
 
     def index(self, axes: tuple[str, ...]) -> Node:
         """The number of this device's part along some axes."""
@@ -180,14 +203,11 @@ class Steps:
         return made
 
 
-_NEUTRAL = {"sum": 0, "Prod": 1}
-
-
-def identity(combine: str, dtype: Any) -> Any:
-    """What changes nothing when it is combined."""
-    if combine in _NEUTRAL:
-        return _NEUTRAL[combine]
-    largest = combine == "min"
+def neutral(op: Op, dtype: Any) -> Any:
+    """What changes nothing when it is combined with others."""
+    if op.combine not in ("max", "min"):
+        return op.neutral
+    largest = op.combine == "min"
     if dtype.kind == "b":
         return largest
     if dtype.is_float:
