@@ -70,6 +70,16 @@ def largest(a: Any, pool: list, n: int) -> Any:
     return pb.top_k(a, 1 + n % a.shape[axis], axis=axis)[0]
 
 
+def scattered(a: Any, pool: list, n: int) -> Any:
+    """Places that the program computes, some of them named twice."""
+    if not a.ndim:
+        return a * a
+    places = pb.astype(pb.abs(pb.sin(a[..., 0] if a.ndim > 1 else a)) * a.shape[0] * 0.99, "int64")
+    places = pb.reshape(places, (-1,))
+    updates = pb.stack([a[0] * 0.1] * places.shape[0])
+    return getattr(a.at[places], ("add", "set", "max")[n % 3])(updates)
+
+
 def spread(a: Any, pool: list, n: int) -> Any:
     if a.ndim > 2:
         return pb.sum(a, axis=0) * 0.3
@@ -108,7 +118,7 @@ def convolved(a: Any, pool: list, n: int) -> Any:
 
 
 HERE: list[Callable] = [
-    softmax, statistics, product, along, largest, spread, loop, choice, again, convolved,
+    softmax, statistics, product, along, largest, scattered, spread, loop, choice, again, convolved,
 ]  # fmt: skip
 OPS = [*SMOOTH, *HERE, extreme, order]
 
