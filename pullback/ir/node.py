@@ -136,7 +136,7 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
-        inputs, types = vary_alike(inputs, types)
+        inputs, types = op.alike(inputs, types)
         type = op.type_of(*types)
     return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
 

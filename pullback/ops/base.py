@@ -25,7 +25,7 @@ from pullback.ir.errors import (
     VerificationError,
 )
 from pullback.ir.interned import Interned
-from pullback.ir.node import Node, constant, emit, results, vary_over
+from pullback.ir.node import Node, constant, emit, results, vary_alike, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
@@ -137,6 +137,8 @@ class Op(metaclass=OpMeta, abstract=True):
     combine: ClassVar[str] = "sum"
     neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
+    counted_once: ClassVar[tuple[int, ...]] = ()  # operands that one of these devices adds, not all
+    positions: ClassVar[int | None] = None  # operands from this one on are positions: 0 is valid
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -186,6 +188,10 @@ class Op(metaclass=OpMeta, abstract=True):
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The named axes over which the result varies, given those of the operands."""
         return axes
+
+    def alike(self, inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
+        """Operands that vary along the named axes that the op needs them to: all along the same."""
+        return vary_alike(inputs, types)
 
     def factors(self, *xs: Type) -> str:
         """Which dimensions of operands and results go together (`pullback.sharding.factors`);

@@ -65,6 +65,15 @@ class Custom(Op, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return xs[: self.count]
 
+    def alike(self, inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
+        return inputs, types
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types[: self.count]
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        return tuple(xs[: self.count])
+
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         rule = self._open(need)
         return [*[None] * self.count, *rule.pull(xs[self.count :], out, g)]

@@ -11,14 +11,15 @@ import numpy as np
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, ancestors, graphs_within
-from pullback.ir.node import vary_over
+from pullback.ir.node import vary_alike, vary_over
 from pullback.ops.base import Node, Op, Type, interpret
 
 
 class Holder(Op, abstract=True):
     """An op that runs graphs; it has a tuple of results, and all its rules transform the graphs.
 
-    The inputs and outputs of its graphs vary over the same named axes, and so do its operands.
+    The inputs and outputs of its graphs vary over the same named axes, and so do its operands,
+    but for programs for one device, in which each has its own.
     """
 
     higher: ClassVar[bool] = True
@@ -44,9 +45,20 @@ class Holder(Op, abstract=True):
         nodes = [n for graph in self.graphs for n in graph.nodes]
         return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
 
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+    def alike(self, inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
+        """In a program for one device, inputs of a graph may vary along axes of their own."""
+        held = [x.type.varying for x in self.graphs[-1].inputs]
+        if len(set(held)) < 2:
+            return vary_alike(inputs, types)
+        first = len(inputs) - len(held)  # what is chosen by is for no graph
+        pairs = zip(inputs[first:], held, strict=True)
+        made = (*inputs[:first], *[vary_over(x, axes) for x, axes in pairs])
+        return made, tuple([x.type for x in made])
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        made = super()._derive_type(types)
         outputs = self.graphs[-1].outputs
-        return outputs[0].type.varying if outputs else axes
+        return tuple([t.over(y.type.varying) for t, y in zip(made, outputs, strict=True)])
 
     @cached_property
     def _derived(self) -> dict[Hashable, Any]:
