@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
 
@@ -148,6 +148,11 @@ class Op(metaclass=OpMeta, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         """The StableHLO that computes it, written with the builder `b`."""
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
+
+    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
+        """The meaning on several devices at once, for an op with named axes: by position in the
+        mesh, operands and results. `run(graph, xs)` runs a graph that it holds in the same way."""
+        raise UnsupportedOp("has no NumPy meaning on several devices", op=self.title)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         """Cotangents of the inputs from the result's; `None` where there is none."""
@@ -321,6 +326,13 @@ class Composite(Op, abstract=True):
         made = interpret(graph, xs)
         return tuple(made) if len(made) > 1 else made[0]
 
+    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
+        from pullback.ir.dtypes import dtype
+
+        first = map(np.asarray, next(iter(xs.values())))
+        made = run(self.expansion([Type(x.shape, dtype(x.dtype)) for x in first]), xs)
+        return {k: tuple(ys) if len(ys) > 1 else ys[0] for k, ys in made.items()}
+
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         made = b.inline(self.expansion([x.type for x in xs]), xs)
         return made if len(made) > 1 else made[0]
@@ -350,11 +362,11 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         except PullbackError as error:
             error.values["node"] = node  # whoever runs the graph knows its line
             raise error.at(node.op.title, None) from None
-        _check_value(node, values[node])
+        check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 
 
-def _check_value(node: Node, made: Any) -> None:
+def check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
     if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):

@@ -8,22 +8,46 @@ other's transpose: without that, gradients through a sum would be wrong by the s
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pullback.ir.dtypes import int64
-from pullback.ir.errors import ArgumentError
+from pullback.ir.errors import ArgumentError, EngineError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 
 
 class Collective(Op, abstract=True):
-    """An op over named axes; inside vmap it is gone when the axis was mapped."""
+    """An op over named axes; inside vmap it is gone when the axis was mapped.
+
+    In a program of one device of many, the axes are those of a mesh. `mesh.groups(axes)` are the
+    positions that communicate over some, `mesh.coordinates` says where each position is.
+    """
 
 
 class Exchange(Collective, abstract=True):
     """One operand, whose values along the axes come together."""
+
+    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for group in mesh.groups(self.named_axes()):
+            if not any(k in xs for k in group):
+                continue  # devices elsewhere, which do not come here
+            missing = [k for k in group if k not in xs]
+            if missing:
+                raise EngineError(
+                    f"all devices of a group must come here, devices {missing} did not",
+                    hint="A condition around it must be the same on all of them.",
+                )
+            found |= zip(group, self.exchange([xs[k][0] for k in group]), strict=True)
+        return {k: found[k] for k in xs}
+
+    @abstractmethod
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """What each device of a group gets, where they have `parts`."""
 
     def infer(self, x: Type) -> Type:
         return x
@@ -57,6 +81,15 @@ class PVary(Exchange):
     def named_axes(self) -> tuple[str, ...]:
         return self.axes
 
+    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
+        return {k: x for k, (x,) in xs.items()}
+
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return parts
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x
+
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({*axes, *self.axes}))
 
@@ -73,6 +106,8 @@ class Sharing(Exchange, abstract=True):
 
     axes: tuple[str, ...]
     kinds: ClassVar[str] = "iufc"
+    reduction: ClassVar[str]  # the op that reduces a dimension
+    instruction: ClassVar[str]  # what joins two elements
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(self.axes)))
@@ -93,9 +128,15 @@ class Sharing(Exchange, abstract=True):
         y = self.reduce(x) if mapped else self.repeat(axis, x)
         return type(self)(rest)(y) if rest else y
 
-    @abstractmethod
     def reduce(self, x: Node) -> Node:
         """The reduction of the first dimension."""
+        return TABLE[self.reduction]((0,), False)(x)
+
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return [TABLE[self.reduction]((0,), False).numpy(np.stack(parts))] * len(parts)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.all_reduce([x], b.mesh.groups(self.axes), self.instruction)[0]
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         """The reduction of equal values, one for each example."""
@@ -106,9 +147,8 @@ class PSum(Sharing):
     """The sum along named axes."""
 
     linear: ClassVar[bool] = True
-
-    def reduce(self, x: Node) -> Node:
-        return TABLE["Sum"]((0,), False)(x)
+    reduction = "Sum"
+    instruction = "add"
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
@@ -121,10 +161,6 @@ class _Extreme(Sharing, abstract=True):
     """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
 
     kinds = "biuf"
-    reduction: ClassVar[str]
-
-    def reduce(self, x: Node) -> Node:
-        return TABLE[self.reduction]((0,), False)(x)
 
     def _winners(self, out: Node, x: Node) -> tuple[Node, Node]:
         """Whether this example has the extreme, and how many have it."""
@@ -146,12 +182,14 @@ class PMax(_Extreme):
     """The largest value along named axes."""
 
     reduction = "Max"
+    instruction = "maximum"
 
 
 class PMin(_Extreme):
     """The smallest value along named axes."""
 
     reduction = "Min"
+    instruction = "minimum"
 
 
 class AxisIndex(Collective):
@@ -165,6 +203,12 @@ class AxisIndex(Collective):
 
     def infer(self) -> Type:
         return Type((), int64)
+
+    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
+        return {k: np.int64(mesh.coordinates[k][self.axis]) for k in xs}
+
+    def hlo(self, b: Any, out: Type) -> Any:
+        return b.by_position([place[self.axis] for place in b.mesh.coordinates])
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return (self.axis,)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, int64
+from pullback.ir.dtypes import bool_, int32, int64
 from pullback.ir.errors import ShapeError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, constant, spread
 from pullback.ops.collective import Exchange, require_varying, total, without
-from pullback.ops.elementwise.base import where
+from pullback.ops.elementwise.base import check_kind, where
 
 
 class Rows(Exchange, abstract=True):
@@ -40,12 +40,22 @@ class Rows(Exchange, abstract=True):
     def batch_rows(self, x: Node) -> Node:
         """Over the axis itself, which is in front."""
 
+    def groups(self, b: Any) -> list[list[int]]:
+        """The devices that communicate, by their positions in the mesh."""
+        return b.mesh.groups((self.axis,))
+
 
 class AllGather(Rows):
     """The values of all examples, stacked along a new dimension `dim`."""
 
     def infer(self, x: Type) -> Type:
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
+
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return [np.stack(parts, self.dim)] * len(parts)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.all_gather(_with_row(b, x, self.dim), self.groups(b), self.dim)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
@@ -64,6 +74,19 @@ class PSlice(Rows):
 
     def infer(self, x: Type) -> Type:
         return without_rows(x, self.dim, self.size)
+
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        return [np.take(x, k, self.dim) for k, x in enumerate(parts)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        mine = b.by_position([place[self.axis] for place in b.mesh.coordinates], int32)
+        starts = [b.constant(0, int32)] * len(x.shape)
+        starts[self.dim] = mine
+        sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
+        row = b.op(
+            "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
+        )
+        return b.reshape(row, out.shape)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({*axes, self.axis}))
@@ -98,7 +121,15 @@ class ReduceScatter(Rows):
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
         return without_rows(x, self.dim, self.size)
+
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        total = TABLE["Sum"]((0,), False).numpy(np.stack(parts))
+        return [np.take(total, k, self.dim) for k in range(len(parts))]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(b.reduce_scatter(x, self.groups(b), self.dim, "add"), out.shape)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
@@ -129,6 +160,18 @@ class AllToAll(Exchange):
         shape = without_rows(x, self.split, self.size).shape
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
 
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        sent = [[np.take(x, k, self.split) for x in parts] for k in range(len(parts))]
+        return [np.stack(got, self.concat) for got in sent]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        # what is split is gone in the end: a new dimension behind it moves up by one
+        behind = self.concat > self.split
+        row = _with_row(b, x, self.concat + behind)
+        groups = b.mesh.groups((self.axis,))
+        made = b.all_to_all(row, groups, self.split + (not behind), self.concat + behind)
+        return b.reshape(made, out.shape)
+
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
         return axes
@@ -153,6 +196,15 @@ class PPermute(Exchange):
     axis: str
     pairs: tuple[tuple[int, int], ...]
     linear: ClassVar[bool] = True
+
+    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        sources = {target: source for source, target in self.pairs}
+        none = np.zeros_like(parts[0])
+        return [parts[sources[k]] if k in sources else none for k in range(len(parts))]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        groups = b.mesh.groups((self.axis,))
+        return b.collective_permute(x, [(g[s], g[t]) for g in groups for s, t in self.pairs])
 
     def named_axes(self) -> tuple[str, ...]:
         return (self.axis,)
@@ -180,6 +232,11 @@ def without_rows(x: Type, dim: int, size: int) -> Type:
     if not 0 <= dim < x.rank or x.shape[dim] != size:
         raise ShapeError(f"dimension {dim} must have an entry for each of {size}, got {x}")
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
+
+
+def _with_row(b: Any, x: Any, dim: int) -> Any:
+    """With one more dimension, of extent 1, for the builder `b`."""
+    return b.reshape(x, (*x.shape[:dim], 1, *x.shape[dim:]))
 
 
 def _in_front(x: Node, dim: int) -> Node:

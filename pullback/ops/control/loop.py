@@ -61,6 +61,16 @@ class While(Holder):
             state = tuple(run(self.body, [*state, *constants]))
         return tuple(state)
 
+    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, tuple]:
+        now, n = {k: tuple(x) for k, x in xs.items()}, self.carries
+        going = now
+        while going:
+            answers = run(self.condition, going)
+            going = {k: x for k, x in going.items() if answers[k][0]}
+            for k, ys in run(self.body, going).items() if going else ():
+                now[k] = going[k] = (*ys, *now[k][n:])
+        return {k: x[:n] for k, x in now.items()}
+
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         state, constants = xs[: self.carries], xs[self.carries :]
         return b.loop(
