@@ -158,7 +158,7 @@ def run_sharded(
     types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
     inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]
     graph = Graph(inputs, several(f(*inputs)))
-    program = simulated(partition(graph, mesh), mesh)
+    program = simulated(partition(graph, mesh).graph, mesh)
     stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
     made = []
     for stack, y in zip(run(program, stacks), graph.outputs, strict=True):

@@ -15,6 +15,7 @@ from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
 from pullback.tensor.launch import InFlight, arrived, launch, launch_split, lock, settled, to_host
+from pullback.tensor.program import mesh_of
 from pullback.tensor.record import PENDING_LIMIT, pending
 from pullback.tensor.tensor import Tensor
 
@@ -70,8 +71,11 @@ def compute(targets: Sequence[Node]) -> None:
             if not sources:
                 return
             needed = [s for s in sources if s.value is None]
+            mesh = mesh_of([n.type for n in needed[:1]])  # a program runs on one mesh
+            needed = [n for n in needed if mesh_of([n.type]) is mesh]
             known = set(needed)
-            extra, nodes = related(needed, [n for n in live_pending() if n not in known])
+            others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
+            extra, nodes = related(needed, others)
             wanted = [*needed, *extra]
         if not needed:  # aliases of what another thread is computing
             for source in sources:

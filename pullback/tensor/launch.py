@@ -18,7 +18,7 @@ from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors
 from pullback.tensor.history import realise
-from pullback.tensor.program import build, engine, pack
+from pullback.tensor.program import build, engine, engine_for, mesh_of, pack
 from pullback.tensor.record import PENDING_LIMIT
 from pullback.tensor.settings import Settings, current
 
@@ -263,9 +263,9 @@ class Launch:
     ) -> None:  # fmt: skip
         self.cause = cause
         self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
-        self.engine = engine(mode.engine, mode.device)
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
+        self.engine = engine_for(mode, mesh_of([n.type for n in self.nodes]))
         # Read now, under the lock: another thread may evict the program, or compute nodes inside,
         # which then forget.
         self.program = entry.variants.get(outputs)
@@ -343,10 +343,17 @@ class Launch:
 def argument(on: Any, leaf: Node) -> Any:
     """The value of a leaf as a buffer of an engine's; one that is elsewhere is brought there."""
     value = settled(leaf)
-    if not on.owns(value):
-        checks.examine(leaf)
+    if on.owns(value):
+        return value
+    checks.examine(leaf)
+    if leaf.type.sharding is not None or not hasattr(on, "copies"):
         value = leaf.value = on.put(to_host(settled(leaf)), leaf.type)
-    return value
+        return value
+    # A value that is on no mesh stays where it is: it has a copy on every device beside.
+    copy = on.copies.get(leaf)
+    if copy is None:
+        copy = on.copies[leaf] = on.put(to_host(settled(leaf)), leaf.type)
+    return copy
 
 
 def arrived(node: Node) -> None:
@@ -369,4 +376,7 @@ def settled(node: Node) -> Any:
 
 
 def to_host(value: Any) -> np.ndarray:
-    return value if isinstance(value, np.ndarray) else engine("xla").get(value)
+    if isinstance(value, np.ndarray):
+        return value
+    gathered = getattr(value, "gathered", None)
+    return engine("xla").get(value) if gathered is None else gathered()

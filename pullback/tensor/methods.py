@@ -65,6 +65,11 @@ class Methods:
     ravel = _elementwise("flatten")
     copy = _elementwise("positive")
 
+    # -- on a mesh of devices ----------------------------------------------------------------
+
+    def shard(self, mesh: Any, spec: Any = None) -> Tensor:
+        return _functions().shard(self, mesh, spec)
+
     # -- element types -----------------------------------------------------------------------
 
     def astype(self, dtype: Any) -> Tensor:

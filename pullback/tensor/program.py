@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
-from pullback.ops.structure import Input
+from pullback.ops.structure import Input, placeholder
 from pullback.tensor.collect import Work, base
 
 _engines: dict[tuple[str, str | None], Any] = {}
+_meshes: dict[tuple[Any, Any], Any] = {}
 _making = threading.Lock()
 
 
@@ -48,12 +50,39 @@ def _make_engine(name: str, device: str | None) -> Any:
     return XlaEngine(platform or None)
 
 
+def engine_for(mode: Any, mesh: Any) -> Any:
+    """The engine for a program: that of a mesh, if its values are on one."""
+    single = engine(mode.engine, mode.device)
+    if mesh is None:
+        return single
+    found = _meshes.get((single, mesh))
+    if found is None:
+        from pullback.tensor.on_mesh import SimulatedMesh
+
+        if single.name == "reference":
+            found = SimulatedMesh(mesh, single)
+        else:
+            from pullback.tensor.on_devices import XlaMesh
+
+            found = XlaMesh(mesh, single)
+        found = _meshes.setdefault((single, mesh), found)
+    return found
+
+
+def mesh_of(types: Iterable[Any]) -> Any:
+    """The mesh that values of these types are on; `None` if they are on none."""
+    for t in types:
+        if t.sharding is not None:
+            return t.sharding.mesh
+    return None
+
+
 def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]:
     """The work as a program, and for each of its nodes the number of one it stands for.
 
     Leaves become inputs, scalars one packed input.
     """
-    inputs = [Input(f"x{i}", x.type.shape, x.type.dtype)() for i, x in enumerate(work.leaves)]
+    inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(work.leaves)]
     new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
     if work.scalars:
         sizes = [2 if s.type.dtype is complex128 else 1 for s in work.scalars]

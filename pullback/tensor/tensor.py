@@ -59,6 +59,19 @@ class Tensor(Operators, Methods):
         return self._node.type.sharding
 
     @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape of the part that each device has; on no mesh, the shape."""
+        sharding = self._node.type.sharding
+        return self.shape if sharding is None else sharding.local_shape(self.shape)
+
+    def shards(self) -> list[Any]:
+        """What each device of this process has, by its position in the mesh: a list of
+        `Shard(position, device, index, data)`, `data` without what pads it."""
+        from pullback.tensor.shards import shards
+
+        return shards(self)
+
+    @property
     def device(self) -> str:
         from pullback.tensor.information import device
 

@@ -19,7 +19,7 @@ from pullback.ops.structure import Input, Unpack
 from pullback.tensor.cache import Entry, announce
 from pullback.tensor.checks import Failed
 from pullback.tensor.launch import lock, refuse, state
-from pullback.tensor.program import engine
+from pullback.tensor.program import engine_for, mesh_of
 from pullback.tensor.settings import current
 
 
@@ -87,7 +87,7 @@ class Program:
         """Compile it, unless it is compiled, or an equal program is."""
         if self.run is not None:
             return self
-        made = engine(self.mode.engine, self.mode.device)
+        made = engine_for(self.mode, mesh_of([n.type for n in self._ends()]))
         donated = tuple([place for _, place in self.donors])
         key = ("compile", made.name, made.platform, self.executed.structure, donated)
         with lock:
@@ -103,6 +103,9 @@ class Program:
             entry.users.add(self)
         self.run = compiled.run
         return self
+
+    def _ends(self) -> list[Node]:
+        return [*self.graph.outputs, *self.graph.inputs]
 
     def drop(self) -> None:
         """The cache gave the program up: it is compiled again when it is wanted."""

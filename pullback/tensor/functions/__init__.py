@@ -134,6 +134,7 @@ from pullback.tensor.functions.linear import (
     triu,
     vecdot,
 )
+from pullback.tensor.functions.placing import reshard, shard, with_sharding_constraint
 from pullback.tensor.functions.reductions import (
     all,
     any,
@@ -329,9 +330,9 @@ __all__ = [
     "lgamma",
     "linspace",
     "log",
+    "log10",
     "log1p",
     "log2",
-    "log10",
     "log_sigmoid",
     "log_softmax",
     "logaddexp",
@@ -375,6 +376,7 @@ __all__ = [
     "remainder",
     "repeat",
     "reshape",
+    "reshard",
     "result_type",
     "roll",
     "rot90",
@@ -382,6 +384,7 @@ __all__ = [
     "rsqrt",
     "scatter",
     "searchsorted",
+    "shard",
     "sigmoid",
     "sign",
     "signbit",
@@ -421,6 +424,7 @@ __all__ = [
     "var",
     "vecdot",
     "where",
+    "with_sharding_constraint",
     "zeros",
     "zeros_like",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph
@@ -27,12 +27,20 @@ Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
 
 
-def partition(graph: Graph, mesh: DeviceMesh) -> Graph:
+class Partitioned(NamedTuple):
+    """A per-device program, and the ops of the whole one that its ops are parts of."""
+
+    graph: Graph
+    made_for: dict[Node, Node]
+
+
+def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     """The per-device program. Inputs and outputs are parts, as their types' shardings say; one
     without a sharding is whole on every device."""
     first = Partitioner(mesh)
     first.whole_program(graph)
-    return Partitioner(mesh, first.asked).whole_program(graph)
+    second = Partitioner(mesh, first.asked)
+    return Partitioned(second.whole_program(graph), second.made_for)
 
 
 def layout(type: Type) -> Dims:
@@ -46,6 +54,7 @@ class Partitioner(Placer):
     def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
         super().__init__(mesh)
         self.known, self.asked = known, Asked()
+        self.made_for: dict[Node, Node] = {}
         self._count = 0
 
     def whole_program(self, graph: Graph) -> Graph:
@@ -103,6 +112,7 @@ class Partitioner(Placer):
     def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
         """Whole operands: every device does the same."""
         made = emit(node.op, tuple([x.node for x in xs]))
+        self.made_for[made] = node
         if isinstance(node.type, tuple):
             return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
@@ -155,6 +165,7 @@ class Partitioner(Placer):
         out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
         local = op.local([x.node.type.plain for x in operands], out)
         made = emit(local, tuple([x.node for x in operands]))
+        self.made_for[made] = node
         nodes = results(made) if isinstance(node.type, tuple) else (made,)
         placed = []
         for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):

@@ -1,0 +1,145 @@
+"""Programs on a mesh of devices: partitioned, then simulated in NumPy or run by XLA."""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.canonical import canonicalise_with_map
+from pullback.ir.graph import Graph, dependence
+from pullback.ir.node import Node
+from pullback.ir.types import Type
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.parts import join, part
+from pullback.sharding.spec import P, Sharding
+from pullback.transforms.partition.partition import Partitioned, partition
+from pullback.transforms.partition.simulate import simulated
+
+
+class OnMesh(ABC):
+    """A value of which every device of a mesh has a part."""
+
+    def __init__(self, engine: MeshEngine, type: Type) -> None:
+        self.engine, self.type = engine, type
+        self.sharding: Sharding = type.sharding or engine.whole
+
+    @abstractmethod
+    def parts(self) -> dict[int, np.ndarray]:
+        """By position in the mesh, what the devices of this process have."""
+
+    def is_ready(self) -> bool:
+        return True
+
+    def gathered(self) -> np.ndarray:
+        """The whole value, on the host."""
+        return join(self.parts(), self.sharding, self.type.shape)
+
+
+class MeshEngine(ABC):
+    """Runs programs on a mesh; to those above, an engine like the ones of a single device."""
+
+    name: str
+    platform: str
+
+    def __init__(self, mesh: DeviceMesh) -> None:
+        self.mesh, self.whole = mesh, Sharding(mesh, P())
+        # Values that are on no mesh, on all devices of this one.
+        self.copies: weakref.WeakKeyDictionary[Node, OnMesh] = weakref.WeakKeyDictionary()
+
+    @abstractmethod
+    def put(self, array: np.ndarray, type: Type) -> OnMesh:
+        """An array of the host, laid out as its type says."""
+
+    @abstractmethod
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Any:
+        """The program of `graph`, in parts."""
+
+    def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
+        sharding = type.sharding or self.whole
+        return [part(array, sharding, k) for k in range(self.mesh.size)]
+
+    def get(self, value: OnMesh) -> np.ndarray:
+        return value.gathered()
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, OnMesh) and value.engine is self
+
+    def owns_all(self, values: Sequence[Any]) -> bool:
+        return all(map(self.owns, values))
+
+    def copy(self, value: OnMesh) -> OnMesh:
+        return self.put(value.gathered(), value.type)
+
+    def give_back(self) -> None:
+        """Single devices' engines do."""
+
+    def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
+        """The program of one device, and for each of its nodes the one that it was made for."""
+        made: Partitioned = partition(graph, self.mesh)
+        local, places = canonicalise_with_map(made.graph)
+        stands_for: dict[Node, Node] = {}
+        for new, old in made.made_for.items():
+            if new in places:
+                stands_for.setdefault(places[new], old)
+        return local, stands_for
+
+
+class MeshProgram:
+    """A compiled per-device program, with what its callers ask about the whole one."""
+
+    host_scalars = False
+
+    def __init__(self, engine: MeshEngine, graph: Graph, local: Graph, compiled: Any) -> None:
+        self.engine, self.graph, self.local, self.compiled = engine, graph, local, compiled
+        self.types = [y.type for y in graph.outputs]
+        self.origin, self.nbytes = compiled.origin, compiled.nbytes
+        self.checks: list = []
+        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+
+
+# -- in NumPy -----------------------------------------------------------------------------------
+
+
+class Stack(OnMesh):
+    """The parts of all devices in one array, which has the mesh's dimensions in front."""
+
+    def __init__(self, engine: MeshEngine, type: Type, array: np.ndarray) -> None:
+        super().__init__(engine, type)
+        self.array = array
+
+    def parts(self) -> dict[int, np.ndarray]:
+        shape = self.engine.mesh.shape
+        flat = self.array.reshape(-1, *self.array.shape[len(shape) :])
+        return dict(enumerate(flat))
+
+
+class SimulatedMesh(MeshEngine):
+    """The reference engine on a mesh: one program does what all devices would."""
+
+    def __init__(self, mesh: DeviceMesh, reference: Any) -> None:
+        super().__init__(mesh)
+        self.reference, self.name, self.platform = reference, reference.name, reference.platform
+
+    def put(self, array: np.ndarray, type: Type) -> Stack:
+        parts = np.stack(self.parts_of(array, type))
+        return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
+
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
+        local, _ = self.partitioned(graph)
+        compiled = self.reference.compile(simulated(local, self.mesh))
+        return SimulatedProgram(self, graph, local, compiled)
+
+
+class SimulatedProgram(MeshProgram):
+    def run(self, args: list[Stack]) -> list[Any]:
+        made = self.compiled.run([x.array for x in args])
+        pairs = zip(made, self.types, strict=True)
+        return [Stack(self.engine, t, y) if t.sharding else self.first(y) for y, t in pairs]
+
+    def first(self, stack: np.ndarray) -> np.ndarray:
+        """What is on no mesh is the same on all devices."""
+        return stack[(0,) * len(self.engine.mesh.shape)]

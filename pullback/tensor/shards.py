@@ -1,0 +1,42 @@
+"""The parts of a tensor that lies on a mesh, one by one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.where import user_line
+from pullback.sharding.parts import places
+from pullback.tensor.evaluate import evaluate
+from pullback.tensor.launch import settled
+
+
+class Shard(NamedTuple):
+    """One device's part: where the device is in the mesh, its number, which part it has, and the
+    values, without what pads them."""
+
+    position: int
+    device: int
+    index: tuple[slice, ...]
+    data: np.ndarray
+
+
+def shards(tensor: Any) -> list[Shard]:
+    sharding, shape = tensor.sharding, tensor.shape
+    if sharding is None:
+        raise ArgumentError(
+            "shards: the tensor is on no mesh", where=user_line(),
+            hint="Lay it out first: x.shard(mesh, spec).",
+        )  # fmt: skip
+    evaluate(tensor)
+    made = []
+    for k, data in settled(tensor._node).parts().items():
+        index = tuple([
+            slice(min(s.start, n), min(s.stop, n))
+            for s, n in zip(places(sharding, shape, k), shape, strict=True)
+        ])  # fmt: skip
+        cut = data[tuple([slice(s.stop - s.start) for s in index])]
+        made.append(Shard(k, sharding.mesh.devices[k], index, cut))
+    return made
