@@ -45,10 +45,12 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The axis that vmap maps over: its size, and the name that collectives know it by."""
+    """The axis that vmap maps over: its size, the name that collectives know it by, and the axes
+    of a mesh that the examples are split along."""
 
     size: int
     name: str | None = None
+    spmd: tuple[str, ...] = ()
 
 
 @dataclass_transform(frozen_default=True)

@@ -118,7 +118,11 @@ class Partitioner(Placer):
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
 
     def _whole(self, node: Node, type: Type) -> Placed:
-        return Placed(node, type.plain, ((),) * type.rank)
+        return self.placed(node, type, ((),) * type.rank)
+
+    def placed(self, node: Node, type: Type, dims: Dims) -> Placed:
+        """A value of the given type, of which every device has a part; for rules to hand back."""
+        return Placed(node, type.plain, dims)
 
     def _remaker(self, node: Node, xs: list[Placed]) -> Any:
         """How to make only parts of a result along dimensions that no operand has."""
