@@ -222,7 +222,9 @@ class ShardMap(Holder):
             self._check_split(split, axis)
             size //= self.mesh.extent(split)
             body = self._varying(split, mapped)
-        graph, flags = batched_graph(body, Axis(size, axis.name), mapped)
+        # an axis of the same name, of the devices that a mesh is simulated by, is another one
+        name = None if axis.name in self.axis_names else axis.name
+        graph, flags = batched_graph(body, Axis(size, name), mapped)
 
         def specs(dims: Sequence[Dims], has_axis: Sequence[bool]) -> list[Dims]:
             return [(split, *d) if has else d for d, has in zip(dims, has_axis, strict=True)]
