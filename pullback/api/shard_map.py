@@ -16,6 +16,7 @@ from pullback.ir.graph import ancestors
 from pullback.ir.node import Node, origin
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
+from pullback.ops.control.varying import union
 from pullback.ops.shard_map import ShardMap, join_parts, local_type, take_part
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
@@ -117,7 +118,7 @@ class _Call:
             raise error.at("shard_map", user_line()) from None
         self.nodes.append(node)
         self.dims.append(dims)
-        return local.over(_union(node.type.varying, _axes(dims)))
+        return local.over(union(node.type.varying, _axes(dims)))
 
     # -- as one op, on whole values ---------------------------------------------------------------
 
@@ -126,13 +127,13 @@ class _Call:
             staged = stage("shard_map", self.f, self.given, self.in_tree, numbers=True)
         operands = [*self.nodes, *staged.captured]
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
-        around = _union(*[x.type.varying for x in operands])
-        inputs = [_input(x.type, d, around) for x, d in zip(staged.graph.inputs, dims, strict=True)]
-        # Once more, over inputs that vary as they should and are on no mesh.
+        types = [x.type for x in staged.graph.inputs]
+        inputs = [placeholder("x", t.plain.over(t.varying)) for t in types]
+        # Once more, over inputs that are on no mesh, as tensors from outside may be.
         made = staged.graph(*inputs)
         _refuse_layouts(made)
         outs = self._outs(made, staged.structure)
-        op = ShardMap.over(self.mesh, list(zip(inputs, dims)), list(zip(made, outs)))
+        op = ShardMap.on(self.mesh, list(zip(inputs, dims)), list(zip(made, outs)))
         return tree.unflatten(staged.structure, record_several(op, tuple(operands)))
 
     def _outs(self, made: Sequence[Node], structure: Any, free: Sequence[str] = ()) -> list[Dims]:
@@ -184,17 +185,8 @@ def _at_this_line() -> Iterator[None]:
         yield
 
 
-def _input(type: Type, dims: Dims, around: tuple[str, ...]) -> Node:
-    """An input of the body: a part, which varies along the axes that split it."""
-    return placeholder("x", type.plain.over(_union(around, _axes(dims))))
-
-
 def _axes(dims: Dims) -> tuple[str, ...]:
     return tuple([a for axes in dims for a in axes])
-
-
-def _union(*axes: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted({a for some in axes for a in some}))
 
 
 # -- specs ----------------------------------------------------------------------------------------

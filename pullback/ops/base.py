@@ -25,7 +25,7 @@ from pullback.ir.errors import (
     VerificationError,
 )
 from pullback.ir.interned import Interned
-from pullback.ir.node import Node, constant, emit, results, vary_over
+from pullback.ir.node import Node, constant, emit, results, vary_alike, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
@@ -187,6 +187,10 @@ class Op(metaclass=OpMeta, abstract=True):
         """The named axes over which the result varies, given those of the operands."""
         return axes
 
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """The op and its operands as they fit together along named axes."""
+        return self, vary_alike(xs)
+
     def factors(self, *xs: Type) -> str:
         """Which dimensions of operands and results go together (`pullback.sharding.factors`);
         without a rule of its own, an op runs on whole operands."""
@@ -242,7 +246,7 @@ class Op(metaclass=OpMeta, abstract=True):
         several = bool(types) and isinstance(types[0], tuple)  # it is one of an op's results
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
-        made = self._over(self.varies(axes), self._checked_type(plain))
+        made = self.over_axes(axes, self._checked_type(plain))
         if several or all(t.sharding is None for t in types):
             return made
         from pullback.sharding.propagate import lay_out
@@ -257,8 +261,9 @@ class Op(metaclass=OpMeta, abstract=True):
             )
         return made
 
-    @staticmethod
-    def _over(axes: tuple[str, ...], made: Any) -> Any:
+    def over_axes(self, axes: tuple[str, ...], made: Any) -> Any:
+        """The results' types with the named axes along which they vary, from the operands'."""
+        axes = self.varies(axes)
         if not axes:
             return made
         several = isinstance(made, tuple)
@@ -431,8 +436,12 @@ def conjugate(x: Node) -> Node:
 
 
 def sum_to(g: Node, type: Type) -> Node:
-    """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
-    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
+    """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1, and
+    over every named axis along which `type` does not vary."""
+    if g.type.varying != type.varying:
+        g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
+        more = tuple([a for a in g.type.varying if a not in type.varying])
+        g = TABLE["PSum"](more)(g) if more else g
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank

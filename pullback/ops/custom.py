@@ -59,6 +59,12 @@ class Custom(Op, abstract=True):
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs[: self.count]
 
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types[: self.count]
+
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs[: self.count]
 

@@ -83,6 +83,12 @@ class Barrier(Op):
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs
 
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types  # each as it was, also where it varies and how it lies
+
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs
 

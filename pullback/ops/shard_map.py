@@ -13,11 +13,12 @@ from pullback.ir.dtypes import float64
 from pullback.ir.errors import ArgumentError, EngineError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
-from pullback.ops.base import TABLE, Axis, Node, Type, results
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, results
 from pullback.ops.call import check_operands
 from pullback.ops.collective import PSum
 from pullback.ops.control.flow import positions
 from pullback.ops.control.held import Holder, brought
+from pullback.ops.control.varying import Axes, axes_of, over, union
 from pullback.ops.devices import run_devices
 from pullback.ops.sample import real
 from pullback.ops.structure import placeholder
@@ -42,7 +43,7 @@ class ShardMap(Holder):
     out_specs: tuple[tuple[tuple[str, ...], ...], ...]
 
     @classmethod
-    def over(
+    def on(
         cls,
         mesh: DeviceMesh,
         inputs: Sequence[tuple[Node, Dims]],
@@ -75,21 +76,29 @@ class ShardMap(Holder):
                     f"operands must be on {self.mesh}, got one on {t.sharding.mesh}",
                     hint="Move it through the host: pb.tensor(x.numpy()).",
                 )
-        more = set(types[0].varying if types else ()) - set(self._around)
-        made = []
         whole = self.infer(*[t.plain for t in types])
+        made = []
         for t, y, dims in zip(whole, self.body.outputs, self.out_specs, strict=True):
-            axes = more.union(self._outer(y))
-            made.append(t.over(tuple(sorted(axes))).sharded(on_mesh(self.mesh, dims)))
+            made.append(t.over(self._around(y)).sharded(on_mesh(self.mesh, dims)))
         return tuple(made)
 
-    def _outer(self, x: Node) -> list[str]:
-        return [a for a in x.type.varying if a not in self.axis_names]
+    def _around(self, x: Node) -> Axes:
+        """The axes of vmaps around it along which a value of the body varies."""
+        return tuple([a for a in x.type.varying if a not in self.axis_names])
 
-    @cached_property
-    def _around(self) -> list[str]:
-        """The axes of vmaps around it, along which the body's inputs vary."""
-        return sorted({a for x in self.body.inputs for a in self._outer(x)})
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        wanted = [self._around(x) for x in self.body.inputs]
+        wider = [union(a, b) for a, b in zip(wanted, axes_of(xs), strict=True)]
+        op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
+        return op, tuple([vary_over(x, a) for x, a in zip(xs, wider, strict=True)])
+
+    def over(self, axes: Sequence[Axes]) -> ShardMap:
+        found = zip(axes, self.body.inputs, strict=True)
+        return self._with_body(over(self.body, [union(a, x.type.varying) for a, x in found]))
+
+    def _with_body(self, body: Graph) -> ShardMap:
+        inputs = zip(body.inputs, self.in_specs, strict=True)
+        return ShardMap.on(self.mesh, list(inputs), list(zip(body.outputs, self.out_specs)))
 
     def named_axes(self) -> tuple[str, ...]:
         """Those of vmaps around it: the mesh's are its own affair."""
@@ -206,7 +215,7 @@ class ShardMap(Holder):
         inputs = [*zip(self.body.inputs, self.in_specs, strict=True), *given]
         extra = brought([y for y, _ in made], [x for x, _ in inputs])
         inputs += [(x, ((),) * x.type.rank) for x in extra]
-        return ShardMap.over(self.mesh, inputs, made), extra
+        return ShardMap.on(self.mesh, inputs, made), extra
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
@@ -221,7 +230,8 @@ class ShardMap(Holder):
         if split:
             self._check_split(split, axis)
             size //= self.mesh.extent(split)
-            body = self._varying(split, mapped)
+            pairs = zip(axes_of(body.inputs), mapped, strict=True)
+            body = over(body, [union(a, split) if has else a for a, has in pairs])
         # an axis of the same name, of the devices that a mesh is simulated by, is another one
         name = None if axis.name in self.axis_names else axis.name
         graph, flags = batched_graph(body, Axis(size, name), mapped)
@@ -231,15 +241,7 @@ class ShardMap(Holder):
 
         inputs = zip(graph.inputs, specs(self.in_specs, mapped), strict=True)
         outputs = zip(graph.outputs, specs(self.out_specs, flags), strict=True)
-        return ShardMap.over(self.mesh, list(inputs), list(outputs))
-
-    def _varying(self, split: tuple[str, ...], mapped: Sequence[bool]) -> Graph:
-        """The body for examples that differ between the devices along some axes."""
-        types = [x.type for x in self.body.inputs]
-        wider = [t.over(tuple(sorted({*t.varying, *split}))) for t in types]
-        pairs = zip(types, wider, mapped, strict=True)
-        inputs = [placeholder("x", w if has else t) for t, w, has in pairs]
-        return Graph(inputs, self.body(*inputs))
+        return ShardMap.on(self.mesh, list(inputs), list(outputs))
 
     def _check_split(self, split: tuple[str, ...], axis: Axis) -> None:
         specs = (*self.in_specs, *self.out_specs)
@@ -265,7 +267,7 @@ class ShardMap(Holder):
         y = TABLE["MatMul"]()(x, w)
         total = PSum(("x",))(y * y)
         inputs = [(x, rows), (w, whole)]
-        yield cls.over(mesh, inputs, [(y, rows), (total, whole)]), (real(2, 3), real(3, 2, salt=1))
+        yield cls.on(mesh, inputs, [(y, rows), (total, whole)]), (real(2, 3), real(3, 2, salt=1))
 
 
 # -- parts of whole values ------------------------------------------------------------------------
