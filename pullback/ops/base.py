@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
 
@@ -134,7 +134,10 @@ class Op(metaclass=OpMeta, abstract=True):
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
-    combine: ClassVar[str] = "sum"  # how devices that split a contracted factor join their results
+    # How devices that split a contracted factor join their results: sum, max, min, or `again`, by
+    # the op itself over a stack of them; and what counts for nothing in it (not of extremes).
+    combine: ClassVar[str] = "sum"
+    neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
 
     # -- what an op says about itself ---------------------------------------------------------
@@ -150,11 +153,6 @@ class Op(metaclass=OpMeta, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         """The StableHLO that computes it, written with the builder `b`."""
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
-
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
-        """The meaning on several devices at once, for an op with named axes: by position in the
-        mesh, operands and results. `run(graph, xs)` runs a graph that it holds in the same way."""
-        raise UnsupportedOp("has no NumPy meaning on several devices", op=self.title)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         """Cotangents of the inputs from the result's; `None` where there is none."""
@@ -180,7 +178,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return one_after_the_other(self, axis, xs, mapped)
 
     def named_axes(self) -> tuple[str, ...]:
-        """The named axes that a collective communicates over."""
+        """The named axes that it means something along."""
+        return ()
+
+    def communicates(self) -> tuple[str, ...]:
+        """The named axes along which it waits for others, which must come to it too."""
         return ()
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -333,13 +335,6 @@ class Composite(Op, abstract=True):
         made = interpret(graph, xs)
         return tuple(made) if len(made) > 1 else made[0]
 
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
-        from pullback.ir.dtypes import dtype
-
-        first = map(np.asarray, next(iter(xs.values())))
-        made = run(self.expansion([Type(x.shape, dtype(x.dtype)) for x in first]), xs)
-        return {k: tuple(ys) if len(ys) > 1 else ys[0] for k, ys in made.items()}
-
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         made = b.inline(self.expansion([x.type for x in xs]), xs)
         return made if len(made) > 1 else made[0]
@@ -369,11 +364,11 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         except PullbackError as error:
             error.values["node"] = node  # whoever runs the graph knows its line
             raise error.at(node.op.title, None) from None
-        check_value(node, values[node])
+        _check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 
 
-def check_value(node: Node, made: Any) -> None:
+def _check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
     if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
@@ -454,7 +449,7 @@ def sum_to(g: Node, type: Type) -> Node:
 def laid_out(x: Node, like: Type) -> Node:
     """A value, laid out on the mesh as another one is."""
     wanted = like.sharding
-    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"](wanted)(x)
+    return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"].to(wanted)(x)
 
 
 def broadcast_types(*types: Type) -> tuple[int, ...]:

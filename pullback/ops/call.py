@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,9 @@ class Call(Composite):
     def named_axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
 
+    def communicates(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.communicates()))
+
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)
         return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])
@@ -58,9 +61,6 @@ class Call(Composite):
         except PullbackError as error:
             failed = error.values.pop("node", None)  # it has a line of its own
             raise error.at(None, None if failed is None else failed.where) from None
-
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, tuple]:
-        return {k: tuple(ys) for k, ys in run(self.graph, xs).items()}
 
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return b.inline(self.graph, xs, held=True)

@@ -8,46 +8,29 @@ other's transpose: without that, gradients through a sum would be wrong by the s
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pullback.ir.dtypes import int64
-from pullback.ir.errors import ArgumentError, EngineError
+from pullback.ir.errors import ArgumentError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 
 
 class Collective(Op, abstract=True):
-    """An op over named axes; inside vmap it is gone when the axis was mapped.
+    """An op over named axes, of vmap or of a mesh; it means nothing without them.
 
-    In a program of one device of many, the axes are those of a mesh. `mesh.groups(axes)` are the
-    positions that communicate over some, `mesh.coordinates` says where each position is.
+    In the program of one device of a mesh, `b.mesh.groups(axes)` are the positions that
+    communicate over some axes, and `b.mesh.coordinates` says where each position is.
     """
 
 
 class Exchange(Collective, abstract=True):
     """One operand, whose values along the axes come together."""
 
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        for group in mesh.groups(self.named_axes()):
-            if not any(k in xs for k in group):
-                continue  # devices elsewhere, which do not come here
-            missing = [k for k in group if k not in xs]
-            if missing:
-                raise EngineError(
-                    f"all devices of a group must come here, devices {missing} did not",
-                    hint="A condition around it must be the same on all of them.",
-                )
-            found |= zip(group, self.exchange([xs[k][0] for k in group]), strict=True)
-        return {k: found[k] for k in xs}
-
-    @abstractmethod
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """What each device of a group gets, where they have `parts`."""
+    def communicates(self) -> tuple[str, ...]:
+        return self.named_axes()
 
     def infer(self, x: Type) -> Type:
         return x
@@ -81,17 +64,14 @@ class PVary(Exchange):
     def named_axes(self) -> tuple[str, ...]:
         return self.axes
 
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
-        return {k: x for k, (x,) in xs.items()}
-
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return parts
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return x
+    def communicates(self) -> tuple[str, ...]:
+        return ()
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({*axes, *self.axes}))
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         before = xs[0].type.varying
@@ -107,7 +87,7 @@ class Sharing(Exchange, abstract=True):
     axes: tuple[str, ...]
     kinds: ClassVar[str] = "iufc"
     reduction: ClassVar[str]  # the op that reduces a dimension
-    instruction: ClassVar[str]  # what joins two elements
+    joins: ClassVar[str]  # the instruction that joins two elements
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(self.axes)))
@@ -132,11 +112,8 @@ class Sharing(Exchange, abstract=True):
         """The reduction of the first dimension."""
         return TABLE[self.reduction]((0,), False)(x)
 
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return [TABLE[self.reduction]((0,), False).numpy(np.stack(parts))] * len(parts)
-
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.all_reduce([x], b.mesh.groups(self.axes), self.instruction)[0]
+        return b.all_reduce([x], b.mesh.groups(self.axes), self.joins)[0]
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         """The reduction of equal values, one for each example."""
@@ -148,13 +125,45 @@ class PSum(Sharing):
 
     linear: ClassVar[bool] = True
     reduction = "Sum"
-    instruction = "add"
+    joins = "add"
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [vary_over(total(g, self.axes), xs[0].type.varying)]
+
+
+class AllReduce(Collective):
+    """The sums of several operands along named axes, in one exchange."""
+
+    axes: tuple[str, ...]
+    linear: ClassVar[bool] = True
+    kinds: ClassVar[str] = "iufc"
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    communicates = named_axes
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        for x in xs:
+            check_kind(x.dtype, self.kinds)
+        return xs
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying(self.axes, axes)
+        return tuple([a for a in axes if a not in self.axes])
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [vary_over(total(c, self.axes), x.type.varying) for c, x in zip(g, xs, strict=True)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> tuple[Node, ...]:
+        pairs = zip(xs, mapped, strict=True)
+        return tuple([PSum(self.axes).batch(axis, (x,), (has,)) for x, has in pairs])
 
 
 class _Extreme(Sharing, abstract=True):
@@ -182,14 +191,14 @@ class PMax(_Extreme):
     """The largest value along named axes."""
 
     reduction = "Max"
-    instruction = "maximum"
+    joins = "maximum"
 
 
 class PMin(_Extreme):
     """The smallest value along named axes."""
 
     reduction = "Min"
-    instruction = "minimum"
+    joins = "minimum"
 
 
 class AxisIndex(Collective):
@@ -203,9 +212,6 @@ class AxisIndex(Collective):
 
     def infer(self) -> Type:
         return Type((), int64)
-
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, Any]:
-        return {k: np.int64(mesh.coordinates[k][self.axis]) for k in xs}
 
     def hlo(self, b: Any, out: Type) -> Any:
         return b.by_position([place[self.axis] for place in b.mesh.coordinates])

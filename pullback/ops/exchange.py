@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, int32, int64
+from pullback.ir.dtypes import bool_, int64
 from pullback.ir.errors import ShapeError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, constant, spread
@@ -36,13 +36,13 @@ class Rows(Exchange, abstract=True):
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         return self.batch_rows(x if mapped else spread(x, axis))
 
+    def groups(self, b: Any) -> Any:
+        """Who communicates along the axis, in a program for one device."""
+        return b.mesh.groups((self.axis,))
+
     @abstractmethod
     def batch_rows(self, x: Node) -> Node:
         """Over the axis itself, which is in front."""
-
-    def groups(self, b: Any) -> list[list[int]]:
-        """The devices that communicate, by their positions in the mesh."""
-        return b.mesh.groups((self.axis,))
 
 
 class AllGather(Rows):
@@ -51,18 +51,16 @@ class AllGather(Rows):
     def infer(self, x: Type) -> Type:
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return [np.stack(parts, self.dim)] * len(parts)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.all_gather(_with_row(b, x, self.dim), self.groups(b), self.dim)
-
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
         return without(axes, self.axis)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PSlice(self.axis, self.size, self.dim)(total(g, (self.axis,)))]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        row = b.reshape(x, (*x.shape[: self.dim], 1, *x.shape[self.dim :]))
+        return b.all_gather(row, self.groups(b), self.dim)
 
     def batch_rows(self, x: Node) -> Node:
         rest = list(range(1, x.type.rank))
@@ -75,18 +73,8 @@ class PSlice(Rows):
     def infer(self, x: Type) -> Type:
         return without_rows(x, self.dim, self.size)
 
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        return [np.take(x, k, self.dim) for k, x in enumerate(parts)]
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        mine = b.by_position([place[self.axis] for place in b.mesh.coordinates], int32)
-        starts = [b.constant(0, int32)] * len(x.shape)
-        starts[self.dim] = mine
-        sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
-        row = b.op(
-            "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
-        )
-        return b.reshape(row, out.shape)
+    def communicates(self) -> tuple[str, ...]:
+        return ()
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted({*axes, self.axis}))
@@ -100,6 +88,16 @@ class PSlice(Rows):
         rows = TABLE["Iota"](tuple(shape), self.dim, int64)()
         mine = TABLE["Equal"]()(rows, TABLE["AxisIndex"](self.axis)())
         return [where(mine, TABLE["ExpandDims"]((self.dim,))(g), 0)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        here = b.by_position([place[self.axis] for place in b.mesh.coordinates])
+        starts = [b.constant(0, int64)] * len(x.shape)
+        starts[self.dim] = here
+        sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
+        row = b.op(
+            "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
+        )
+        return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         return self.batch_rows(x) if mapped else _in_front(x, self.dim)
@@ -124,13 +122,6 @@ class ReduceScatter(Rows):
         check_kind(x.dtype, self.kinds)
         return without_rows(x, self.dim, self.size)
 
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        total = TABLE["Sum"]((0,), False).numpy(np.stack(parts))
-        return [np.take(total, k, self.dim) for k in range(len(parts))]
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.reshape(b.reduce_scatter(x, self.groups(b), self.dim, "add"), out.shape)
-
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
         return axes
@@ -138,6 +129,10 @@ class ReduceScatter(Rows):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         made = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
         return [vary_over(made, xs[0].type.varying)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        row = b.reduce_scatter(x, self.groups(b), self.dim, "add")
+        return b.reshape(row, out.shape)
 
     def batch_rows(self, x: Node) -> Node:
         return _in_front(TABLE["Sum"]((0,), False)(x), self.dim)
@@ -160,18 +155,6 @@ class AllToAll(Exchange):
         shape = without_rows(x, self.split, self.size).shape
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
 
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        sent = [[np.take(x, k, self.split) for x in parts] for k in range(len(parts))]
-        return [np.stack(got, self.concat) for got in sent]
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        # what is split is gone in the end: a new dimension behind it moves up by one
-        behind = self.concat > self.split
-        row = _with_row(b, x, self.concat + behind)
-        groups = b.mesh.groups((self.axis,))
-        made = b.all_to_all(row, groups, self.split + (not behind), self.concat + behind)
-        return b.reshape(made, out.shape)
-
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
         return axes
@@ -179,6 +162,11 @@ class AllToAll(Exchange):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         g = vary_over(g, (self.axis,))
         return [AllToAll(self.axis, self.size, self.concat, self.split)(g)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        rows = b.all_to_all(x, b.mesh.groups((self.axis,)), self.split, self.split)
+        rest = [i for i in range(len(x.shape)) if i != self.split]
+        return b.transpose(rows, [*rest[: self.concat], self.split, *rest[self.concat :]])
 
     def batch_apart(self, x: Node) -> Node:
         return AllToAll(self.axis, self.size, self.split + 1, self.concat + 1)(x)
@@ -197,17 +185,12 @@ class PPermute(Exchange):
     pairs: tuple[tuple[int, int], ...]
     linear: ClassVar[bool] = True
 
-    def exchange(self, parts: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        sources = {target: source for source, target in self.pairs}
-        none = np.zeros_like(parts[0])
-        return [parts[sources[k]] if k in sources else none for k in range(len(parts))]
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         groups = b.mesh.groups((self.axis,))
         return b.collective_permute(x, [(g[s], g[t]) for g in groups for s, t in self.pairs])
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying((self.axis,), axes)
@@ -232,11 +215,6 @@ def without_rows(x: Type, dim: int, size: int) -> Type:
     if not 0 <= dim < x.rank or x.shape[dim] != size:
         raise ShapeError(f"dimension {dim} must have an entry for each of {size}, got {x}")
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
-
-
-def _with_row(b: Any, x: Any, dim: int) -> Any:
-    """With one more dimension, of extent 1, for the builder `b`."""
-    return b.reshape(x, (*x.shape[:dim], 1, *x.shape[dim:]))
 
 
 def _in_front(x: Node, dim: int) -> Node:

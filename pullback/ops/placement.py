@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
-from pullback.ops.base import Axis, Node, Type, laid_out
-from pullback.ops.identity import _Identity
+from pullback.ops.base import Axis, Node, Op, Type, laid_out
+from pullback.ops.collective import Collective
+from pullback.ops.identity import Alias, _Identity
+from pullback.ops.sample import real
+from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 
 
-class Reshard(_Identity):
+class Reshard(_Identity, Collective):
     """The same value, laid out on a mesh as `sharding` says."""
 
-    sharding: Sharding
+    mesh: tuple[int, ...]
+    axis_names: tuple[str, ...]
+    devices: tuple[int, ...]
+    dims: tuple[tuple[str, ...], ...]
+    replicated: tuple[str, ...]
+    priority: tuple[int, ...]
     linear: ClassVar[bool] = True
+
+    @classmethod
+    def to(cls, sharding: Sharding) -> Reshard:
+        """The op that lays a value out so."""
+        return cls(*sharding.mesh.parameters(), *sharding.spec.parameters())
+
+    @cached_property
+    def sharding(self) -> Sharding:
+        spec = P(*self.dims, replicated=self.replicated, priority=self.priority)
+        return Sharding(DeviceMesh(self.mesh, self.axis_names, self.devices), spec)
 
     def infer(self, x: Type) -> Type:
         self.sharding.check(x.shape, self.title)
@@ -26,6 +45,9 @@ class Reshard(_Identity):
     def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
         return to.ask(xs[0], self.sharding.dims(type.rank))
 
+    def local(self, xs: Sequence[Type], out: Any) -> Op:
+        return Alias()  # what is whole everywhere lies as it does
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [laid_out(g, xs[0].type)]
 
@@ -36,8 +58,8 @@ class Reshard(_Identity):
         spec = self.sharding.spec
         priority = (0, *spec.priority)
         behind = P(None, *spec.dims, replicated=spec.replicated, priority=priority)
-        return Reshard(Sharding(self.sharding.mesh, behind))(xs[0])
+        return Reshard.to(Sharding(self.sharding.mesh, behind))(xs[0])
 
     @classmethod
     def samples(cls) -> Any:
-        return ()
+        yield cls.to(Sharding(DeviceMesh(1, "x"), P(None, "x"))), (real(3, 4),)

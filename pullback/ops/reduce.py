@@ -129,7 +129,8 @@ class Mean(Reduction):
 class Prod(Reduction):
     """The product over axes; its derivative is the product of the others, also where some are 0."""
 
-    combine = "Prod"
+    combine = "again"
+    neutral = 1
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         made = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -179,6 +180,7 @@ class Truth(Reduction, abstract=True):
     """Combines bools over axes."""
 
     kinds = "b"
+    combine = "again"
     differentiable: ClassVar[bool] = False
     stablehlo: ClassVar[str]
     ufunc: ClassVar[np.ufunc]
@@ -201,7 +203,8 @@ class Truth(Reduction, abstract=True):
 class Any_(Truth):
     """Whether any element over axes holds."""
 
-    name = combine = "Any"
+    name = "Any"
+    neutral = False
     stablehlo = "or"
     ufunc = np.logical_or
 
@@ -209,7 +212,7 @@ class Any_(Truth):
 class All(Truth):
     """Whether all elements over axes hold."""
 
-    combine = "All"
+    neutral = True
     stablehlo = "and"
     ufunc = np.logical_and
 

@@ -6,24 +6,20 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import float64
 from pullback.ir.errors import ArgumentError, EngineError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results
-from pullback.ops.call import check_operands
+from pullback.ops.call import Call, check_operands
 from pullback.ops.collective import PSum
 from pullback.ops.control.flow import positions
 from pullback.ops.control.held import Holder, brought
 from pullback.ops.control.varying import Axes, axes_of, over, union
-from pullback.ops.devices import run_devices
 from pullback.ops.sample import real
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.parts import join, part
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
 
@@ -106,52 +102,37 @@ class ShardMap(Holder):
 
     # -- meaning ----------------------------------------------------------------------------------
 
-    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
-        mesh, shardings = self.mesh, [on_mesh(self.mesh, dims) for dims in self.in_specs]
-        parts = {
-            k: [part(np.asarray(x), s, k) for x, s in zip(xs, shardings, strict=True)]
-            for k in range(mesh.size)
-        }
-        made = run_devices(self.body, mesh, parts)
-        found = []
-        for i, (y, dims) in enumerate(zip(self.body.outputs, self.out_specs, strict=True)):
-            shape = _whole_type(y.type, dims, mesh).shape
-            found.append(join({k: made[k][i] for k in made}, on_mesh(mesh, dims), shape))
-        return tuple(found)
-
-    def hlo(self, b: Any, out: Any, *xs: Any) -> tuple:
-        """In the program of a device that has the whole operands, and is to have whole results."""
-        mesh, before = self.mesh, b.mesh
-        if before is not mesh and (before is not None or mesh.size > 1):
-            raise EngineError(
-                f"runs on {mesh}, and the program around it does not",
-                hint="Lay an operand of the program out on the mesh: x.shard(mesh, spec).",
-            )
-        b.mesh = mesh
-        made = b.inline(self._everywhere, xs, held=True)
-        b.mesh = before
-        return made
-
-    @cached_property
-    def _everywhere(self) -> Graph:
-        mesh = self.mesh
-        pairs = list(zip(self.body.inputs, self.in_specs, strict=True))
-        inputs = [placeholder("x", _whole_type(x.type, dims, mesh)) for x, dims in pairs]
-        mine = [take_part(x, d, mesh) for x, (_, d) in zip(inputs, pairs, strict=True)]
-        made = zip(self.inlined(mine), self.out_specs, strict=True)
-        return Graph(inputs, [join_parts(y, dims, mesh) for y, dims in made])
-
-    def inlined(self, xs: Sequence[Node]) -> tuple[Node, ...]:
-        """The body in a per-device program, over parts."""
-        pairs = zip(xs, self.body.inputs, strict=True)
-        return self.body(*[vary_over(x, i.type.varying) for x, i in pairs])
-
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:  # type: ignore[override]
         if to.mesh is not self.mesh:
             raise EngineError(f"runs on {self.mesh}, and the program around it on {to.mesh}")
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
-        made = zip(self.inlined(parts), type, self.out_specs, strict=True)
-        return tuple([to.placed(y, t, dims) for y, t, dims in made])
+        inputs = zip(parts, self.body.inputs, strict=True)
+        made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
+        found = zip(made, type, self.out_specs, strict=True)
+        return tuple([to.placed(y, t, dims) for y, t, dims in found])
+
+    def local(self, xs: Sequence[Type], out: Any) -> Op:
+        """Where devices have the whole operands, and are to have whole results: each takes its
+        parts, and what they make is gathered."""
+        return self._everywhere
+
+    @cached_property
+    def _everywhere(self) -> Call:
+        inputs, parts = [], []
+        for x, dims in zip(self.body.inputs, self.in_specs, strict=True):
+            inputs.append(placeholder("x", _whole_type(x.type, dims, self.mesh)))
+            parts.append(vary_over(take_part(inputs[-1], dims, self.mesh), x.type.varying))
+        made = zip(self.body(*parts), self.out_specs, strict=True)
+        return Call("shard_map", Graph(inputs, [join_parts(y, d, self.mesh) for y, d in made]))
+
+    def numpy(self, *xs: Any) -> Any:
+        raise self._off_the_mesh()
+
+    def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
+        raise self._off_the_mesh()
+
+    def _off_the_mesh(self) -> EngineError:
+        return EngineError(f"runs on {self.mesh}, and the program around it is not on a mesh")
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
         return [on_mesh(self.mesh, dims) for dims in self.out_specs]

@@ -44,10 +44,14 @@ class _Claim:
     priority: int
 
 
-def plan(op: Any, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh) -> Plan:
-    """The plan for an op on operands of (sharded) types `xs`, with results of types `ys`."""
+def plan(
+    op: Any, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
+) -> Plan:
+    """The plan for an op on operands of (sharded) types `xs`, with results of types `ys`; the
+    factor `whole` is not split, whatever operands say."""
     rule = instantiate(op.factors(*[t.plain for t in xs]), xs, ys)
     claims = _collect(rule, xs, mesh)
+    claims.pop(whole, None)
     axes = _resolve(rule, claims, _forbidden(rule, xs), mesh)
     chosen = {f: a for f, (a, _) in axes.items() if a}
     priority = {f: p for f, (_, p) in axes.items()}

@@ -16,7 +16,8 @@ from pullback.ir.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, part
 from pullback.sharding.spec import P, Sharding
-from pullback.transforms.partition.partition import Partitioned, partition
+from pullback.transforms.partition.buckets import bucketed
+from pullback.transforms.partition.partition import partition
 from pullback.transforms.partition.simulate import simulated
 
 
@@ -74,17 +75,19 @@ class MeshEngine(ABC):
     def copy(self, value: OnMesh) -> OnMesh:
         return self.put(value.gathered(), value.type)
 
+    @abstractmethod
     def give_back(self) -> None:
-        """Single devices' engines do."""
+        """Hand the memory of dropped programs back to the system."""
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """The program of one device, and for each of its nodes the one that it was made for."""
-        made: Partitioned = partition(graph, self.mesh)
+        made = partition(graph, self.mesh)
         local, places = canonicalise_with_map(made.graph)
+        local, moved = bucketed(local)
         stands_for: dict[Node, Node] = {}
         for new, old in made.made_for.items():
-            if new in places:
-                stands_for.setdefault(places[new], old)
+            if places.get(new) in moved:
+                stands_for.setdefault(moved[places[new]], old)
         return local, stands_for
 
 
@@ -127,6 +130,9 @@ class SimulatedMesh(MeshEngine):
     def put(self, array: np.ndarray, type: Type) -> Stack:
         parts = np.stack(self.parts_of(array, type))
         return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
+
+    def give_back(self) -> None:
+        self.reference.give_back()
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
         local, _ = self.partitioned(graph)

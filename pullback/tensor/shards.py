@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from pullback.tensor.evaluate import evaluate
 from pullback.tensor.launch import settled
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True)
+class Shard:
     """One device's part: where the device is in the mesh, its number, which part it has, and the
     values, without what pads them."""
 

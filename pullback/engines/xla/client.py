@@ -1,7 +1,4 @@
-"""All contact with jaxlib's unstable surface: devices, transfers, compiling and running.
-
-Tried with jaxlib 0.10 to 0.12. Nothing else in pullback imports jaxlib.
-"""
+"""XLA's client: devices, transfers, compiling."""
 
 from __future__ import annotations
 
@@ -17,23 +14,13 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla import machine
-from pullback.engines.xla.memory import Memory
+from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
+from pullback.engines.xla.executable import Executable, explain
+from pullback.engines.xla.placing import OnDevice, aval_of, device_list
+from pullback.engines.xla.sharded import Group, Queue
 from pullback.ir.dtypes import int32
-from pullback.ir.errors import EngineError, OutOfMemory
+from pullback.ir.errors import ArgumentError, EngineError
 from pullback.ir.types import Type
-
-# XLA's results depend on the number of threads it uses, by default the cores it may run on. It is
-# pinned to the cores of the machine, so that a process confined to some of them gives the same
-# bits; PULLBACK_THREADS sets another number.
-THREADS = int(
-    os.environ.get("PULLBACK_THREADS") or os.environ.get("NPROC") or os.cpu_count() or 1
-)
-# Loading machine code, XLA logs errors about features of the processor that are none. What goes
-# wrong is raised as well; only what ends the process is still printed.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ["NPROC"] = str(THREADS)
-
-from jaxlib import _jax, version, xla_client  # noqa: E402
 
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
@@ -53,67 +40,51 @@ def _collect(phase: str, info: dict) -> None:
 gc.callbacks.append(_collect)
 
 
-class _Aval:
-    """What jaxlib asks about an array: its abstract value."""
-
-    __slots__ = ("dtype", "ndim", "shape")
-    weak_type = False
-
-    def __init__(self, type: Type) -> None:
-        self.shape, self.dtype, self.ndim = type.shape, type.dtype.numpy, len(type.shape)
-
-
-class _OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
-    """Places a whole array on one device."""
-
-    memory_kind = None
-    is_fully_replicated = True
-    is_fully_addressable = True
-
-    def __init__(self, device: Any) -> None:
-        super().__init__(device)
-        self._only = {device}
-
-    @property
-    def device_set(self) -> set:
-        return self._only
-
-    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
-        return xla_client.HloSharding.replicate()
-
-
 class Client:
-    """One device of XLA's: the first CUDA device if the plugin is installed, else the CPU."""
+    """XLA's devices: those of CUDA if the plugin is installed, else the CPU's.
+
+    What is not sharded is on the first of them, `device`.
+    """
 
     def __init__(self, platform: str | None = None) -> None:
         self._client = _make_client(platform or os.environ.get("PULLBACK_PLATFORM"))
         self.device = self._client.local_devices()[0]
+        self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
-        self._devices = _device_list((self.device,))
+        self._devices = device_list([self.device])
         self._options = _options(self.platform)
-        self._sharding = _OnDevice(self.device)
-        self._avals: dict[Type, _Aval] = {}
+        self.place = OnDevice(self.device)
+        self._groups: dict[tuple[int, ...], Group] = {}
+        self.queue = Queue(self.wait, bounded=self.platform == "cpu")
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer forgets the flag; set again, it stays.
-            self._put(np.zeros((), np.int32), Type((), int32))
+            self._put([np.zeros((), np.int32)], Type((), int32), self.place, [self.device])
             _jax.jax_jit.set_enable_x64_state(_X64)
+
+    # -- values -------------------------------------------------------------------------------
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Host to device. The caller hands the array over: it must not be written to again."""
+        return self.transfer([array], type, self.place, [self.device])
+
+    def transfer(
+        self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
+    ) -> Any:
+        """Arrays of one type, each to its device, as one array of jaxlib's."""
         jax_config = sys.modules.get("jax._src.config")
         if jax_config is None or type.dtype.bits < 64:
-            return self._put(array, type)
+            return self._put(arrays, type, sharding, devices)
         # The package jax, imported beside us, has put its own flag in place of ours.
         before = jax_config.enable_x64.swap_local(True)
         try:
-            return self._put(array, type)
+            return self._put(arrays, type, sharding, devices)
         finally:
             jax_config.enable_x64.set_local(before)
 
-    def _put(self, array: np.ndarray, type: Type) -> Any:
-        aval = self._aval(type)
-        return xla_client.batched_device_put(aval, self._sharding, [array], [self.device])
+    @staticmethod
+    def _put(arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]) -> Any:
+        return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
 
     def get(self, buffer: Any) -> np.ndarray:
         """Device to host; on CPU without a copy, so the array is read-only."""
@@ -124,15 +95,22 @@ class Client:
             # call does, but it imports the package jax where that is installed: half a second.
             return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:
-            raise _explain(error, "run") from None
+            raise explain(error, "run") from None
+
+    def wait(self, buffer: Any) -> None:
+        """Return when a buffer has been computed."""
+        try:
+            buffer.block_until_ready()
+        except Exception as error:
+            raise explain(error, "run") from None
 
     def owns(self, value: Any) -> bool:
         """Whether a value is a buffer on this client's device."""
-        return isinstance(value, _jax.ArrayImpl) and value._sharding is self._sharding
+        return isinstance(value, _jax.ArrayImpl) and value._sharding is self.place
 
     def owns_all(self, values: Sequence[Any]) -> bool:
         """Whether all values are buffers on this client's device: asked at every compiled call."""
-        mine = self._sharding
+        mine = self.place
         try:
             for value in values:
                 if value._sharding is not mine:
@@ -144,26 +122,31 @@ class Client:
     def copy(self, buffer: Any) -> Any:
         """A buffer of its own with the same values."""
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
-        places = [self._devices], [self._sharding], [always]
+        places = [self._devices], [self.place], [always]
         return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
 
+    # -- programs -----------------------------------------------------------------------------
+
     def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
-        try:
-            loaded = self._client.compile_and_load(text, self._devices, self._options)
-        except Exception as error:
-            raise _explain(error, "compile") from None
-        return self._executable(loaded, outs)
+        loaded = self.compiled(text, self._devices, self._options)
+        return Executable(loaded, outs, self.place)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
+        loaded = self.loaded(code, self._devices, self._options)
+        return None if loaded is None else Executable(loaded, outs, self.place)
+
+    def compiled(self, text: str | bytes, devices: Any, options: Any) -> Any:
         try:
-            loaded = self._client.deserialize_executable(code, self._devices, self._options)
+            return self._client.compile_and_load(text, devices, options)
+        except Exception as error:
+            raise explain(error, "compile") from None
+
+    def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
+        try:
+            return self._client.deserialize_executable(code, devices, options)
         except Exception:
             return None
-        return self._executable(loaded, outs)
-
-    def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
-        return Executable(loaded, [_handler(self._aval(t), self._sharding) for t in outs])
 
     @functools.cached_property
     def identity(self) -> list[bytes]:
@@ -173,6 +156,9 @@ class Client:
             self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
             *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
         ]  # fmt: skip
+        if self.platform == "cpu" and len(self._client.local_devices()) > 1:
+            # XLA then has at least as many threads as there are devices
+            words.append(len(self._client.local_devices()))
         parts = [repr(words).encode(), self._options.SerializeAsString(), machine.processor()]
         parts.append(machine.library(_LIBRARY))
         if self.platform == "cuda":
@@ -186,59 +172,36 @@ class Client:
                 return _jax.mlir.serialize_portable_artifact(text, target)
             except Exception as error:
                 failure = error
-        raise _explain(failure, "serialise") from None
+        raise explain(failure, "serialise") from None
 
-    def _aval(self, type: Type) -> _Aval:
-        aval = self._avals.get(type)
-        if aval is None:
-            if len(self._avals) > 4096:
-                self._avals.clear()
-            aval = self._avals[type] = _Aval(type)
-        return aval
+    # -- several devices ------------------------------------------------------------------------
 
+    def group(self, positions: Sequence[int]) -> Group:
+        """Devices by their numbers, in the order in which a program counts them."""
+        key = tuple(positions)
+        found = self._groups.get(key)
+        if found is None:
+            if not all(0 <= i < len(self.devices) for i in key):
+                raise _too_few(self.platform, max(key) + 1, len(self.devices))
+            found = self._groups.setdefault(key, Group(self, key))
+        return found
 
-class Executable:
-    """A compiled program on its device."""
-
-    def __init__(self, loaded: Any, handlers: list[Any]) -> None:
-        self._execute = loaded.execute_sharded
-        self._handlers = handlers
-        self.loaded = loaded
-
-    def serialise(self) -> bytes | None:
-        """Its machine code, for `Client.load`; None when XLA cannot write it.
-
-        To be asked before the first run: after it, XLA no longer writes programs that sort.
-        """
-        try:
-            return self.loaded.serialize()
-        except Exception:
-            return None
-
-    def run(self, args: list[Any]) -> list[Any]:
-        """Start the program; the buffers it returns may still be being computed."""
-        try:
-            return self._execute(args).consume_with_handlers(self._handlers)
-        except Exception as error:
-            raise _explain(error, "run") from None
-
-    def memory(self) -> Memory:
-        """What XLA's buffer assignment says that a run takes."""
-        found = self.loaded.get_compiled_memory_stats()
-        arguments = found.argument_size_in_bytes
-        results = found.output_size_in_bytes - found.alias_size_in_bytes
-        return Memory(arguments, results, found.temp_size_in_bytes)
-
-    def work(self) -> tuple[float, float]:
-        """Floating-point operations of a run, and bytes that it reads and writes."""
-        found = self.loaded.cost_analysis()
-        return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
+    def options_for(self, devices: Sequence[Any]) -> Any:
+        """Compile options of a program that runs on several devices, one copy on each."""
+        made, count = _options(self.platform), len(devices)
+        ids = np.array([d.id for d in devices]).reshape(count, 1)
+        assignment = xla_client.DeviceAssignment.create(ids)
+        for options in (made, made.executable_build_options):
+            options.num_replicas = count
+            options.device_assignment = assignment
+        return made
 
 
 def _make_client(platform: str | None) -> Any:
     plugin = _cuda_plugin() if platform in (None, "cuda") else None
     if platform in (None, "cpu") and plugin is None:
-        return xla_client.make_cpu_client()
+        count = _cpu_devices()
+        return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
     if plugin is None:
         raise EngineError(
             f"no engine for platform {platform!r}: its plugin is not installed",
@@ -249,6 +212,22 @@ def _make_client(platform: str | None) -> Any:
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
     return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options())
+
+
+def _cpu_devices() -> int:
+    """How many devices the CPU is to look like."""
+    given = os.environ.get("PULLBACK_CPU_DEVICES") or "1"
+    if not given.strip().isdecimal() or int(given) < 1:
+        raise ArgumentError(f"PULLBACK_CPU_DEVICES must be a positive integer, got {given!r}")
+    return int(given)
+
+
+def _too_few(platform: str, wanted: int, there: int) -> EngineError:
+    hint = f"Set the environment variable PULLBACK_CPU_DEVICES={wanted} before Python starts."
+    return EngineError(
+        f"there is no device {platform}:{wanted - 1}, only {there}",
+        code="E6002", hint=hint if platform == "cpu" else None,
+    )  # fmt: skip
 
 
 def _cuda_plugin() -> pathlib.Path | None:
@@ -274,23 +253,3 @@ def _options(platform: str) -> Any:
         debug = options.executable_build_options.debug_options
         debug.xla_disable_hlo_passes = "cse_barrier_expander"
     return options
-
-
-def _device_list(devices: tuple) -> Any:
-    made = getattr(xla_client, "DeviceList", None) or _jax.DeviceList
-    return made(devices)
-
-
-def _handler(aval: _Aval, sharding: Any) -> Any:
-    try:
-        return _jax.array_result_handler(aval, sharding, True, True)
-    except TypeError:  # jaxlib 0.12 has no `skip_checks`
-        return _jax.array_result_handler(aval, sharding, True)
-
-
-def _explain(error: Exception, action: str) -> EngineError:
-    """An error of XLA's as one of ours: its first line, and what it means."""
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if "RESOURCE_EXHAUSTED" in first or "out of memory" in first.lower():
-        return OutOfMemory(f"the device is out of memory: {first}")
-    return EngineError(f"XLA could not {action} the program: {first}")

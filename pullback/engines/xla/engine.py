@@ -6,18 +6,21 @@ import functools
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.engines.xla import machine
 from pullback.engines.xla.disk import disk_cache, key_of
-from pullback.engines.xla.program import Check, Code, XlaProgram
+from pullback.engines.xla.program import Check, Code, MeshProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.engines.xla.stablehlo import Builder, module
+from pullback.engines.xla.stablehlo import Builder, module, result_types
 from pullback.ir.dtypes import bool_
 from pullback.ir.graph import Graph, Structure
 from pullback.ir.node import Node
 from pullback.ir.segments import Segment, segments
 from pullback.ir.types import Type
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.sharded import Group
 
 Piece = tuple[Structure, tuple[int, ...]]  # what it computes, and which inputs it may overwrite
 
@@ -81,23 +84,34 @@ class XlaEngine:
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
         builder = Builder()
         text = module(graph, builder, donated)
-        outs = [y.type for y in graph.outputs]
-        if builder.checks:
-            outs.append(Type((len(builder.checks),), bool_))
-        return XlaProgram(self.client, self._code(text, outs), graph, builder.checks)
+        code = self._code(text, result_types(graph, builder))
+        return XlaProgram(self.client, code, graph, builder.checks)
 
-    def _code(self, program: str | bytes, outs: list[Type]) -> Code:
+    def compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
+        """The program of one device of a mesh, for all of them; it runs on `Shards`."""
+        builder = Builder(mesh)
+        text = module(graph, builder, donated)
+        code = self._code(text, result_types(graph, builder), self.group(mesh))
+        code.executable.collective = builder.communicates
+        return MeshProgram(self.client, code, graph, builder.checks)
+
+    def group(self, mesh: Any) -> Group:
+        """The devices of a mesh, which have a part each of a value on it."""
+        return self.client.group(mesh.devices)
+
+    def _code(self, program: str | bytes, outs: list[Type], group: Group | None = None) -> Code:
         """Machine code: loaded from the disk, or compiled and kept there."""
-        disk = disk_cache()
+        disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
-        key = key_of([self._identity, text]) if disk.on else b""
+        identity = self._identity if group is None else key_of(group.identity)
+        key = key_of([identity, text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
-            executable = self.client.load(found, outs)
+            executable = place.load(found, outs)
             if executable is not None:
                 return Code(executable, "disk", _BASE + _PER_CODE * len(found))
             disk.forget(key)
-        executable = self.client.compile(program, outs)
+        executable = place.compile(program, outs)
         code = executable.serialise() if disk.on else None
         if code is not None:
             disk.write(key, code)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback.engines.xla.memory import Memory
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, dependence
@@ -49,7 +51,18 @@ class XlaProgram:
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
-        return failed_outputs(self.checks, self._check_masks, self.client.get(word), lines)
+        return failed_outputs(self.checks, self._check_masks, self.held(word), lines)
+
+    def held(self, word: Any) -> Any:
+        """Which checks held, from the result that says it."""
+        return self.client.get(word)
+
+
+class MeshProgram(XlaProgram):
+    """A compiled program for all devices of a mesh: it takes and gives `Shards`."""
+
+    def held(self, word: Any) -> Any:
+        return np.logical_and.reduce(list(word.parts().values()))
 
 
 def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:

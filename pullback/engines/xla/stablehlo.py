@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla.collectives import Collectives
 from pullback.ir.dtypes import DType, bool_, int64
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.graph import Graph
@@ -32,10 +33,12 @@ class Value:
         return self.type.dtype
 
 
-class Builder:
-    """Writes StableHLO, one instruction a line."""
+class Builder(Collectives):
+    """Writes StableHLO, one instruction a line; with a `mesh`, for each of its devices."""
 
-    def __init__(self) -> None:
+    def __init__(self, mesh: Any = None) -> None:
+        self.mesh = mesh
+        self.communicates = False  # whether a collective was written
         self.lines: list[str] = []
         self._outermost = self.lines  # those of the program itself, not of a region in it
         self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
@@ -217,8 +220,9 @@ class Builder:
     def _lower(self, node: Any, xs: list[Any]) -> Any:
         if node.op.name == "Result":
             return xs[0][node.op.index]
+        out = _plain(node.type)
         try:
-            made = node.op.hlo(self, node.type, *xs)
+            made = node.op.hlo(self, out, *xs)
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
         values = made if isinstance(made, tuple) else (made,)
@@ -229,7 +233,7 @@ class Builder:
                 op=node.op.title, where=node.where,
             )  # fmt: skip
         got = tuple(v.type for v in made) if isinstance(made, tuple) else made.type
-        if got != node.type:
+        if got != out:
             raise EngineError(
                 f"inferred type {node.type} differs from the engine's {got}",
                 op=node.op.title, where=node.where,
@@ -247,7 +251,7 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
     XLA may write results into the buffers of `donated` inputs.
     """
     b = builder or Builder()
-    args = [Value(b._fresh(), x.type) for x in graph.inputs]
+    args = [Value(b._fresh(), _plain(x.type)) for x in graph.inputs]
     outs = list(b.inline(graph, args))
     if b.checks:
         outs.append(_error_word(b))
@@ -258,7 +262,21 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
     b.lines.append(f"return {names} : {kinds}" if outs else "return")
     body = "\n".join(b.lines)
     main = f"func.func public @main({header}) -> ({kinds}) {{\n{body}\n}}"
-    return f"module @pullback {{\n{main}\n}}\n"
+    count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
+    return f"module @pullback{count} {{\n{main}\n}}\n"
+
+
+def result_types(graph: Graph, b: Builder) -> list[Type]:
+    """The types of what a graph's module returns."""
+    outs = [_plain(y.type) for y in graph.outputs]
+    return [*outs, Type((len(b.checks),), bool_)] if b.checks else outs
+
+
+def _plain(type: Any) -> Any:
+    """Shape and element type alone: a program of one device knows nothing of the others."""
+    if isinstance(type, tuple):
+        return tuple([_plain(t) for t in type])
+    return Type(type.shape, type.dtype) if type.varying or type.sharding else type
 
 
 def _error_word(b: Builder) -> Value:

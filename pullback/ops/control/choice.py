@@ -77,14 +77,6 @@ class Choice(Holder, abstract=True):
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return tuple(run(self.branches[int(index)], xs))
 
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, tuple]:
-        found: dict[int, tuple] = {}
-        for i, branch in enumerate(self.branches):
-            mine = {k: x[1:] for k, x in xs.items() if int(x[0]) == i}
-            if mine:
-                found |= {k: tuple(ys) for k, ys in run(branch, mine).items()}
-        return {k: found[k] for k in xs}
-
     def hlo(self, b: Any, out: tuple[Type, ...], index: Any, *xs: Any) -> tuple:
         def lower(branch: Graph) -> Callable[[], Sequence]:
             return lambda: b.inline(branch, xs, held=True)
@@ -168,11 +160,6 @@ class Switch(Choice):
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         BranchNumber(len(self.branches)).numpy(index)
         return super().numpy(index, *xs)
-
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, tuple]:
-        for x in xs.values():
-            BranchNumber(len(self.branches)).numpy(x[0])
-        return super().numpy_devices(xs, mesh, run)
 
     def lowered(self, b: Any, index: Any) -> Any:
         checked = BranchNumber(len(self.branches)).hlo(b, index.type, index)

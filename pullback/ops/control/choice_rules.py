@@ -258,7 +258,7 @@ def _run_for(
 
 
 def _refuse_collectives(op: Choice, axis: Axis) -> None:
-    if axis.name is not None and axis.name in op.named_axes():
+    if axis.name is not None and axis.name in op.communicates():
         raise ArgumentError(
             f"a branch communicates along axis {axis.name!r}, but not every example along it "
             "takes that branch",

@@ -68,16 +68,6 @@ class While(Holder):
             state = tuple(run(self.body, [*state, *constants]))
         return tuple(state)
 
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, tuple]:
-        now, n = {k: tuple(x) for k, x in xs.items()}, self.carries
-        going = now
-        while going:
-            answers = run(self.condition, going)
-            going = {k: x for k, x in going.items() if answers[k][0]}
-            for k, ys in run(self.body, going).items() if going else ():
-                now[k] = going[k] = (*ys, *now[k][n:])
-        return {k: x[:n] for k, x in now.items()}
-
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         state, constants = xs[: self.carries], xs[self.carries :]
         return b.loop(
@@ -157,7 +147,7 @@ class While(Holder):
         condition, body = map(held, while_graphs(condition, body, axes_of(body.inputs), n))
         if not differs:
             return While(condition, body, n), None, flags
-        if axis.name is not None and axis.name in self.named_axes():
+        if axis.name is not None and axis.name in self.communicates():
             raise ArgumentError(
                 f"a loop that communicates along axis {axis.name!r} must go on for every example "
                 "along it alike",

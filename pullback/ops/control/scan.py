@@ -70,28 +70,16 @@ class Scan(Holder):
         return list(xs[:n]), list(xs[n:m]), list(xs[m:])
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
-        return self._rounds_of({0: xs}, lambda body, xs: {0: run(body, xs[0])})[0]
-
-    def numpy_devices(self, xs: dict[int, tuple], mesh: Any, run: Callable) -> dict[int, tuple]:
-        return self._rounds_of(xs, run)
-
-    def _rounds_of(self, xs: dict[int, tuple], run: Callable) -> dict[int, tuple]:
-        """All rounds, each on every device."""
-        given = {k: self.split(x) for k, x in xs.items()}
-        state = {k: s for k, (s, _, _) in given.items()}
+        state, rows, constants = self.split(xs)
         n, rounds = self.carries, range(self.length)
         outs = [y.type for y in self.body.outputs[n:]]
-        made = {k: [np.empty((self.length, *t.shape), t.dtype.numpy) for t in outs] for k in xs}
+        made = [np.empty((self.length, *t.shape), t.dtype.numpy) for t in outs]
         for i in reversed(rounds) if self.reverse else rounds:
-            found = run(self.body, {
-                k: [*state[k], *[x[i] for x in rows], *constants]
-                for k, (_, rows, constants) in given.items()
-            })  # fmt: skip
-            for k, ys in found.items():
-                state[k] = ys[:n]
-                for into, y in zip(made[k], ys[n:], strict=True):
-                    into[i] = y
-        return {k: (*state[k], *made[k]) for k in xs}
+            found = run(self.body, [*state, *[x[i] for x in rows], *constants])
+            state = found[:n]
+            for into, y in zip(made, found[n:], strict=True):
+                into[i] = y
+        return (*state, *made)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         n = self.carries

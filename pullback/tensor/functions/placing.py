@@ -77,10 +77,10 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
             where=user_line(),
             hint="Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
         )
-    if node.type.sharding is None and node.value is not None and not node.tokens:
-        if not pending.placeholders:
-            return _put(node, sharding)
-    return record(Reshard(sharding), (node,))
+    there = node.type.sharding is None and node.value is not None and not node.tokens
+    if there and not pending.placeholders:
+        return _put(node, sharding)
+    return record(Reshard.to(sharding), (node,))
 
 
 def _put(node: Any, sharding: Sharding) -> Tensor:

@@ -7,22 +7,26 @@ parts where all need the same parts, and not yet where all can go on with contri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pullback.ir.errors import EngineError
-from pullback.ir.graph import Graph
+from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node, emit, origin, results
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
+from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.place import Placer
-from pullback.transforms.partition.placed import Placed, identity
+from pullback.transforms.partition.placed import Origin, Placed, neutral
+from pullback.transforms.partition.price import Prices
 from pullback.transforms.rules import deriving
 
+MACHINE = Machine()
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
 
@@ -56,6 +60,7 @@ class Partitioner(Placer):
         self.known, self.asked = known, Asked()
         self.made_for: dict[Node, Node] = {}
         self._count = 0
+        self.node: Node | None = None  # whose rule is running
 
     def whole_program(self, graph: Graph) -> Graph:
         pairs = zip(graph.inputs, graph.names, strict=True)
@@ -96,6 +101,7 @@ class Partitioner(Placer):
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
+        self.node = node
         if op.partition is not None:
             return self._noted(node, op.partition(self, xs, node.type))
         if not any(x.axes for x in xs):
@@ -104,16 +110,19 @@ class Partitioner(Placer):
             return self._written_out(node, xs)
         several = isinstance(node.type, tuple)
         ys = [t.plain for t in (node.type if several else (node.type,))]
-        split = plan(op, [x.type(self.mesh) for x in xs], ys, self.mesh)
+        split = self._cheapest(op, xs, ys)
         if op.expansion is not None and self._must_gather(split, xs):
             return self._written_out(node, xs)
         return self._noted(node, self._in_parts(node, xs, split, ys))
 
     def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
         """Whole operands: every device does the same."""
-        made = emit(node.op, tuple([x.node for x in xs]))
+        several = isinstance(node.type, tuple)
+        out: Any = tuple([t.plain for t in node.type]) if several else node.type.plain
+        op = node.op.local([x.whole for x in xs], out)
+        made = emit(op, tuple([x.node for x in xs]))
         self.made_for[made] = node
-        if isinstance(node.type, tuple):
+        if several:
             return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
 
@@ -123,6 +132,14 @@ class Partitioner(Placer):
     def placed(self, node: Node, type: Type, dims: Dims) -> Placed:
         """A value of the given type, of which every device has a part; for rules to hand back."""
         return Placed(node, type.plain, dims)
+
+    def inline(self, graph: Graph, xs: Sequence[Node]) -> tuple[Node, ...]:
+        """A program of one device, written into this one for the op whose rule is running."""
+        made = graph(*xs)
+        for n in ancestors(made, set(xs).__contains__):
+            if n not in xs:
+                self.made_for[n] = self.node  # type: ignore[assignment]
+        return made
 
     def _remaker(self, node: Node, xs: list[Placed]) -> Any:
         """How to make only parts of a result along dimensions that no operand has."""
@@ -145,6 +162,37 @@ class Partitioner(Placer):
         """A composite: the ops that it is written as, in parts."""
         made = self.run(node.op.expansion([x.whole for x in xs]), xs)
         return tuple(made) if isinstance(node.type, tuple) else made[0]
+
+    def _cheapest(self, op: Op, xs: list[Placed], ys: list[Type]) -> Plan:
+        """The plan that the operands ask for, or one with a factor left whole, if that is clearly
+        cheaper: a small operand may be gathered where a large result would have to be summed."""
+        types = [x.type(self.mesh) for x in xs]
+        usual = plan(op, types, ys, self.mesh)
+        seconds = self._seconds(op, usual, usual, xs, ys)
+        best, least = usual, seconds - 2 * MACHINE.latency
+        if least > 0:
+            for factor in usual.axes:
+                other = plan(op, types, ys, self.mesh, whole=factor)
+                found = self._seconds(op, other, usual, xs, ys)
+                if found < least:
+                    best, least = other, found
+        return best
+
+    def _seconds(self, op: Op, split: Plan, usual: Plan, xs: list[Placed], ys: list[Type]) -> float:
+        """To bring the operands into place, compute, and lay the results out as usual."""
+        prices = Prices(self.mesh, MACHINE)
+        total = 0.0
+        for x, dims in zip(xs, split.operands, strict=True):
+            if (x, dims) not in self._known:
+                total += prices.price(x, dims)
+        for y, made, wanted in zip(ys, split.results, usual.results, strict=True):
+            result = Placed(xs[0].node, y, made.dims, made.partial)
+            total += prices.price(result, wanted.dims)
+        if total == 0.0:
+            return total
+        parts = self.mesh.extent([a for axes in split.axes.values() for a in axes])
+        work = math.prod(split.rule.extents.values()) * (2 if op.product else 1)
+        return total + work / parts / MACHINE.flops
 
     def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
         """Whether an operand is split along a dimension that the op needs whole."""
@@ -178,10 +226,18 @@ class Partitioner(Placer):
                     f"its part on one device is {n.type}, its rule says {t}", op=op.title
                 )
             partial = tuple(sorted({*r.partial, *deferred}))
-            placed.append(
-                Placed(n, y, r.dims, partial, op.combine if r.partial else "sum", r.priority)
-            )
+            again = type(op) if op.combine == "again" else op.combine
+            combine = again if r.partial else "sum"
+            origin = self._origin(op, xs, split) if not partial else None
+            placed.append(Placed(n, y, r.dims, partial, combine, r.priority, origin=origin))
         return tuple(placed) if isinstance(node.type, tuple) else placed[0]
+
+    def _origin(self, op: Op, xs: list[Placed], split: Plan) -> Origin | None:
+        """Where a result's elements come from, if the op only moves one operand's."""
+        single = all(len(fs) == 1 for side in (split.rule.operands, split.rule.results)
+                     for dims in side for fs in dims)  # fmt: skip
+        moves = len(xs) == 1 and op.linear and op.cheap and single
+        return Origin(xs[0], op, split.rule) if moves and not xs[0].partial else None
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
         """The axes over which operands may stay contributions: those whose sum is the result."""
@@ -209,7 +265,7 @@ class Partitioner(Placer):
         contracted = set(split.rule.contracted)
         for dim, factors in enumerate(dims):
             if factors and factors[0] in contracted:
-                x = self.masked(x, dim, identity(op.combine, x.whole.dtype))
+                x = self.masked(x, dim, neutral(op, x.whole.dtype))
             elif op.fallible:
                 x = self.masked(x, dim, 0)
         return x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pullback.ir.node import emit
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.placed import Placed, Steps
@@ -45,6 +46,9 @@ class Placer(Steps):
             made = p.remake(dims)
             if made is not None:
                 return replace(p, node=made, dims=dims, remake=None)
+        moved = self._from_origin(p, dims)
+        if moved is not None:
+            return moved
         p = self._without_remainders(p, dims)
         p = self._sliced(p, dims)
         p = self._exchanged(p, dims)
@@ -52,6 +56,20 @@ class Placer(Steps):
             while p.dims[dim] != wanted[: len(p.dims[dim])]:
                 p = self.gather(p, dim)
         return self._sliced(p, dims)
+
+    def _from_origin(self, p: Placed, dims: Dims) -> Placed | None:
+        """A transposed matrix, say, from the matrix that was gathered before."""
+        if p.origin is None:
+            return None
+        source, op, _ = p.origin
+        found = self._known.get((source, p.origin.dims(dims)))
+        if found is None or found.partial:
+            return None
+        local = op.local([found.node.type.plain], self.local(p.whole, dims).plain)
+        made = emit(local, (found.node,))
+        if made.type.plain is not self.local(p.whole, dims).plain:
+            return None
+        return replace(p, node=made, dims=dims, remake=None, origin=None)
 
     def _scattered(self, p: Placed, dims: Dims) -> Placed:
         """Join contributions; into parts, where parts are wanted and nobody has them whole."""

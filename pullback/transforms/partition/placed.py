@@ -5,16 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
-from pullback.ops.base import TABLE, Type, constant, full
+from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import less, where
+from pullback.sharding.factors import Rule
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
+
+
+class Origin(NamedTuple):
+    """A value made from another by moving elements: by `op`, whose factors `rule` tells."""
+
+    source: Placed
+    op: Op
+    rule: Rule
+
+    def dims(self, dims: Dims) -> Dims:
+        """How the source lies where the value lies along `dims`."""
+        axes = {fs[0]: a for fs, a in zip(self.rule.results[0], dims, strict=True) if fs}
+        return tuple([axes.get(fs[0], ()) if fs else () for fs in self.rule.operands[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +37,19 @@ class Placed:
 
     `node` is the device's part of a value of type `whole`, whose dimensions are split along the
     axes `dims`. Over the axes `partial` every device has only its contribution, and `combine` says
-    how they are joined. `remake` makes the value anew, in parts, where that is as cheap.
+    how they are joined: a name, or a reduction. `remake` makes the value anew, in parts, where
+    that is as cheap.
     """
 
     node: Node
     whole: Type
     dims: Dims
     partial: tuple[str, ...] = ()
-    combine: str = "sum"
+    combine: str | type[Op] = "sum"
     priority: tuple[int, ...] = ()
     remake: Callable[[Dims], Node | None] | None = None
     number: int = -1  # of the application that made it, in the order of the walk
+    origin: Origin | None = None  # where its elements were before they were only moved
 
     def sharding(self, mesh: DeviceMesh) -> Sharding:
         return on_mesh(mesh, self.dims, self.priority)
@@ -49,7 +65,7 @@ class Placed:
 
     def moved(self, node: Node, dim: int, axes: tuple[str, ...]) -> Placed:
         dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])
-        return replace(self, node=node, dims=dims, remake=None)
+        return replace(self, node=node, dims=dims, remake=None, origin=None)
 
 
 class Steps:
@@ -111,15 +127,14 @@ class Steps:
 
     def join(self, p: Placed) -> Placed:
         """Combine the contributions along all axes."""
-        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)
+        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)  # type: ignore[arg-type]
         if name is not None:
             made = TABLE[name](p.partial)(p.node)
         else:
             made = p.node
             for axis in p.partial:
                 made = TABLE["AllGather"](axis, self.mesh.sizes[axis], 0)(made)
-            over = tuple(range(len(p.partial)))
-            made = TABLE[p.combine](over, False)(made)
+            made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator, call-arg]
         return replace(p, node=made, partial=(), combine="sum", remake=None)
 
     # -- words ------------------------------------------------------------------------------------
@@ -174,14 +189,11 @@ class Steps:
         return made
 
 
-_NEUTRAL = {"sum": 0, "Prod": 1, "Any": False, "All": True}
-
-
-def identity(combine: str, dtype: Any) -> Any:
-    """What changes nothing when it is combined."""
-    if combine in _NEUTRAL:
-        return _NEUTRAL[combine]
-    largest = combine == "min"
+def neutral(op: Op, dtype: Any) -> Any:
+    """What changes nothing when it is combined with others."""
+    if op.combine not in ("max", "min"):
+        return op.neutral
+    largest = op.combine == "min"
     if dtype.kind == "b":
         return largest
     if dtype.is_float:

@@ -1,0 +1,202 @@
+"""Words for what devices say to each other. Devices are counted by their position in the mesh.
+
+`groups` are lists of positions that communicate, together all of the mesh, in the order in which
+their parts come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.ir.dtypes import (
+    DType,
+    bool_,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+)
+from pullback.ir.types import Type
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.stablehlo import Value
+
+Groups = Sequence[Sequence[int]]
+
+_WIDER = {int16: int32, uint16: uint32}  # which NCCL has not
+
+
+class Collectives:
+    """The part of `Builder` that writes collectives."""
+
+    mesh: Any
+    communicates: bool
+    op: Any
+    constant: Any
+    full: Any
+    reshape: Any
+    convert: Any
+    compare: Any
+    select: Any
+    region: Any
+    reduce: Any
+
+    def all_reduce(self, xs: Sequence[Value], groups: Groups, kind: str) -> list[Value]:
+        """Every device gets the reduction over its group, of each operand.
+
+        `kind` is add, multiply, maximum, minimum, and, or. Operands of one element type are one
+        instruction. NaN is larger than every number, and smaller.
+        """
+        made: list[Any] = [None] * len(xs)
+        coded: dict[tuple, list] = {}
+        for i, x in enumerate(xs):
+            if _by_gathering(x.dtype, kind):
+                parts = self.all_gather(self.reshape(x, (1, *x.shape)), groups, 0)
+                total = self._parts_reduced(parts, 0, len(groups[0]), kind)
+                made[i] = self.reshape(total, x.shape)
+            else:
+                key, how = _encode(self, x, kind)
+                coded.setdefault((key.dtype, how), []).append((i, key))
+        for (dtype, how), operands in coded.items():
+            given, body = [x for _, x in operands], _combine(self, dtype, how)
+            types = [x.type for x in given]
+            found = self._exchange("all_reduce", given, groups, types, regions=body)
+            for (i, _), y in zip(operands, found, strict=True):
+                made[i] = _decode(self, y, xs[i].dtype, kind)
+        return made
+
+    def reduce_scatter(self, x: Value, groups: Groups, dim: int, kind: str) -> Value:
+        """The k-th device of a group gets the k-th part along `dim` of the reduction."""
+        if _by_gathering(x.dtype, kind):
+            parts = self.all_to_all(x, groups, dim, dim)
+            return self._parts_reduced(parts, dim, len(groups[0]), kind)
+        key, how = _encode(self, x, kind)
+        out, body = _scaled(key.type, dim, 1, len(groups[0])), _combine(self, key.dtype, how)
+        made = self._exchange(
+            "reduce_scatter", [key], groups, [out], regions=body, scatter_dimension=dim
+        )
+        return _decode(self, made[0], x.dtype, kind)
+
+    def all_gather(self, x: Value, groups: Groups, dim: int) -> Value:
+        """Every device gets what its group has, one after the other along `dim`."""
+        out = _scaled(x.type, dim, len(groups[0]), 1)
+        return self._exchange("all_gather", [x], groups, [out], all_gather_dim=dim)[0]
+
+    def all_to_all(self, x: Value, groups: Groups, split: int, concat: int) -> Value:
+        """The k-th part along `split` goes to the k-th device of the group, which lays what it
+        gets one after the other along `concat`."""
+        n = len(groups[0])
+        out = _scaled(_scaled(x.type, split, 1, n), concat, n, 1)
+        return self._exchange(
+            "all_to_all", [x], groups, [out],
+            split_dimension=split, concat_dimension=concat, split_count=n,
+        )[0]  # fmt: skip
+
+    def collective_permute(self, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+        """Position `target` gets what `source` has, for each pair; the others get zeros."""
+        if not pairs:
+            return self.full(x.type, 0)
+        self.communicates = True
+        return self.op(
+            "stablehlo.collective_permute", x, out=x.type, source_target_pairs=_table(pairs)
+        )
+
+    def position(self) -> Value:
+        """The number of the device that runs the program, u32[]."""
+        return self.op("stablehlo.replica_id", out=Type((), uint32))
+
+    def by_position(self, numbers: Sequence[int], dtype: DType = int64) -> Value:
+        """Of numbers, one for each position, that of the device that runs the program."""
+        table = self.constant(np.array(numbers), dtype)
+        start = self.convert(self.position(), int32)
+        found = self.op(
+            "stablehlo.dynamic_slice", table, start, out=Type((1,), dtype), slice_sizes=(1,)
+        )
+        return self.reshape(found, ())
+
+    def _parts_reduced(self, x: Value, dim: int, n: int, kind: str) -> Value:
+        """The reduction of `n` parts that lie one after the other along `dim`."""
+        shape = (*x.shape[:dim], n, x.shape[dim] // n, *x.shape[dim + 1 :])
+        start = ~np.zeros((), x.dtype.numpy) if kind == "and" else kind == "multiply"
+        return self.reduce(kind, self.reshape(x, shape), start, (dim,))
+
+    def _exchange(
+        self, name: str, xs: Sequence[Value], groups: Groups, outs: Sequence[Type], **rest: Any
+    ) -> Sequence[Value]:
+        self.communicates = True
+        return self.op(
+            f"stablehlo.{name}", *xs, out=tuple(outs), replica_groups=_table(groups), **rest
+        )
+
+
+def _table(rows: Sequence[Sequence[int]]) -> str:
+    text = ", ".join(f"[{', '.join(map(str, row))}]" for row in rows)
+    return f"dense<[{text}]> : tensor<{len(rows)}x{len(rows[0])}xi64>"
+
+
+def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
+    shape = list(type.shape)
+    shape[dim] = shape[dim] * times // over
+    return Type(shape, type.dtype)
+
+
+def _combine(b: Any, dtype: DType, kind: str) -> str:
+    """The region that joins two elements."""
+    one = Type((), dtype)
+    return b.region([one, one], lambda x, y: [b.op(f"stablehlo.{kind}", x, y, out=one)])
+
+
+# -- element types --------------------------------------------------------------------------------
+#
+# Which reductions of which types there are depends on the transport (threads, Gloo, NCCL). All have
+# those that are left here.
+
+
+def _by_gathering(dtype: DType, kind: str) -> bool:
+    """Whether no transport reduces in this way: then all parts are sent, and reduced at home."""
+    return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
+
+
+def _encode(b: Any, x: Value, kind: str) -> tuple[Value, str]:
+    """The operand in a type that can be reduced, and the reduction of that type."""
+    if x.dtype is bool_:
+        return b.convert(x, uint8), {"and": "minimum", "or": "maximum"}.get(kind, kind)
+    if x.dtype.is_integer:
+        return b.convert(x, _WIDER.get(x.dtype, x.dtype)), kind
+    if x.dtype.is_float and kind in ("maximum", "minimum"):
+        return _ordered(b, x, kind), kind
+    return x, kind
+
+
+def _decode(b: Any, y: Value, dtype: DType, kind: str) -> Value:
+    if dtype.is_float and y.dtype is not dtype:
+        wide = float64 if dtype is float64 else float32
+        y = b.op("stablehlo.bitcast_convert", _turned(b, y), out=Type(y.shape, wide))
+    return b.convert(y, dtype)
+
+
+def _ordered(b: Any, x: Value, kind: str) -> Value:
+    """Floats as integers of the same order: libraries disagree about NaN, and may lose it.
+
+    It wins here, as the largest or the smallest of all.
+    """
+    x = b.convert(x, float64 if x.dtype is float64 else float32)
+    code = int64 if x.dtype is float64 else int32
+    key = _turned(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))
+    limits = np.iinfo(code.numpy)
+    wins = b.full(key.type, limits.max if kind == "maximum" else limits.min)
+    return b.select(b.compare("NE", x, x), wins, key)
+
+
+def _turned(b: Any, key: Value) -> Value:
+    """Negative floats have descending bits: turn them around, or back."""
+    mask = b.full(key.type, np.iinfo(key.dtype.numpy).max)
+    turned = b.op("stablehlo.xor", key, mask, out=key.type)
+    return b.select(b.compare("LT", key, b.full(key.type, 0)), turned, key)

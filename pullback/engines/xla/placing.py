@@ -1,0 +1,101 @@
+"""What jaxlib asks about arrays: their abstract values, and on which devices they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.engines.xla.bindings import _jax, xla_client
+from pullback.ir.types import Type
+
+
+class Aval:
+    """What jaxlib asks about an array: its abstract value."""
+
+    __slots__ = ("dtype", "ndim", "shape")
+    weak_type = False
+
+    def __init__(self, type: Type) -> None:
+        self.shape, self.dtype, self.ndim = type.shape, type.dtype.numpy, len(type.shape)
+
+
+_avals: dict[Type, Aval] = {}
+
+
+def aval_of(type: Type) -> Aval:
+    """The abstract value of a type, made once."""
+    aval = _avals.get(type)
+    if aval is None:
+        if len(_avals) > 4096:
+            _avals.clear()
+        aval = _avals[type] = Aval(type)
+    return aval
+
+
+class OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
+    """Places a whole array on one device."""
+
+    memory_kind = None
+    is_fully_replicated = True
+    is_fully_addressable = True
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(device)
+        self._only = {device}
+
+    @property
+    def device_set(self) -> set:
+        return self._only
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return xla_client.HloSharding.replicate()
+
+
+class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
+    """Places an array on each of several devices, each with its own values.
+
+    To jaxlib the shape of one is the shape of all. (It must not be told that they are copies of
+    one array: then it transfers the first to all devices.)
+    """
+
+    memory_kind = None
+    is_fully_replicated = False
+
+    def __init__(self, devices: Sequence[Any], is_fully_addressable: bool) -> None:
+        super().__init__()
+        self._all = device_list(devices)
+        self._set = set(devices)
+        self._here = is_fully_addressable
+
+    # Properties, for the package jax, imported beside us, replaces plain attributes.
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return self._here
+
+    @property
+    def device_set(self) -> set:
+        return self._set
+
+    @property
+    def _internal_device_list(self) -> Any:
+        return self._all
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return xla_client.HloSharding.manual()
+
+    def shard_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+
+def device_list(devices: Sequence[Any]) -> Any:
+    made = getattr(xla_client, "DeviceList", None) or _jax.DeviceList
+    return made(tuple(devices))
+
+
+def result_handler(type: Type, sharding: Any) -> Any:
+    """Makes arrays of what a program returns."""
+    try:
+        return _jax.array_result_handler(aval_of(type), sharding, True, True)
+    except TypeError:  # jaxlib 0.12 has no `skip_checks`
+        return _jax.array_result_handler(aval_of(type), sharding, True)

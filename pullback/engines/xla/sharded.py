@@ -1,0 +1,169 @@
+"""Values and programs on several devices: one part on each, one program for all.
+
+XLA is handed the program of one device, with its collectives written out, as so many replicas of
+it. (Partitions, the other form it knows, need its own partitioner in jaxlib 0.10 to 0.12.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.engines.xla.bindings import _jax
+from pullback.engines.xla.executable import Executable
+from pullback.engines.xla.placing import OnDevice, OnDevices, aval_of, device_list
+from pullback.ir.errors import EngineError
+from pullback.ir.types import Type
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.client import Client
+
+
+class Shards:
+    """A value of which every device of a group has a part; all parts have one type."""
+
+    __slots__ = ("array", "group", "type")
+
+    def __init__(self, group: Group, type: Type, array: Any) -> None:
+        self.group, self.type, self.array = group, type, array
+
+    def is_ready(self) -> bool:
+        """Whether the parts in this process have been computed."""
+        return self.array.is_ready()
+
+    def wait(self) -> None:
+        """Return when the parts in this process have been computed."""
+        self.group.client.wait(self.array)
+
+    def buffers(self) -> dict[int, Any]:
+        """By position in the group, the parts in this process as buffers of one device."""
+        group, aval = self.group, aval_of(self.type)
+        parts = zip(group.here, group.places, self.array._arrays, strict=True)
+        return {k: _jax.ArrayImpl(aval, on, [x], True, _skip_checks=True) for k, on, x in parts}
+
+    def parts(self) -> dict[int, np.ndarray]:
+        """By position in the group, the parts in this process as arrays of the host."""
+        self.wait()
+        return {k: self.group.client.get(x) for k, x in self.buffers().items()}
+
+    def __repr__(self) -> str:
+        return f"<Shards of {self.type} on {len(self.group)} devices>"
+
+
+class Group:
+    """Devices of a client in the order in which programs count them."""
+
+    def __init__(self, client: Client, positions: tuple[int, ...]) -> None:
+        self.client, self.positions = client, positions
+        self.devices = [client.devices[i] for i in positions]
+        mine = client.device.process_index
+        self.here = [k for k, d in enumerate(self.devices) if d.process_index == mine]
+        self.local = [self.devices[k] for k in self.here]
+        # a part on the client's own device is a buffer like those that are not sharded
+        self.places = [client.place if d == client.device else OnDevice(d) for d in self.local]
+        self.sharding = OnDevices(self.devices, len(self.here) == len(self.devices))
+        self.options = client.options_for(self.devices)
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    # -- values -------------------------------------------------------------------------------
+
+    def put(self, parts: Sequence[np.ndarray | None], type: Type) -> Shards:
+        """A value from its parts, one for each position; those of other processes may be None.
+
+        The caller hands the arrays over: they must not be written to again.
+        """
+        given = [parts[k] for k in self.here]
+        return Shards(self, type, self.client.transfer(given, type, self.sharding, self.local))
+
+    def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
+        """A value from an array of the host: position k gets a copy of `array[slices[k]]`."""
+        parts: list = [None] * len(self)
+        for k in self.here:
+            parts[k] = np.array(array[slices[k]], order="C")
+        return self.put(parts, type)
+
+    def spread(self, array: np.ndarray, type: Type) -> Shards:
+        """The same array on every device."""
+        return self.put([array] * len(self), type)
+
+    def join(self, buffers: dict[int, Any], type: Type) -> Shards:
+        """A value from buffers that are where they belong, such as `Shards.buffers` gives."""
+        given = [buffers[k] for k in self.here]
+        made = _jax.ArrayImpl(aval_of(type), self.sharding, given, True, _skip_checks=True)
+        return Shards(self, type, made)
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, Shards) and value.group is self
+
+    # -- programs -----------------------------------------------------------------------------
+
+    def compile(self, text: str | bytes, outs: Sequence[Type]) -> Spmd:
+        """The program of one device, for all of them."""
+        loaded = self.client.compiled(text, device_list(self.devices), self.options)
+        return Spmd(self, loaded, outs)
+
+    def load(self, code: bytes, outs: Sequence[Type]) -> Spmd | None:
+        """An executable as `Spmd.serialise` gave it; None when XLA does not take it."""
+        loaded = self.client.loaded(code, device_list(self.devices), self.options)
+        return None if loaded is None else Spmd(self, loaded, outs)
+
+    @property
+    def identity(self) -> list[bytes]:
+        """All that machine code depends on beside the text of its program."""
+        return [*self.client.identity, self.options.SerializeAsString()]
+
+
+class Spmd(Executable):
+    """A compiled program that runs on all devices of a group at once."""
+
+    collective = True  # whether they communicate in it
+
+    def __init__(self, group: Group, loaded: Any, outs: Sequence[Type]) -> None:
+        super().__init__(loaded, outs, group.sharding)
+        self.group, self.outs = group, tuple(outs)
+
+    def run(self, args: list[Shards]) -> list[Shards]:
+        """Start the program; its results may still be being computed."""
+        arrays = [x.array for x in args]
+        start = super().run
+        queue = self.group.client.queue
+        made = queue.run(start, arrays) if self.collective else start(arrays)
+        return [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
+
+
+class Queue:
+    """Starts programs that communicate, in the same order on every device.
+
+    On CPU each device's program takes a thread of XLA's pool, which has as many threads as there
+    are devices, and keeps it while it waits for the others. With two such programs in flight each
+    may have some of the threads, and neither ever gets the rest; so there the next one starts when
+    the last one is over (`bounded`).
+    """
+
+    def __init__(self, wait: Callable[[Any], None], bounded: bool) -> None:
+        self._wait, self._bounded = wait, bounded
+        self._lock = threading.Lock()
+        self._last: Any = None
+
+    def run(self, start: Callable[[list], list], arrays: list[Any]) -> list[Any]:
+        with self._lock:
+            if not self._bounded:
+                return start(arrays)
+            self.settle()
+            made = start(arrays)
+            self._last = min(made, key=lambda y: y.on_device_size_in_bytes(), default=None)
+            return made
+
+    def settle(self) -> None:
+        """Return when no program that communicates is running."""
+        last, self._last = self._last, None
+        if last is not None:
+            # its error is told to whoever reads its results
+            with contextlib.suppress(EngineError):
+                self._wait(last)

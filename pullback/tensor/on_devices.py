@@ -1,0 +1,80 @@
+"""Programs on a mesh of XLA's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.errors import EngineError, PullbackError
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ir.types import Type
+from pullback.sharding.mesh import DeviceMesh
+from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh
+
+
+class Spread(OnMesh):
+    """A value whose parts are buffers of the devices."""
+
+    def __init__(self, engine: XlaMesh, type: Type, shards: Any) -> None:
+        super().__init__(engine, type)
+        self.shards = shards
+
+    def parts(self) -> dict[int, np.ndarray]:
+        return self.shards.parts()
+
+    def is_ready(self) -> bool:
+        return self.shards.is_ready()
+
+
+class XlaMesh(MeshEngine):
+    """XLA on a mesh: one program, which every device runs on its parts."""
+
+    def __init__(self, mesh: DeviceMesh, xla: Any) -> None:
+        super().__init__(mesh)
+        self.xla, self.name, self.platform = xla, xla.name, xla.platform
+        self.group = xla.group(mesh)
+
+    def give_back(self) -> None:
+        self.xla.give_back()
+
+    def put(self, array: np.ndarray, type: Type) -> Spread:
+        parts = self.parts_of(array, type)
+        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype)))
+
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
+        local, stands_for = self.partitioned(graph)
+        compiled = self.xla.compile_on(self.mesh, local, donated)
+        return XlaMeshProgram(self, graph, local, compiled, stands_for)
+
+
+class XlaMeshProgram(MeshProgram):
+    """A program that all devices run; its checks are those of the whole one."""
+
+    engine: XlaMesh
+
+    def __init__(
+        self, engine: XlaMesh, graph: Graph, local: Graph, compiled: Any, stands_for: dict
+    ) -> None:
+        super().__init__(engine, graph, local, compiled)
+        self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
+        self.memory, self.work = compiled.memory, compiled.work
+
+    def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
+        found = stands_for.get(node)
+        if found is None:
+            raise EngineError(f"a check of {node.op.title} belongs to no op of the program")
+        return found
+
+    def run(self, args: list[Spread]) -> list[Any]:
+        made = self.compiled.run([x.shards for x in args])
+        values = [
+            Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]
+            for y, t in zip(made, self.types, strict=False)
+        ]
+        return values + made[len(self.types) :]
+
+    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
+        return self.compiled.failures(word, lines)

@@ -1,0 +1,58 @@
+"""What it would cost to lay a value out anew: the same steps, counted and not taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.ir.node import Node
+from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import Dims
+from pullback.transforms.partition.place import Placer
+from pullback.transforms.partition.placed import Placed
+
+
+class Prices(Placer):
+    """A placer whose steps only count seconds."""
+
+    def __init__(self, mesh: DeviceMesh, machine: Machine) -> None:
+        super().__init__(mesh)
+        self.machine, self.seconds = machine, 0.0
+
+    def price(self, p: Placed, dims: Dims) -> float:
+        """Seconds until the value is complete and lies along `dims`."""
+        self.seconds = 0.0
+        self._place(replace(p, remake=None), dims)
+        return self.seconds
+
+    def slice(self, p: Placed, dim: int, axis: str) -> Placed:
+        return p.moved(p.node, dim, (*p.dims[dim], axis))
+
+    def gather(self, p: Placed, dim: int) -> Placed:
+        *rest, axis = p.dims[dim]
+        made = p.moved(p.node, dim, tuple(rest))
+        self._count("all_gather", made, (axis,))
+        return made
+
+    def exchange(self, p: Placed, source: int, target: int) -> Placed:
+        *rest, axis = p.dims[source]
+        self._count("all_to_all", p, (axis,))
+        made = p.moved(p.node, source, tuple(rest))
+        return made.moved(p.node, target, (*made.dims[target], axis))
+
+    def scatter(self, p: Placed, dim: int, axis: str) -> Placed:
+        self._count("reduce_scatter", p, (axis,))
+        left = tuple([a for a in p.partial if a != axis])
+        return replace(p.moved(p.node, dim, (*p.dims[dim], axis)), partial=left)
+
+    def join(self, p: Placed) -> Placed:
+        self._count("all_reduce", p, p.partial)
+        return replace(p, partial=())
+
+    def pad(self, x: Node, dim: int, n: int) -> Node:
+        return x
+
+    def _count(self, kind: str, p: Placed, axes: tuple[str, ...]) -> None:
+        local = self.local(p.whole, p.dims)
+        nbytes = local.size * local.dtype.numpy.itemsize
+        self.seconds += self.machine.seconds(traffic(kind, nbytes, self.mesh.extent(axes)))

@@ -1,0 +1,457 @@
+"""Values and programs on several devices, against devices that the reference engine simulates."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from devices import Grid, on_devices
+
+from pullback import testing
+from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
+from pullback.ir.dtypes import ALL, bfloat16, float32, float64, int64
+from pullback.ir.errors import EngineError, IndexOutOfRange
+from pullback.ir.graph import Graph
+from pullback.ir.node import results
+from pullback.ir.table import TABLE
+from pullback.ir.types import Type
+from pullback.ops.control.held import hold
+from pullback.ops.structure import placeholder
+from pullback.tensor.program import engine
+from pullback.transforms.partition.simulate import simulated
+
+NAMES = [d.name for d in ALL]
+
+
+def sample(dtype, shape, salt=0):
+    """Small numbers that every element type has, and whose sums and products are exact."""
+    numbers = np.random.default_rng(salt).integers(0, 4, shape)
+    if dtype.kind in "if":
+        numbers = numbers - 2
+    made = numbers.astype(dtype.numpy)
+    return made + 1j * made[::-1] if dtype.is_complex else made
+
+
+def parts_of(dtype, shape, count):
+    return [sample(dtype, shape, salt) for salt in range(count)]
+
+
+def run_words(grid, write, *operands):
+    """What `write(builder, *values)` gives on each device; an operand is a list of parts."""
+    b = Builder(grid)
+    types = [Type(parts[0].shape, dtype_of(parts[0])) for parts in operands]
+    args = [Value(b._fresh(), t) for t in types]
+    outs = write(b, *args)
+    kinds = ", ".join(mlir_type(o.type) for o in outs)
+    header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)
+    b.lines.append(f"return {', '.join(o.name for o in outs)} : {kinds}")
+    body = "\n".join(b.lines)
+    text = (
+        f"module @words attributes {{mhlo.num_replicas = {grid.size} : i32}} {{\n"
+        f"func.func public @main({header}) -> ({kinds}) {{\n{body}\n}}\n}}"
+    )
+    group = engine("xla").group(grid)
+    program = group.compile(text, [o.type for o in outs])
+    made = program.run([group.put(p, t) for p, t in zip(operands, types, strict=True)])
+    return [[y.parts()[k] for k in range(grid.size)] for y in made]
+
+
+def dtype_of(array):
+    return next(d for d in ALL if d.numpy == array.dtype)
+
+
+def assert_same(got, wanted):
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if a.dtype == bfloat16.numpy:  # whose NaN NumPy takes for different ones
+            a, b = a.astype(np.float32), b.astype(np.float32)
+        np.testing.assert_array_equal(a, b)
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_devices
+def test_parts_go_to_devices_and_come_back(name):
+    dtype = dtype_named(name)
+    group = engine("xla").group(Grid(x=8))
+    parts = parts_of(dtype, (2, 3), 8)
+    value = group.put(parts, Type((2, 3), dtype))
+    assert value.is_ready() in (True, False)
+    assert_same(list(value.parts().values()), parts)
+    joined = group.join(value.buffers(), value.type)
+    assert_same(list(joined.parts().values()), parts)
+
+
+def dtype_named(name):
+    return next(d for d in ALL if d.name == name)
+
+
+@on_devices
+def test_an_array_is_split_by_slices_and_copied():
+    whole = np.arange(16.0).reshape(8, 2)
+    group = engine("xla").group(Grid(x=4))
+    slices = [np.s_[2 * k : 2 * k + 2] for k in range(4)]
+    value = group.split(whole, slices, Type((2, 2), float64))
+    same = group.spread(np.arange(3.0), Type((3,), float64))
+    expected = [whole[s].copy() for s in slices]
+    whole[:] = -1
+    assert_same(list(value.parts().values()), expected)
+    assert_same(list(same.parts().values()), [np.arange(3.0)] * 4)
+    assert group.owns(value) and not engine("xla").owns(value)
+    assert not engine("xla").group(Grid(x=2)).owns(value)
+
+
+@on_devices
+def test_a_part_on_the_first_device_is_an_ordinary_buffer():
+    group = engine("xla").group(Grid(x=2))
+    value = group.put([np.ones(3), np.zeros(3)], Type((3,), float64))
+    first, second = value.buffers().values()
+    x = placeholder("x", Type((3,), float64))
+    program = engine("xla").compile(Graph((x,), (x + x,)))
+    assert engine("xla").owns(first) and not engine("xla").owns(second)
+    np.testing.assert_array_equal(engine("xla").get(program.run([first])[0]), 2 * np.ones(3))
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+REDUCTIONS = {
+    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+    "and": np.bitwise_and, "or": np.bitwise_or,
+}  # fmt: skip
+TAKES = {"add": "iufc", "multiply": "iufc", "maximum": "biuf", "minimum": "biuf"}
+
+
+def kinds_of(dtype):
+    return [kind for kind in REDUCTIONS if dtype.kind in TAKES.get(kind, "biu")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_devices
+def test_reductions_of_every_element_type(name):
+    dtype, grid = dtype_named(name), Grid(x=2, y=2)
+    groups, parts = grid.groups(("y",)), parts_of(dtype, (4, 2), 4)
+
+    def write(b, x):
+        made = [b.all_reduce([x], groups, kind)[0] for kind in kinds_of(dtype)]
+        return made + [b.reduce_scatter(x, groups, 0, kind) for kind in kinds_of(dtype)]
+
+    made = iter(run_words(grid, write, parts))
+    totals = {
+        kind: [REDUCTIONS[kind](parts[k - k % 2], parts[k - k % 2 + 1]) for k in range(4)]
+        for kind in kinds_of(dtype)
+    }
+    for kind in kinds_of(dtype):
+        assert_same(next(made), totals[kind])
+    for kind in kinds_of(dtype):
+        assert_same(next(made), [totals[kind][k][2 * (k % 2) :][:2] for k in range(4)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_devices
+def test_moving_every_element_type(name):
+    dtype, grid = dtype_named(name), Grid(x=4)
+    groups, parts = grid.groups(("x",)), parts_of(dtype, (4, 3), 4)
+    gathered, exchanged, permuted = run_words(
+        grid,
+        lambda b, x: [
+            b.all_gather(x, groups, 1),
+            b.all_to_all(x, groups, 0, 1),
+            b.collective_permute(x, [(0, 1), (1, 3)]),
+        ],
+        parts,
+    )
+    assert_same(gathered, [np.concatenate(parts, 1)] * 4)
+    assert_same(exchanged, [np.concatenate([p[k : k + 1] for p in parts], 1) for k in range(4)])
+    none = np.zeros_like(parts[0])
+    assert_same(permuted, [none, parts[0], none, parts[1]])
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+@on_devices
+def test_any_number_of_devices(count):
+    grid = Grid(x=count)
+    groups, parts = grid.groups(("x",)), parts_of(float32, (count, 2), count)
+    total, mine, here, table = run_words(
+        grid,
+        lambda b, x: [
+            b.all_reduce([x], groups, "add")[0],
+            b.reduce_scatter(x, groups, 0, "add"),
+            b.position(),
+            b.by_position([10 * k for k in range(count)]),
+        ],
+        parts,
+    )
+    assert_same(total, [sum(parts)] * count)
+    assert_same(mine, [sum(parts)[k : k + 1] for k in range(count)])
+    assert [int(k) for k in here] == list(range(count))
+    assert [int(k) for k in table] == [10 * k for k in range(count)]
+
+
+@on_devices
+def test_operands_of_one_type_are_reduced_by_one_instruction():
+    grid, seen = Grid(x=4), []
+    xs, ys, zs = (parts_of(d, s, 4) for d, s in ((float32, (3,)), (float32, ()), (int64, (2, 2))))
+
+    def write(b, *values):
+        made = b.all_reduce(values, grid.groups(("x",)), "add")
+        seen.extend(line for line in b.lines if "all_reduce" in line)
+        return made
+
+    made = run_words(grid, write, xs, ys, zs)
+    for got, parts in zip(made, (xs, ys, zs), strict=True):
+        assert_same(got, [np.sum(parts, 0, parts[0].dtype)] * 4)
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
+@on_devices
+def test_nan_is_the_largest_and_the_smallest(name):
+    dtype, grid = dtype_named(name), Grid(x=4)
+    rows = [
+        [np.nan, -np.inf, -0.0, 1, -1, np.inf],
+        [1, -np.nan, 0.0, 2, -3, -np.inf],
+        [0, 5, -0.0, -7, -2, np.nan],
+        [-1, 6, -0.0, 3, -2, 4],
+    ]
+    parts = [np.array(row, dtype.numpy) for row in rows]
+    groups = grid.groups(("x",))
+    largest, smallest = run_words(
+        grid,
+        lambda b, x: [b.all_reduce([x], groups, k)[0] for k in ("maximum", "minimum")],
+        parts,
+    )
+    assert_same(largest, [np.array([np.nan, np.nan, 0.0, 3, -1, np.nan], dtype.numpy)] * 4)
+    assert_same(smallest, [np.array([np.nan, np.nan, -0.0, -7, -3, np.nan], dtype.numpy)] * 4)
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def op(name, *parameters):
+    return TABLE[name](*parameters)
+
+
+def varying(label, shape, *axes, dtype=float64):
+    return placeholder(label, Type(shape, dtype, None, tuple(sorted(axes))))
+
+
+def simulate(graph, mesh, parts):
+    """The outputs of a per-device program on each device of a mesh; `parts[k]` are its inputs."""
+    stacks = [np.stack(x).reshape(*mesh.shape, *np.shape(x[0])) for x in zip(*parts, strict=True)]
+    made = testing.run(simulated(graph, mesh), stacks)
+    flat = [y.reshape(mesh.size, *y.shape[len(mesh.shape) :]) for y in made]
+    return [[y[k] for y in flat] for k in range(mesh.size)]
+
+
+def check_program(grid, graph, salt=0):
+    """XLA on the devices of a mesh gives what simulated devices give."""
+    types = [Type(x.type.shape, x.type.dtype) for x in graph.inputs]
+    inputs = [parts_of(t.dtype, t.shape, grid.size) for t in types]
+    for i, (parts, x) in enumerate(zip(inputs, graph.inputs, strict=True)):
+        if not x.type.varying:
+            inputs[i] = [parts[0]] * grid.size
+    wanted = simulate(graph, grid, [[p[k] for p in inputs] for k in range(grid.size)])
+    group = engine("xla").group(grid)
+    args = [group.put(p, t) for p, t in zip(inputs, types, strict=True)]
+    made = engine("xla").compile_on(grid, graph).run(args)
+    for i, y in enumerate(made[: len(graph.outputs)]):
+        for k, got in y.parts().items():
+            assert got.dtype == wanted[k][i].dtype
+            np.testing.assert_allclose(got, wanted[k][i], rtol=1e-12, err_msg=f"{i} on {k}")
+    return wanted
+
+
+@pytest.mark.parametrize("axes", [("x",), ("y",), ("x", "y")])
+@on_devices
+def test_named_reductions(axes):
+    v = varying("v", (2, 3), "x", "y")
+    ys = [op(name, axes)(v) for name in ("PSum", "PMax", "PMin")]
+    check_program(Grid(x=2, y=4), Graph((v,), ys))
+
+
+@on_devices
+def test_named_exchanges():
+    v, w = varying("v", (2, 3), "x", "y"), varying("w", (3,))
+    along = [op("AxisIndex", a)() for a in "xy"]
+    ys = [op("AllGather", "y", 4, d)(v) for d in range(3)]
+    ys += [op("PPermute", "y", ((0, 1), (1, 2), (3, 0)))(v), op("PPermute", "x", ())(v)]
+    ys += [*along, v * w, op("PSum", ("x",))(op("PVary", ("x",))(w))]
+    wanted = check_program(Grid(x=2, y=4), Graph((v, w), ys))
+    assert [(int(made[5]), int(made[6])) for made in wanted] == [
+        (x, y) for x in range(2) for y in range(4)
+    ]
+
+
+@on_devices
+def test_collectives_inside_a_scan():
+    h, x, w = (varying(label, (3,), "x") for label in "hxw")
+    mixed = op("PSum", ("x",))(h * w) * 0.25 + x
+    body = hold((h, x, w), (mixed, op("PPermute", "x", ((0, 1), (1, 2), (2, 3)))(h)))
+    s, xs = varying("s", (3,), "x"), varying("xs", (5, 3), "x")
+    check_program(Grid(x=4), Graph((s, xs, w), results(op("Scan", body, 1, 1, 5)(s, xs, w))))
+
+
+@on_devices
+def test_collectives_inside_a_while_loop():
+    i, v = varying("i", (), "x", dtype=int64), varying("v", (2,), "x")
+    before = op("Less")(op("PMax", ("x",))(i), constant_i64(40))
+    condition = hold((i, v), (before,))
+    body = hold((i, v), (i + i + 1, op("PSum", ("x",))(v) * 0.5 + v))
+    check_program(Grid(x=4), Graph((i, v), results(op("While", condition, body, 2)(i, v))))
+
+
+def constant_i64(value):
+    return op("Const", int64, (), np.int64(value).tobytes())()
+
+
+@on_devices
+def test_loops_may_be_of_different_length():
+    i, n = (varying(label, (), "x", dtype=int64) for label in "in")
+    condition, body = hold((i, n), (op("Less")(i, n),)), hold((i, n), (i + 1, n))
+    loop = op("While", condition, body, 2)(i, op("AxisIndex", "x")() + 3)
+    check_program(Grid(x=4), Graph((i,), results(loop)))
+
+
+@on_devices
+def test_collectives_inside_branches():
+    v = varying("v", (2,), "x", "y")
+    first = hold((v,), (op("PSum", ("x",))(v) + v,))
+    second = hold((v,), (op("PMax", ("x",))(v) * v,))
+    at = op("AxisIndex", "y")()
+    chosen = op("Equal")(at, constant_i64(1))
+    everywhere = op("PVary", ("x",))(chosen)
+    ys = results(op("Cond", (first, second))(everywhere, v))
+    ys += results(op("Switch", (first, second))(op("PVary", ("x",))(at), v))
+    check_program(Grid(x=2, y=2), Graph((v,), ys))
+
+
+@on_devices
+def test_a_call_is_run_as_what_it_holds():
+    v = varying("v", (2,), "x")
+    inner = Graph((v,), (op("PSum", ("x",))(v), v * v))
+    for held in (op("Call", "f", inner), op("Checkpoint", "f", inner)):
+        check_program(Grid(x=4), Graph((v,), results(held(v))))
+
+
+@on_devices
+def test_results_are_operands_of_the_next_program():
+    grid = Grid(x=8)
+    v = varying("v", (4,), "x")
+    program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v) * 0.125 + 1,)))
+    value = engine("xla").group(grid).put([np.full(4, float(k)) for k in range(8)], v.type)
+    for _ in range(5):
+        (value,) = program.run([value])
+    assert_same(list(value.parts().values()), [np.full(4, 3.5 + 5)] * 8)
+
+
+@on_devices
+def test_donated_operands_are_gone():
+    grid = Grid(x=2)
+    v = varying("v", (1000,), "x", dtype=float32)
+    program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v) * 2,)), (0,))
+    group = engine("xla").group(grid)
+    (value,) = program.run([group.put([np.ones(1000, np.float32)] * 2, v.type)])
+    (again,) = program.run([value])
+    assert value.array.is_deleted()
+    assert_same(list(again.parts().values()), [np.full(1000, 16, np.float32)] * 2)
+
+
+@on_devices
+def test_a_check_that_fails_on_one_device_fails():
+    grid = Grid(x=4)
+    v, i = varying("v", (5,), "x"), varying("i", (), "x", dtype=int64)
+    graph = Graph((v, i), (op("Gather", 0)(v, i), v * 2))
+    program = engine("xla").compile_on(grid, graph)
+    group = engine("xla").group(grid)
+    numbers = group.put([np.arange(5.0)] * 4, v.type)
+    for last, failed in ((4, []), (5, [0])):
+        places = group.put([np.int64(k) for k in (0, 1, 2, last)], i.type)
+        *_, word = program.run([numbers, places])
+        found = program.failures(word, [None] * len(program.checks))
+        assert list(found) == failed
+        assert all(isinstance(e, IndexOutOfRange) for e in found.values())
+
+
+@on_devices
+def test_programs_of_a_mesh_are_kept_on_disk(tmp_path):
+    from pullback.engines.xla import disk
+
+    disk.use(disk.DiskCache(str(tmp_path)))
+    try:
+        v = varying("v", (4,), "x")
+        graph = Graph((v,), (op("PSum", ("x",))(v) * 3,))
+        parts = parts_of(float64, (4,), 8)
+        origins, found = [], []
+        for grid in (Grid(x=8), Grid(x=8), Grid(x=4)):
+            program = engine("xla").compile_on(grid, graph)
+            group = engine("xla").group(grid)
+            (y,) = program.run([group.put(parts[: grid.size], Type((4,), float64))])
+            origins.append(program.origin)
+            found.append(y.parts()[0])
+        assert origins == ["missed", "disk", "missed"]
+        assert_same(found, [3 * sum(parts), 3 * sum(parts), 3 * sum(parts[:4])])
+    finally:
+        disk.use(None)
+
+
+@on_devices
+def test_no_more_devices_than_there_are():
+    with pytest.raises(EngineError, match=r"no device cpu:8, only 8"):
+        engine("xla").client.group(range(9))
+
+
+IN_FLIGHT = """
+import threading
+import numpy as np
+from devices import Grid
+from test_devices import op, varying
+from pullback.ir.graph import Graph
+from pullback.tensor.program import engine
+from pullback.transforms.partition.simulate import simulated
+
+grid = Grid(x=8)
+v = varying("v", (16, 16), "x")
+y = op("PSum", ("x",))(op("MatMul")(v, v)) * 0.001
+y = op("PMax", ("x",))(op("MatMul")(y, v)) * 0.001
+program = engine("xla").compile_on(grid, Graph((v,), (y * 2, y)))
+group = engine("xla").group(grid)
+value = group.put([np.full((16, 16), float(k)) for k in range(8)], v.type)
+made = {}
+
+def launch(name, count):
+    made[name] = [program.run([value]) for _ in range(count)]
+
+threads = [threading.Thread(target=launch, args=(k, 200)) for k in range(2)]
+for t in threads: t.start()
+launch(2, 600)
+for t in threads: t.join()
+found = {p.tobytes() for runs in made.values() for _, y in runs for p in y.parts().values()}
+assert sum(map(len, made.values())) == 1000 and len(found) == 1
+print("done")
+"""
+
+
+def test_a_thousand_programs_in_flight():
+    here = os.path.dirname(__file__)
+    settings = {"PULLBACK_CPU_DEVICES": "8", "PULLBACK_THREADS": "2", "PULLBACK_CACHE": "0"}
+    path = os.pathsep.join([here, os.path.dirname(here)])
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_FLIGHT], env=os.environ | settings | {"PYTHONPATH": path},
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert ended.stdout == "done\n", ended.stderr
+
+
+def test_the_number_of_devices_must_be_one():
+    code = "import pullback as pb; (pb.tensor(1.0) + 1).item()"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PULLBACK_CPU_DEVICES": "none"},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert "PULLBACK_CPU_DEVICES must be a positive integer, got 'none'" in ended.stderr
