@@ -1,5 +1,6 @@
 """Looking inside: what ran, and why."""
 
+from pullback.api.explain import explain_sharding as explain_sharding
 from pullback.transforms.rules import rules_applied as rules_applied
 
-__all__ = ["rules_applied"]
+__all__ = ["explain_sharding", "rules_applied"]

@@ -25,6 +25,8 @@ class Collective(Op, abstract=True):
     communicate over some axes, and `b.mesh.coordinates` says where each position is.
     """
 
+    wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
+
 
 class Exchange(Collective, abstract=True):
     """One operand, whose values along the axes come together."""
@@ -86,6 +88,7 @@ class Sharing(Exchange, abstract=True):
 
     axes: tuple[str, ...]
     kinds: ClassVar[str] = "iufc"
+    wire: ClassVar[str] = "all_reduce"
     reduction: ClassVar[str]  # the op that reduces a dimension
     joins: ClassVar[str]  # the instruction that joins two elements
 
@@ -140,6 +143,7 @@ class AllReduce(Collective):
     axes: tuple[str, ...]
     linear: ClassVar[bool] = True
     kinds: ClassVar[str] = "iufc"
+    wire: ClassVar[str] = "all_reduce"
 
     def named_axes(self) -> tuple[str, ...]:
         return self.axes

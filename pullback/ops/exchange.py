@@ -48,6 +48,8 @@ class Rows(Exchange, abstract=True):
 class AllGather(Rows):
     """The values of all examples, stacked along a new dimension `dim`."""
 
+    wire: ClassVar[str] = "all_gather"
+
     def infer(self, x: Type) -> Type:
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
@@ -116,6 +118,7 @@ class PSlice(Rows):
 class ReduceScatter(Rows):
     """The sum along the axis, of which each example gets its entry of dimension `dim`."""
 
+    wire: ClassVar[str] = "reduce_scatter"
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, x: Type) -> Type:
@@ -142,6 +145,7 @@ class AllToAll(Exchange):
     """Example i sends entry j of dimension `split` to example j, which stacks what it gets from
     all along a new dimension `concat`."""
 
+    wire: ClassVar[str] = "all_to_all"
     axis: str
     size: int
     split: int
@@ -181,6 +185,7 @@ class AllToAll(Exchange):
 class PPermute(Exchange):
     """Example `target` gets the value of `source` for each pair; the others get zeros."""
 
+    wire: ClassVar[str] = "permute"
     axis: str
     pairs: tuple[tuple[int, int], ...]
     linear: ClassVar[bool] = True

@@ -15,8 +15,9 @@ from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
 from pullback.tensor.launch import InFlight, arrived, launch, launch_split, lock, settled, to_host
-from pullback.tensor.program import mesh_of
+from pullback.tensor.program import engine_for, mesh_of
 from pullback.tensor.record import PENDING_LIMIT, pending
+from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor
 
 
@@ -40,6 +41,7 @@ def read(tensor: Tensor) -> np.ndarray:
         if token.alive and not token.leaf and token.running:
             token.reads.append(user_line())
     if node.value is None:
+        _forbid_alone(node)
         compute([node])
     if checks.any_unchecked():
         settled(node)
@@ -75,6 +77,8 @@ def compute(targets: Sequence[Node]) -> None:
             needed = [n for n in needed if mesh_of([n.type]) is mesh]
             known = set(needed)
             others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
+            if mesh is not None and engine_for(current(), mesh).spans_processes:
+                others = []  # which promises are alive may differ from process to process
             extra, nodes = related(needed, others)
             wanted = [*needed, *extra]
         if not needed:  # aliases of what another thread is computing
@@ -173,6 +177,19 @@ def bound_pending() -> None:
         launch_split(nodes, live, keep_tail=True)
     else:  # most of what is pending has no handle of its own: look again sooner
         pending.limit = PENDING_LIMIT - len(nodes) + len(live)
+
+
+def _forbid_alone(node: Node) -> None:
+    """A program on devices of several processes must be started by all of them."""
+    mesh = mesh_of([node.type])
+    if mesh is not None and engine_for(current(), mesh).spans_processes:
+        raise HostReadError(
+            f"reading a value: {node.type} is not computed yet, and its devices belong to several "
+            "processes",
+            where=user_line(),
+            hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
+            "for the others for ever.",
+        )
 
 
 def _forbid_placeholders(what: str) -> None:

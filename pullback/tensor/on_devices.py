@@ -36,6 +36,7 @@ class XlaMesh(MeshEngine):
         super().__init__(mesh)
         self.xla, self.name, self.platform = xla, xla.name, xla.platform
         self.group = xla.group(mesh)
+        self.spans_processes = len(self.group.here) < mesh.size
 
     def give_back(self) -> None:
         self.xla.give_back()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from pullback.ir.canonical import canonicalise_with_map
+from pullback.ir.errors import HostReadError
 from pullback.ir.graph import Graph, dependence
 from pullback.ir.node import Node
 from pullback.ir.types import Type
+from pullback.ir.where import user_line
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.parts import join, part
+from pullback.sharding.parts import join, part, places
 from pullback.sharding.spec import P, Sharding
 from pullback.transforms.partition.buckets import bucketed
-from pullback.transforms.partition.partition import partition
+from pullback.transforms.partition.partition import Partitioned, partition
 from pullback.transforms.partition.simulate import simulated
 
 
@@ -36,8 +39,18 @@ class OnMesh(ABC):
         return True
 
     def gathered(self) -> np.ndarray:
-        """The whole value, on the host."""
-        return join(self.parts(), self.sharding, self.type.shape)
+        """The whole value, on the host; every part of it must be in this process."""
+        parts, shape = self.parts(), self.type.shape
+        have = {str(places(self.sharding, shape, k)) for k in parts}
+        if len(have) < math.prod([self.sharding.parts(i) for i in range(len(shape))]):
+            raise HostReadError(
+                f"reading a value: this process has only parts of {self.type}, which lies on "
+                f"{self.sharding.mesh} as {self.sharding.spec}",
+                where=user_line(),
+                hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
+                "y = pb.reshard(x, pb.P()), and read y.",
+            )
+        return join(parts, self.sharding, shape)
 
 
 class MeshEngine(ABC):
@@ -45,6 +58,7 @@ class MeshEngine(ABC):
 
     name: str
     platform: str
+    spans_processes = False  # whether other processes have some of the devices
 
     def __init__(self, mesh: DeviceMesh) -> None:
         self.mesh, self.whole = mesh, Sharding(mesh, P())
@@ -81,14 +95,24 @@ class MeshEngine(ABC):
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """The program of one device, and for each of its nodes the one that it was made for."""
-        made = partition(graph, self.mesh)
-        local, places = canonicalise_with_map(made.graph)
-        local, moved = bucketed(local)
-        stands_for: dict[Node, Node] = {}
-        for new, old in made.made_for.items():
-            if places.get(new) in moved:
-                stands_for.setdefault(moved[places[new]], old)
-        return local, stands_for
+        made = per_device(graph, self.mesh)
+        return made.graph, made.made_for
+
+
+def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
+    """The program of one device as it is run: partitioned, canonical, sums in buckets."""
+    made = partition(graph, mesh)
+    local, places = canonicalise_with_map(made.graph)
+    local, moved = bucketed(local)
+
+    def now(old: dict[Node, Any]) -> dict[Node, Any]:
+        found: dict[Node, Any] = {}
+        for node, what in old.items():
+            if places.get(node) in moved:
+                found.setdefault(moved[places[node]], what)
+        return found
+
+    return Partitioned(local, now(made.made_for), now(made.reasons))
 
 
 class MeshProgram:

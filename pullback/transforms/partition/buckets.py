@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.ir.graph import Graph
-from pullback.ir.node import Node, emit, results
+from pullback.ir.node import Node, results
 from pullback.ir.table import TABLE
 
 BYTES = 64 * 2**20  # of one bucket; what is larger goes in several
@@ -28,7 +28,8 @@ def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
             continue
         if node in buckets:
             op = TABLE["AllReduce"](node.op.axes)  # type: ignore[attr-defined]
-            made = emit(op, tuple([new[m.inputs[0]] for m in members]))
+            xs = tuple([new[m.inputs[0]] for m in members])
+            made = Node(op, xs, tuple([m.type for m in members]), node.where, (), node.backward)
             new |= zip(members, results(made), strict=True)
         else:
             xs = tuple([new[x] for x in node.inputs])
@@ -48,7 +49,7 @@ def _buckets(graph: Graph) -> dict[Node, list[Node]]:
         joins = node.op.name == "PSum"
         level[node] = max([level[x] for x in node.inputs], default=0) + joins
         if joins:
-            key = (level[node], node.op.axes, node.inputs[0].type.varying)  # type: ignore[attr-defined]
+            key = (level[node], node.op.axes)  # type: ignore[attr-defined]
             _into(found.setdefault(key, []), node)
     return {n: members for lists in found.values() for members in lists for n in members
             if len(members) > 1}  # fmt: skip

@@ -7,7 +7,6 @@ parts where all need the same parts, and not yet where all can go on with contri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,25 +16,33 @@ from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node, emit, origin, results
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
-from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims
-from pullback.transforms.partition.place import Placer
+from pullback.transforms.partition.choose import Chooser
 from pullback.transforms.partition.placed import Origin, Placed, neutral
-from pullback.transforms.partition.price import Prices
 from pullback.transforms.rules import deriving
 
-MACHINE = Machine()
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
 
 
+class Reason(NamedTuple):
+    """Why there is a collective: what its user needs, of which value."""
+
+    user: str
+    where: Any
+    why: str
+    value: str
+
+
 class Partitioned(NamedTuple):
-    """A per-device program, and the ops of the whole one that its ops are parts of."""
+    """A per-device program, the ops of the whole one that its ops are parts of, and why there are
+    collectives in it."""
 
     graph: Graph
     made_for: dict[Node, Node]
+    reasons: dict[Node, Reason]
 
 
 def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
@@ -44,7 +51,7 @@ def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     first = Partitioner(mesh)
     first.whole_program(graph)
     second = Partitioner(mesh, first.asked)
-    return Partitioned(second.whole_program(graph), second.made_for)
+    return Partitioned(second.whole_program(graph), second.made_for, second.reasons)
 
 
 def layout(type: Type) -> Dims:
@@ -52,13 +59,16 @@ def layout(type: Type) -> Dims:
     return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
 
 
-class Partitioner(Placer):
+class Partitioner(Chooser):
     """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
 
     def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
         super().__init__(mesh)
         self.known, self.asked = known, Asked()
         self.made_for: dict[Node, Node] = {}
+        self.reasons: dict[Node, Reason] = {}
+        self._makers: dict[int, Node] = {}  # by the number of a value
+        self._user = "the result"
         self._count = 0
         self.node: Node | None = None  # whose rule is running
 
@@ -66,7 +76,10 @@ class Partitioner(Placer):
         pairs = zip(graph.inputs, graph.names, strict=True)
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
         ys = []
-        for y, p in zip(graph.outputs, self.run(graph, inputs), strict=True):
+        made = self.run(graph, inputs)
+        self._user = "the result"
+        for y, p in zip(graph.outputs, made, strict=True):
+            origin.where = y.where
             p = self.ask(p, layout(y.type))
             self._check(y, p)
             ys.append(p.node)
@@ -91,6 +104,12 @@ class Partitioner(Placer):
                     known[node] = self.apply(node, operands)
         return [known[y] for y in graph.outputs]
 
+    def note(self, made: Node, p: Placed, why: str) -> Node:
+        maker = self._makers.get(p.number)
+        value = "an input" if maker is None else _named(maker)
+        self.reasons[made] = Reason(self._user, origin.where, why, value)
+        return made
+
     def ask(self, p: Placed, dims: Dims) -> Placed:
         """A value as a user of it needs it."""
         self.asked.setdefault(p.number, set()).add(dims)
@@ -101,7 +120,7 @@ class Partitioner(Placer):
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
-        self.node = node
+        self.node, self._user = node, op.title
         if op.partition is not None:
             return self._noted(node, op.partition(self, xs, node.type))
         if not any(x.axes for x in xs):
@@ -110,7 +129,7 @@ class Partitioner(Placer):
             return self._written_out(node, xs)
         several = isinstance(node.type, tuple)
         ys = [t.plain for t in (node.type if several else (node.type,))]
-        split = self._cheapest(op, xs, ys)
+        split = self.cheapest(op, xs, ys)
         if op.expansion is not None and self._must_gather(split, xs):
             return self._written_out(node, xs)
         return self._noted(node, self._in_parts(node, xs, split, ys))
@@ -162,37 +181,6 @@ class Partitioner(Placer):
         """A composite: the ops that it is written as, in parts."""
         made = self.run(node.op.expansion([x.whole for x in xs]), xs)
         return tuple(made) if isinstance(node.type, tuple) else made[0]
-
-    def _cheapest(self, op: Op, xs: list[Placed], ys: list[Type]) -> Plan:
-        """The plan that the operands ask for, or one with a factor left whole, if that is clearly
-        cheaper: a small operand may be gathered where a large result would have to be summed."""
-        types = [x.type(self.mesh) for x in xs]
-        usual = plan(op, types, ys, self.mesh)
-        seconds = self._seconds(op, usual, usual, xs, ys)
-        best, least = usual, seconds - 2 * MACHINE.latency
-        if least > 0:
-            for factor in usual.axes:
-                other = plan(op, types, ys, self.mesh, whole=factor)
-                found = self._seconds(op, other, usual, xs, ys)
-                if found < least:
-                    best, least = other, found
-        return best
-
-    def _seconds(self, op: Op, split: Plan, usual: Plan, xs: list[Placed], ys: list[Type]) -> float:
-        """To bring the operands into place, compute, and lay the results out as usual."""
-        prices = Prices(self.mesh, MACHINE)
-        total = 0.0
-        for x, dims in zip(xs, split.operands, strict=True):
-            if (x, dims) not in self._known:
-                total += prices.price(x, dims)
-        for y, made, wanted in zip(ys, split.results, usual.results, strict=True):
-            result = Placed(xs[0].node, y, made.dims, made.partial)
-            total += prices.price(result, wanted.dims)
-        if total == 0.0:
-            return total
-        parts = self.mesh.extent([a for axes in split.axes.values() for a in axes])
-        work = math.prod(split.rule.extents.values()) * (2 if op.product else 1)
-        return total + work / parts / MACHINE.flops
 
     def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
         """Whether an operand is split along a dimension that the op needs whole."""
@@ -274,11 +262,12 @@ class Partitioner(Placer):
 
     def _noted(self, node: Node, made: Any) -> Any:
         if isinstance(made, tuple):
-            return tuple([self._numbered(p) for p in made])
-        return self._numbered(made)
+            return tuple([self._numbered(node, p) for p in made])
+        return self._numbered(node, made)
 
-    def _numbered(self, p: Placed) -> Placed:
+    def _numbered(self, node: Node, p: Placed) -> Placed:
         self._count += 1
+        self._makers[self._count] = node
         p = replace(p, number=self._count)
         if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
             p = replace(self.join(p), number=self._count)
@@ -291,3 +280,7 @@ class Partitioner(Placer):
             raise EngineError(
                 f"a result that must be whole along {', '.join(rest)} is not", op=y.op.title
             )
+
+
+def _named(node: Node) -> str:
+    return node.op.title if node.where is None else f"{node.op.title} ({node.where})"

@@ -87,6 +87,10 @@ class Steps:
         varying = tuple(sorted({a for axes in dims for a in axes}))
         return Type(shape, whole.dtype, None, varying)
 
+    def note(self, made: Node, p: Placed, why: str) -> Node:
+        """Remember for what a collective was made."""
+        return made
+
     # -- one axis at a time ---------------------------------------------------------------------
 
     def slice(self, p: Placed, dim: int, axis: str) -> Placed:
@@ -100,7 +104,8 @@ class Steps:
         """Join a dimension along the last axis that it is split by."""
         *rest, axis = p.dims[dim]
         size = self.mesh.sizes[axis]
-        made = self.fold(TABLE["AllGather"](axis, size, dim)(p.node), dim)
+        made = self.note(TABLE["AllGather"](axis, size, dim)(p.node), p, f"dimension {dim} whole")
+        made = self.fold(made, dim)
         if not rest:
             made = self.crop(made, dim, p.whole.shape[dim])
         return p.moved(made, dim, tuple(rest))
@@ -111,7 +116,7 @@ class Steps:
         size = self.mesh.sizes[axis]
         x = self.pad(p.node, target, size * -(-p.node.type.shape[target] // size))
         x = TABLE["AllToAll"](axis, size, target, source)(self.unfold(x, target, size))
-        made = self.fold(x, source)
+        made = self.fold(self.note(x, p, f"dimension {target} split in place of {source}"), source)
         if not rest:
             made = self.crop(made, source, p.whole.shape[source])
         q = p.moved(made, source, tuple(rest))
@@ -122,6 +127,7 @@ class Steps:
         size = self.mesh.sizes[axis]
         x = self.pad(p.node, dim, size * -(-p.node.type.shape[dim] // size))
         made = TABLE["ReduceScatter"](axis, size, dim)(self.unfold(x, dim, size))
+        self.note(made, p, f"the sum over {axis}, split along dimension {dim}")
         left = tuple([a for a in p.partial if a != axis])
         return replace(p.moved(made, dim, (*p.dims[dim], axis)), partial=left)
 
@@ -130,10 +136,12 @@ class Steps:
         name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)  # type: ignore[arg-type]
         if name is not None:
             made = TABLE[name](p.partial)(p.node)
+            self.note(made, p, f"the {p.combine} over {', '.join(p.partial)}")
         else:
             made = p.node
             for axis in p.partial:
                 made = TABLE["AllGather"](axis, self.mesh.sizes[axis], 0)(made)
+                self.note(made, p, f"the result over {axis}")
             made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator, call-arg]
         return replace(p, node=made, partial=(), combine="sum", remake=None)
 
