@@ -48,6 +48,18 @@ def bind_mesh(mesh: DeviceMesh) -> Iterator[None]:
             _bound.mesh = None
 
 
+@contextmanager
+def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
+    """The axes that were bound where a function was called, for a rule of it that runs later."""
+    before = _bound.sizes, _bound.mesh
+    *sizes, mesh = axes
+    _bound.sizes, _bound.mesh = {**before[0], **dict(sizes)}, mesh or before[1]
+    try:
+        yield
+    finally:
+        _bound.sizes, _bound.mesh = before
+
+
 class bind:
     """While a function runs for one example along the axis, its name is known."""
 

@@ -431,12 +431,8 @@ def conjugate(x: Node) -> Node:
 
 
 def sum_to(g: Node, type: Type) -> Node:
-    """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1, and
-    over every named axis along which `type` does not vary."""
-    if g.type.varying != type.varying:
-        g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
-        more = tuple([a for a in g.type.varying if a not in type.varying])
-        g = TABLE["PSum"](more)(g) if more else g
+    """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
+    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
