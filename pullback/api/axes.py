@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from pullback.ir.errors import ArgumentError
@@ -35,17 +35,35 @@ def bound_mesh() -> DeviceMesh | None:
     return _bound.mesh
 
 
-@contextmanager
-def bind_mesh(mesh: DeviceMesh) -> Iterator[None]:
-    """While a function runs for one device of a mesh, the names of its axes are known."""
-    with ExitStack() as stack:
-        for name, size in mesh.sizes.items():
-            stack.enter_context(bind(Axis(size, name), "shard_map"))
-        _bound.mesh = mesh
-        try:
-            yield
-        finally:
+class bind:
+    """While a function runs for one example along an axis, or for one device of a mesh, the names
+    of its axes are known."""
+
+    def __init__(self, *axes: Axis, mesh: DeviceMesh | None = None) -> None:
+        self.sizes = {axis.name: axis.size for axis in axes if axis.name is not None}
+        self.mesh = mesh
+        for name in self.sizes:
+            if name in _bound.sizes:
+                raise ArgumentError(
+                    f"{'vmap' if mesh is None else 'shard_map'}: the axis name {name!r} is in use "
+                    "further out",
+                    where=user_line(),
+                    hint="A collective could not tell the two axes apart: choose another name.",
+                )
+
+    def __enter__(self) -> None:
+        _bound.sizes |= self.sizes
+        _bound.mesh = self.mesh or _bound.mesh
+
+    def __exit__(self, *exception: object) -> None:
+        for name in self.sizes:
+            del _bound.sizes[name]
+        if self.mesh is not None:
             _bound.mesh = None
+
+
+def bind_mesh(mesh: DeviceMesh) -> bind:
+    return bind(*[Axis(size, name) for name, size in mesh.sizes.items()], mesh=mesh)
 
 
 @contextmanager
@@ -58,26 +76,6 @@ def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
         yield
     finally:
         _bound.sizes, _bound.mesh = before
-
-
-class bind:
-    """While a function runs for one example along the axis, its name is known."""
-
-    def __init__(self, axis: Axis, what: str = "vmap") -> None:
-        self.axis = axis
-        if axis.name is not None and axis.name in _bound.sizes:
-            raise ArgumentError(
-                f"{what}: the axis name {axis.name!r} is in use further out", where=user_line(),
-                hint="A collective could not tell the two axes apart: choose another name.",
-            )  # fmt: skip
-
-    def __enter__(self) -> None:
-        if self.axis.name is not None:
-            _bound.sizes[self.axis.name] = self.axis.size
-
-    def __exit__(self, *exception: object) -> None:
-        if self.axis.name is not None:
-            del _bound.sizes[self.axis.name]
 
 
 def size_of(*names: str) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.axes import bind_mesh, bound_mesh
@@ -162,7 +161,8 @@ class _Call:
                         f"along it again, got {x.type} with the spec {P(*dims)}",
                         where=user_line(),
                     )
-        with _at_this_line():
+        with deriving():
+            origin.where = user_line()
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
@@ -173,16 +173,10 @@ class _Call:
         mine = {a for spec in specs for a in _axes(spec.dims)}
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
-        with _at_this_line():
+        with deriving():
+            origin.where = user_line()
             whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
         return tree.unflatten(structure, whole)
-
-
-@contextmanager
-def _at_this_line() -> Iterator[None]:
-    with deriving():
-        origin.where = user_line()
-        yield
 
 
 def _axes(dims: Dims) -> tuple[str, ...]:

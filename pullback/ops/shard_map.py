@@ -7,17 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from pullback.ir.canonical import canonicalise
-from pullback.ir.dtypes import float64
 from pullback.ir.errors import ArgumentError, EngineError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results
 from pullback.ops.call import Call, check_operands
-from pullback.ops.collective import PSum
 from pullback.ops.control.flow import positions
 from pullback.ops.control.held import Holder, brought
 from pullback.ops.control.varying import Axes, axes_of, over, union
-from pullback.ops.sample import real
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
@@ -239,16 +236,6 @@ class ShardMap(Holder):
                 f"{axis.size} examples of a vmap around it do not divide along {split}, which "
                 f"has {self.mesh.extent(split)} devices"
             )
-
-    @classmethod
-    def samples(cls) -> Any:
-        mesh, rows, whole = DeviceMesh(1, "x"), (("x",), ()), ((), ())
-        x = placeholder("x", Type((2, 3), float64, None, ("x",)))
-        w = placeholder("w", Type((3, 2), float64))
-        y = TABLE["MatMul"]()(x, w)
-        total = PSum(("x",))(y * y)
-        inputs = [(x, rows), (w, whole)]
-        yield cls.on(mesh, inputs, [(y, rows), (total, whole)]), (real(2, 3), real(3, 2, salt=1))
 
 
 # -- parts of whole values ------------------------------------------------------------------------
