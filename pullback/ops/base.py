@@ -25,7 +25,7 @@ from pullback.ir.errors import (
     VerificationError,
 )
 from pullback.ir.interned import Interned
-from pullback.ir.node import Node, constant, emit, results, vary_over
+from pullback.ir.node import Node, constant, emit, results, vary_alike, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
@@ -45,10 +45,12 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The axis that vmap maps over: its size, and the name that collectives know it by."""
+    """The axis that vmap maps over: its size, the name that collectives know it by, and the axes
+    of a mesh that the examples are split along."""
 
     size: int
     name: str | None = None
+    spmd: tuple[str, ...] = ()
 
 
 @dataclass_transform(frozen_default=True)
@@ -137,6 +139,8 @@ class Op(metaclass=OpMeta, abstract=True):
     combine: ClassVar[str] = "sum"
     neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
+    counted_once: ClassVar[tuple[int, ...]] = ()  # operands that one of these devices adds, not all
+    positions: ClassVar[int | None] = None  # operands from this one on are positions: 0 is valid
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -186,6 +190,10 @@ class Op(metaclass=OpMeta, abstract=True):
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The named axes over which the result varies, given those of the operands."""
         return axes
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """The op and its operands as they fit together along named axes."""
+        return self, vary_alike(xs)
 
     def factors(self, *xs: Type) -> str:
         """Which dimensions of operands and results go together (`pullback.sharding.factors`);
@@ -242,7 +250,7 @@ class Op(metaclass=OpMeta, abstract=True):
         several = bool(types) and isinstance(types[0], tuple)  # it is one of an op's results
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
-        made = self._over(self.varies(axes), self._checked_type(plain))
+        made = self.over_axes(axes, self._checked_type(plain))
         if several or all(t.sharding is None for t in types):
             return made
         from pullback.sharding.propagate import lay_out
@@ -257,8 +265,9 @@ class Op(metaclass=OpMeta, abstract=True):
             )
         return made
 
-    @staticmethod
-    def _over(axes: tuple[str, ...], made: Any) -> Any:
+    def over_axes(self, axes: tuple[str, ...], made: Any) -> Any:
+        """The results' types with the named axes along which they vary, from the operands'."""
+        axes = self.varies(axes)
         if not axes:
             return made
         several = isinstance(made, tuple)
