@@ -251,11 +251,13 @@ class Op(metaclass=OpMeta, abstract=True):
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
         made = self.over_axes(axes, self._checked_type(plain))
-        if several or all(t.sharding is None for t in types):
-            return made
-        from pullback.sharding.propagate import lay_out
+        if not several:
+            for t in types:
+                if t.sharding is not None:
+                    from pullback.sharding.propagate import lay_out
 
-        return lay_out(self, types, made)
+                    return lay_out(self, types, made)
+        return made
 
     def _checked_type(self, types: tuple) -> Any:
         made = self.infer(*types)

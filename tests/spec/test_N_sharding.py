@@ -225,7 +225,7 @@ def test_N42_instantiate():
         ("m, m -> m", [(2,), (3,)], [(2,)], "factor 'm' is 2 and 3"),
         ("m -> m", [(2,), (3,)], [(2,)], "is for 1 operands and 1 results"),
         ("m -> m", [(2, 3)], [(2,)], "does not fit a value of type f32\\[2,3\\]"),
-        ("(a b) -> a", [(7,)], [(2,)], "do not follow"),
+        ("(a b) -> a", [(7,)], [(2,)], "a b does not make 7"),
     ],
 )
 def test_N42_a_rule_that_does_not_fit_is_told(text, xs, ys, words):
