@@ -10,11 +10,11 @@ import pytest
 import pullback as pb
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import VerificationError
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.text import print_graph
-from pullback.ir.verify import verify
+from pullback.ir.verification import verify
 from pullback.ops.control import Scan
 from pullback.ops.control.held import hold
 from pullback.ops.control.residuals import residuals, size_in_bytes

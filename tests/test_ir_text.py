@@ -24,7 +24,7 @@ from ir_ops import (
 
 from pullback.ir import dtypes, where
 from pullback.ir.canonical import canonicalise
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, constant
 from pullback.ir.table import TABLE
@@ -226,7 +226,7 @@ def test_input_names_of_inner_graphs_do_not_count():
 PROGRAM = """
 from ir_ops import Graph, Marked, program, source
 from pullback.ir.canonical import canonicalise
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.text import print_graph
 graph = program()
 x = source(2)
