@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
-    "canonicalise": "pullback.ir.canonical",
-    "fingerprint": "pullback.ir.fingerprints",
-    "verify": "pullback.ir.verification",
+    "Module": "pullback.ir.module",
+    "canonicalise": "pullback.ir.module",
+    "fingerprint": "pullback.ir.module",
+    "parse": "pullback.ir.syntax",
+    "verify": "pullback.ir.module",
 }
 
 __all__ = list(_PUBLIC)

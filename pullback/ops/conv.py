@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
@@ -277,10 +278,28 @@ class Conv2d(Composite):
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
     product: ClassVar[bool] = True
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         given = self.padding
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+        given = self.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {"strides": self.strides, "padding": word}
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, strides: tuple[int, ...], padding: Any) -> Conv2d:
+        name = getattr(padding, "name", None)
+        if isinstance(padding, Word) and name in ("Valid", "Same"):
+            return cls(strides, name)
+        if isinstance(padding, Applied) and name == "Custom" and len(padding.arguments) == 1:
+            return cls(strides, padding.arguments[0])
+        raise ArgumentError(
+            "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
+        )
 
     def general(self, x: Type, w: Type) -> Convolution:
         if x.rank != 4 or w.rank != 4:
