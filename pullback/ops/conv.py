@@ -176,6 +176,7 @@ class ConvolutionBackwardInput(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((0, 0), (-2, -1))
+    profile = "core-v1+gradient"
 
     def infer(self, g: Type, w: Type) -> Type:
         self.check(g, w)
@@ -232,6 +233,7 @@ class ConvolutionBackwardFilter(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((-1, -2), (-1, -1))
+    profile = "core-v1+gradient"
 
     def infer(self, x: Type, g: Type) -> Type:
         self.check(x, g)

@@ -71,6 +71,7 @@ class Broadcast(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    profile = "core-v1+gradient"
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank

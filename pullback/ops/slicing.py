@@ -130,6 +130,7 @@ class Pad(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
+    profile = "core-v1+gradient"
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
