@@ -162,7 +162,7 @@ def _fits(node: Node, profile: Profile) -> bool:
         if node.op.name in ("Const", "Scalar"):
             profile.check_literal(_array(node))
         elif node.op.name not in (*_SOURCES, "Result"):
-            profile.check_op(node.op)
+            profile.check_op(node.op, [x.type for x in node.inputs])
     except PullbackError:
         return False
     return True

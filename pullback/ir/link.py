@@ -111,7 +111,7 @@ class _Linker:
         types = tuple([x.type for x in xs])
         try:
             op = cls.read(types, **{k: self.inner(v) for k, v in i.parameters.items()})
-            self.profile.check_op(op)
+            self.profile.check_op(op, types)
             type = op.type_of(*types)
         except PullbackError:
             raise
