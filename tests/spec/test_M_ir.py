@@ -87,6 +87,9 @@ def test_M57_dead_code_goes_and_inputs_stay_and_nothing_changes_again():
     assert places == {4: 0, 3: 1, 5: 2, 6: 2, 7: 2, 8: 3}  # and no 9
     assert module.text() == before, "it is pure"
     assert pb.ir.canonicalise(made) == made
+    top = "%3, %4 = TopK(%0) {k: 1, axis: 1} : Tensor<f32, [2, 1]>, Tensor<i64, [2, 1]>\n"
+    several = pb.ir.parse(f"profile: extended\n{X}{top}outputs: %3")
+    assert pb.ir.canonicalise(several, with_map=True)[1] == {0: 0, 3: 1, 4: 2}
     assert pb.ir.fingerprint(module) == pb.ir.fingerprint(made)
 
 

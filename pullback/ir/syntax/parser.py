@@ -1,4 +1,4 @@
-"""The parser: tokens to a Module. The grammar is in docs/ir.md.
+"""The parser: tokens to a Module. `pullback.ir.syntax` has the grammar.
 
 What the text states is taken down as it stands; whether it makes sense is for linking to say.
 """
