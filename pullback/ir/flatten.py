@@ -28,13 +28,10 @@ def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, Numberi
 
 class Flattener:
     """Lists a graph's instructions; values are numbered densely, inputs first, then in the order
-    of recording. One that prepares graphs or names inputs otherwise overrides a method."""
+    of recording. One that names inputs otherwise overrides a method."""
 
     def __init__(self, provenance: bool = False) -> None:
         self.provenance = provenance
-
-    def prepared(self, graph: Graph) -> Graph:
-        return graph
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         return graph.names
@@ -44,7 +41,6 @@ class Flattener:
         return _written(node)
 
     def module(self, graph: Graph, profile: str = EXTENDED) -> Module:
-        graph = self.prepared(graph)
         nodes = order(graph)
         numbers, several = number_values(nodes)
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
@@ -52,22 +48,19 @@ class Flattener:
         for i, node in enumerate(nodes):
             if node.op.name == "Result" and node.inputs[0] in several:
                 continue  # it was named on the line of its op
-            results = several.get(node) or (numbers[node],)
-            types = node.type if isinstance(node.type, tuple) else (node.type,)
-            comment = comment_on(node) if self.provenance else ""
+            line = Instruction(
+                several.get(node) or (numbers[node],), node.op.name,
+                types=node.type if isinstance(node.type, tuple) else (node.type,),
+                comment=comment_on(node) if self.provenance else "",
+            )  # fmt: skip
             if node in inputs or node.op.name == "Leaf":
-                name = inputs.get(node, f"leaf{i}")
-                line = Instruction(results, "Input", types=types, name=name, comment=comment)
+                line = line._replace(op="Input", name=inputs.get(node, f"leaf{i}"))
             elif node.op.name in _SOURCES:
-                array = _array(node)
-                name = constant_name(node.type)
-                line = Instruction(results, name, types=types, literal=array, comment=comment)
+                line = line._replace(op=constant_name(node.type), literal=_array(node))
             else:
                 operands = tuple([numbers[x] for x in node.inputs])
                 parameters = {k: self.value(v) for k, v in self.stated(node).items()}
-                line = Instruction(
-                    results, node.op.name, operands, parameters, types, comment=comment
-                )
+                line = line._replace(operands=operands, parameters=parameters)
             made.append(line)
         return Module(made, [numbers[y] for y in graph.outputs], profile)
 
@@ -84,23 +77,23 @@ class Exact(Flattener):
     """Lists only what a text can hold, and inputs under different names."""
 
     def input_names(self, graph: Graph) -> Sequence[str]:
-        taken: set[str] = set()
-        made = []
+        counts: dict[str, int] = {}
+        made: dict[str, None] = {}
         for name in graph.names:
-            unique, count = name, 1
-            while unique in taken:
-                unique, count = f"{name}_{count}", count + 1
-            taken.add(unique)
-            made.append(unique)
-        return made
+            unique = name
+            while unique in made:
+                counts[name] = counts.get(name, 0) + 1
+                unique = f"{name}_{counts[name]}"
+            made[unique] = None
+        return list(made)
 
     def stated(self, node: Node) -> dict[str, Any]:
         op = node.op
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
             raise TraceError(
-                "it cannot be written as text: its derivative rule, or another of its parameters, "
-                "is Python's",
+                "it cannot be written as text: a derivative rule of the user's, or another "
+                "parameter, is an object of Python",
                 op=op.title, where=node.where,
             )  # fmt: skip
         return made
