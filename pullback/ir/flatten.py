@@ -48,19 +48,22 @@ class Flattener:
         for i, node in enumerate(nodes):
             if node.op.name == "Result" and node.inputs[0] in several:
                 continue  # it was named on the line of its op
-            line = Instruction(
-                several.get(node) or (numbers[node],), node.op.name,
-                types=node.type if isinstance(node.type, tuple) else (node.type,),
-                comment=comment_on(node) if self.provenance else "",
-            )  # fmt: skip
+            results = several.get(node) or (numbers[node],)
+            types = node.type if isinstance(node.type, tuple) else (node.type,)
+            comment = comment_on(node) if self.provenance else ""
             if node in inputs or node.op.name == "Leaf":
-                line = line._replace(op="Input", name=inputs.get(node, f"leaf{i}"))
+                name = inputs.get(node, f"leaf{i}")
+                line = Instruction(results, "Input", types=types, name=name, comment=comment)
             elif node.op.name in _SOURCES:
-                line = line._replace(op=constant_name(node.type), literal=_array(node))
+                array = _array(node)
+                name = constant_name(node.type)
+                line = Instruction(results, name, types=types, literal=array, comment=comment)
             else:
                 operands = tuple([numbers[x] for x in node.inputs])
                 parameters = {k: self.value(v) for k, v in self.stated(node).items()}
-                line = line._replace(operands=operands, parameters=parameters)
+                line = Instruction(
+                    results, node.op.name, operands, parameters, types, comment=comment
+                )
             made.append(line)
         return Module(made, [numbers[y] for y in graph.outputs], profile)
 
