@@ -34,11 +34,14 @@ def canonicalise_with_map(
 def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node, Node]]:
     """As `canonicalise_with_map`, for a program that is still to be differentiated; so are the
     graphs inside its ops. Without their lines, those that do the same are the same."""
+    holders = {n: n.op for n in graph.nodes if graphs_within(n.op.parameters())}
+    if lines and not holders:
+        return canonicalise_with_map(graph, True)
+    for node, op in holders.items():
+        holders[node] = type(op)(*map(_canonical_inside, op.parameters()))
     new: dict[Node, Node] = {}
     for node in graph.nodes:
-        op, xs = node.op, tuple([new[x] for x in node.inputs])
-        if graphs_within(op.parameters()):
-            op = type(op)(*map(_canonical_inside, op.parameters()))
+        op, xs = holders.get(node, node.op), tuple([new[x] for x in node.inputs])
         where = node.where if lines else None
         new[node] = Node(op, xs, node.type, where, (), node.backward, node.value)
     inputs, outputs = ([new[n] for n in nodes] for nodes in (graph.inputs, graph.outputs))
