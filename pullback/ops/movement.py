@@ -28,6 +28,11 @@ class Reshape(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    instructions = ("reshape",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         if math.prod(self.shape) != x.size:
@@ -60,6 +65,11 @@ class Broadcast(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    instructions = ("broadcast_in_dim",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -98,6 +108,11 @@ class Transpose(Movement):
 
     perm: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("perm",)
+    instructions = ("transpose",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i["permutation"])
 
     def __post_init__(self) -> None:
         self.set("perm", tuple(map(int, self.perm)))
@@ -202,6 +217,12 @@ class Squeeze(AlongAxes):
 
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
+
+    instructions = ("reverse",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i["dimensions"])
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)

@@ -37,6 +37,11 @@ class Slice(Movement):
     stops: tuple[int, ...]
     steps: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("starts", "stops", "steps")
+    instructions = ("slice",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i["start_indices"], i["limit_indices"], i["strides"])
 
     def __post_init__(self) -> None:
         for field in ("starts", "stops", "steps"):
@@ -111,6 +116,11 @@ class Pad(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
+    instructions = ("pad",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -228,6 +238,11 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
+    instructions = ("concatenate",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(i["dimension"])
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

@@ -33,7 +33,7 @@ _DTYPES = {d.hlo: d for d in dtypes.ALL}
 class Instruction:
     """One instruction: values are numbers, attributes are as MLIR prints them.
 
-    `array` is the data of a constant; `where` says where the program states the instruction.
+    `array` is the data of a constant; `where` is the place in the program's text.
     """
 
     name: str  # without `stablehlo.`
@@ -45,6 +45,7 @@ class Instruction:
     regions: tuple[Block, ...]
     where: str
     array: np.ndarray | None = None
+    graphs: tuple[Any, ...] = ()  # its regions, once they have been read as graphs
 
     def __getitem__(self, attribute: str) -> Any:
         """An attribute as numbers, strings, tuples of them, or a dict for named lists."""

@@ -41,6 +41,11 @@ class While(Holder):
     body: Graph
     carries: int
     fallible: ClassVar[bool] = True  # it may never end
+    instructions = ("while",)
+
+    @classmethod
+    def read(cls, i: Any) -> Op:
+        return cls(*i.graphs, len(i.types))
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         operands = [x.invariant for x in xs]
