@@ -10,9 +10,13 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
-    "canonicalise": "pullback.ir.canonical",
-    "fingerprint": "pullback.ir.fingerprints",
-    "verify": "pullback.ir.verification",
+    "Module": "pullback.ir.module",
+    "canonicalise": "pullback.ir.module",
+    "fingerprint": "pullback.ir.module",
+    "from_stablehlo": "pullback.module.stablehlo",
+    "parse": "pullback.ir.syntax",
+    "to_stablehlo": "pullback.module.stablehlo",
+    "verify": "pullback.ir.module",
 }
 
 __all__ = list(_PUBLIC)

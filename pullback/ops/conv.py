@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
@@ -137,7 +138,7 @@ class Convolution(Convolving):
     reads_last = True
 
     @classmethod
-    def read(cls, i: Any) -> Convolution:
+    def from_hlo(cls, i: Any) -> Convolution:
         ones = (1,) * (i.types[0].rank - 2)
         return cls(
             i.get("window_strides", ones), i.get("padding", tuple([(0, 0) for _ in ones])),
@@ -287,15 +288,16 @@ class Conv2d(Composite):
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
     product: ClassVar[bool] = True
+    profile = "core-v1"
     instructions = ("convolution",)
 
     @classmethod
-    def read(cls, i: Any) -> Op | None:
+    def from_hlo(cls, i: Any) -> Op | None:
         """With the padding by name, where one says it."""
         x, w = i.operand_types
         if x.rank != 4:
             return None
-        found = Convolution.read(i)
+        found = Convolution.from_hlo(i)
         for word in ("VALID", "SAME"):
             named = resolve_padding(word, x.shape[1:3], w.shape[:2], found.strides, (1, 1))
             if named == found.padding:
@@ -305,6 +307,23 @@ class Conv2d(Composite):
     def __post_init__(self) -> None:
         given = self.padding
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+        given = self.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {"strides": self.strides, "padding": word}
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, strides: tuple[int, ...], padding: Any) -> Conv2d:
+        name = getattr(padding, "name", None)
+        if isinstance(padding, Word) and name in ("Valid", "Same"):
+            return cls(strides, name)
+        if isinstance(padding, Applied) and name == "Custom" and len(padding.arguments) == 1:
+            return cls(strides, padding.arguments[0])
+        raise ArgumentError(
+            "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
+        )
 
     def general(self, x: Type, w: Type) -> Convolution:
         if x.rank != 4 or w.rank != 4:

@@ -64,7 +64,7 @@ class OptimizationBarrier(_Identity):
     instructions = ("optimization_barrier",)
 
     @classmethod
-    def read(cls, i: Any) -> Op | None:
+    def from_hlo(cls, i: Any) -> Op | None:
         return cls() if len(i.types) == 1 else None
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:

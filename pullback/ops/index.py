@@ -38,7 +38,7 @@ class Iota(Op):
     instructions = ("iota",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         (out,) = i.types
         return cls(out.shape, i["iota_dimension"], out.dtype)
 
@@ -71,6 +71,7 @@ class Index(Movement):
 
     indices: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("indices",)
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
@@ -216,6 +217,10 @@ class Gather(Op):
     axis: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
+    profile = "core-v1"
+
+    def least_profile(self) -> str:
+        return "extended" if self.axis else self.profile
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))

@@ -55,7 +55,7 @@ class DotGeneral(Contraction):
     reads_last = True
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         found = i["dot_dimension_numbers"]
         left, right = ([found.get(f"{side}_{w}_dimensions", ()) for side in ("lhs", "rhs")]
                        for w in ("contracting", "batching"))  # fmt: skip
@@ -139,6 +139,7 @@ class MatMul(Contraction):
     """The product of matrices in the last two dimensions; those before them broadcast."""
 
     title = "matmul"
+    profile = "core-v1"
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
@@ -208,6 +209,8 @@ class MatMul(Contraction):
 
 class Dot(Contraction):
     """The product of vectors and matrices: the last dimension of x with the first of y."""
+
+    profile = "core-v1"
 
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:

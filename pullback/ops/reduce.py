@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Node, Op, Type, batch_along, conjugate
+from pullback.ops.base import TABLE, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.sample import booleans, real
 
@@ -27,7 +27,7 @@ class Reduction(Op, abstract=True):
     implied = 1  # what it starts with
 
     @classmethod
-    def read(cls, i: Any) -> Op | None:
+    def from_hlo(cls, i: Any) -> Op | None:
         return cls(i["dimensions"], False) if len(i.types) == 1 else None
 
     def __post_init__(self) -> None:
@@ -38,6 +38,25 @@ class Reduction(Op, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, an empty list stands for all axes; over none of them is `none`."""
+        none = not self.axes and bool(xs[0].shape)
+        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
+    ) -> Reduction:
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self) -> str:
+        return type(self).profile if self.axes else "extended"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -69,6 +88,7 @@ class Sum(Reduction):
     """The sum over axes; half precision is summed in f32."""
 
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -92,6 +112,7 @@ class Mean(Reduction):
 
     kinds = "fc"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = widened(x)

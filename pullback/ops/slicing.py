@@ -10,6 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Range
 from pullback.ops.base import (
     TABLE,
     Axis,
@@ -36,16 +37,34 @@ class Slice(Movement):
     starts: tuple[int, ...]
     stops: tuple[int, ...]
     steps: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("starts", "stops", "steps")
+    positional: ClassVar[tuple[str, ...]] = ("ranges",)
+    profile = "core-v1"
     instructions = ("slice",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i["start_indices"], i["limit_indices"], i["strides"])
 
     def __post_init__(self) -> None:
         for field in ("starts", "stops", "steps"):
             self.set(field, tuple(map(int, getattr(self, field))))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The text has one list of ranges, unless the lists do not even agree."""
+        lists = {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+        if len(set(map(len, lists.values()))) > 1:
+            return lists
+        return {"ranges": tuple(map(Range, *lists.values()))}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
+    ) -> Slice:  # fmt: skip
+        if ranges is not None:
+            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
+            steps = tuple([r.step for r in ranges])
+        return cls(starts, stops, steps)
 
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
@@ -119,7 +138,7 @@ class Pad(Op):
     instructions = ("pad",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
 
     def __post_init__(self) -> None:
@@ -241,7 +260,7 @@ class Concat(Op):
     instructions = ("concatenate",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i["dimension"])
 
     def infer(self, *xs: Type) -> Type:

@@ -1,7 +1,7 @@
 """StableHLO as graphs: one op for each instruction, chosen by how the ops are lowered.
 
-An op class names the `instructions` that it may be lowered to, and its `read` makes the op from
-one. Whether it is the right one is not taken on trust: it is lowered, and must give the very
+An op class names the `instructions` that it may be lowered to, and its `from_hlo` makes the op
+from one. Whether it is the right one is not taken on trust: it is lowered, and must give the very
 instruction. So writing the graph gives the program that was read.
 """
 
@@ -17,6 +17,7 @@ from pullback.engines.xla.instructions import Block, Instruction, normal
 from pullback.ir import table
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph
+from pullback.ir.module import Module
 from pullback.ir.node import Node, results
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
@@ -27,7 +28,7 @@ from pullback.ops.structure import Const, Input
 Key = tuple[Any, ...]
 
 
-def from_stablehlo(program: str | bytes) -> Any:
+def from_stablehlo(program: str | bytes) -> Module:
     """The module that a StableHLO program, as text or portable bytes, says.
 
     It reads the instructions that `to_stablehlo` writes; any other raises and is named.
@@ -36,7 +37,7 @@ def from_stablehlo(program: str | bytes) -> Any:
     >>> text = pb.ir.to_stablehlo(pb.trace(lambda x: pb.exp(x) * x, pb.tensor([1.0])).graph)
     >>> print(pb.ir.from_stablehlo(text))
     """
-    return read_graph(program)
+    return Module.from_graph(read_graph(program))
 
 
 def read_graph(program: str | bytes) -> Graph:
@@ -138,7 +139,7 @@ class _Sought:
     def op(self) -> Any:
         for cls in readers(table.version).get(self.i.name, ()):
             try:
-                op = cls.read(self.i)
+                op = cls.from_hlo(self.i)
             except (PullbackError, KeyError):  # parameters do not fit, an attribute is missing
                 continue
             if op is not None and self._is_lowered(op):

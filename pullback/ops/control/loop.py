@@ -44,7 +44,7 @@ class While(Holder):
     instructions = ("while",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(*i.graphs, len(i.types))
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:

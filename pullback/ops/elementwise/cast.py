@@ -28,7 +28,7 @@ class Cast(Op):
     instructions = ("convert",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i.types[0].dtype)
 
     def infer(self, x: Type) -> Type:
@@ -94,7 +94,7 @@ class Bitcast(Op):
     instructions = ("bitcast_convert",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i.types[0].dtype)
 
     def infer(self, x: Type) -> Type:

@@ -107,6 +107,7 @@ class Relu(Unary):
     """x where it is positive, else 0; NaN stays. The gradient is 0 at 0 and at NaN."""
 
     kinds = "iuf"
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(x, np.zeros((), x.dtype)))

@@ -20,7 +20,7 @@ class Comparison(Binary, abstract=True):
     instructions = ("compare",)
 
     @classmethod
-    def read(cls, i: Any) -> Any:
+    def from_hlo(cls, i: Any) -> Any:
         return cls() if i["comparison_direction"] == cls.direction else None
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:

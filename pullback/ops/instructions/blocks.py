@@ -110,7 +110,7 @@ class GatherBlocks(Blocks):
              "start_indices_batching_dims", "start_index_map")  # fmt: skip
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         numbers = cls.read_numbers(i["dimension_numbers"])
         return cls(*numbers, i["slice_sizes"], i.get("indices_are_sorted", False))
 
@@ -163,7 +163,7 @@ class ScatterBlocks(Blocks):
              "scatter_indices_batching_dims", "scatter_dims_to_operand_dims")  # fmt: skip
 
     @classmethod
-    def read(cls, i: Any) -> Op | None:
+    def from_hlo(cls, i: Any) -> Op | None:
         if len(i.types) != 1:
             return None
         numbers = cls.read_numbers(i["scatter_dimension_numbers"])

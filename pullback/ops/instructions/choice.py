@@ -23,7 +23,7 @@ class Case(Choice):
     instructions = ("case",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i.graphs)
 
     def check_index(self, index: Type) -> None:

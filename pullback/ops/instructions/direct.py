@@ -53,7 +53,7 @@ class Direct(Composite):
             raise ArgumentError(f"there is no instruction {self.instruction!r} of this kind")
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i.name)
 
     def infer(self, *xs: Type) -> Type:
@@ -114,7 +114,7 @@ class BroadcastInDim(Composite):
             self.set(field, tuple(map(int, getattr(self, field))))
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i.types[0].shape, i["broadcast_dimensions"])
 
     def infer(self, x: Type) -> Type:
@@ -165,8 +165,8 @@ class ConvolutionBy(Composite):
     kinds = "f"
 
     @classmethod
-    def read(cls, i: Any) -> Op:
-        found = TABLE["Convolution"].read(i)
+    def from_hlo(cls, i: Any) -> Op:
+        found = TABLE["Convolution"].from_hlo(i)
         roles = i["dimension_numbers"].removeprefix("#stablehlo.conv<").removesuffix(">")
         return cls(roles, *found.motion)
 
@@ -214,7 +214,7 @@ class SliceAt(Composite):
     instructions = ("dynamic_slice",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i["slice_sizes"])
 
     def expand(self, x: Node, *starts: Node) -> Node:

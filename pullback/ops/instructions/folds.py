@@ -45,7 +45,7 @@ class Reduce(Combining):
         self.set("axes", tuple(map(int, self.axes)))
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         return cls(i["dimensions"], i.graphs[0])
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
@@ -95,7 +95,7 @@ class SortBy(Combining):
     instructions = ("sort",)
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         axis = i.get("dimension", -1)
         return cls(axis % max(i.types[0].rank, 1), i.get("is_stable", False), i.graphs[0])
 

@@ -34,7 +34,7 @@ class ReduceWindow(Combining):
         self.set("padding", pairs(self.padding))
 
     @classmethod
-    def read(cls, i: Any) -> Op:
+    def from_hlo(cls, i: Any) -> Op:
         window = i["window_dimensions"]
         ones, none = (1,) * len(window), tuple([(0, 0) for _ in window])
         words = ("window_strides", "base_dilations", "window_dilations")
