@@ -135,7 +135,7 @@ class Op(metaclass=OpMeta, abstract=True):
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
     instructions: ClassVar[tuple[str, ...]] = ()  # of StableHLO, that it may be lowered to alone
     implied: ClassVar[int] = 0  # last operands of that instruction that are the op's own constants
-    order: ClassVar[tuple[int, ...]] = ()  # its operands' places in that instruction, if turned
+    taken: ClassVar[tuple[int, ...]] = ()  # where its operands are in that instruction, if turned
     reads_last: ClassVar[bool] = False  # an op that says more reads the instruction first
 
     # -- what an op says about itself ---------------------------------------------------------

@@ -22,7 +22,6 @@ _DEFAULTS = {
     "feature_group_count": "1 : i64",
     "dimension": "-1 : i64",
     "compare_type": "#stablehlo<comparison_type NOTYPE>",
-    "result_accuracy": "#stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<DEFAULT>>",
 }
 _ONES = ("window_strides", "base_dilations", "window_dilations", "lhs_dilation", "rhs_dilation")
 _ALWAYS = ("feature_group_count", "batch_group_count")  # an instruction is not valid without them
@@ -184,9 +183,7 @@ class _Normal:
                 )
             )
         results = tuple([value(y) for y in block.results])
-        return dataclasses.replace(
-            block, arguments=arguments, instructions=made, results=results
-        )
+        return dataclasses.replace(block, arguments=arguments, instructions=made, results=results)
 
 
 def live(block: Block) -> set[int]:

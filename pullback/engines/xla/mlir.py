@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.engines.xla.instructions import Block, Instruction, type_of
 from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, VerificationError
+from pullback.ir.errors import ArgumentError, ParseError, PullbackError, VerificationError
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 
@@ -59,7 +59,7 @@ def portable(text: str) -> bytes:
             return _stablehlo.serialize_portable_artifact(module, version)
         except Exception as error:
             failure = error
-    raise _unreadable(failure)
+    raise _unreadable(failure, text)
 
 
 def _module(program: str | bytes) -> Any:
@@ -69,26 +69,27 @@ def _module(program: str | bytes) -> Any:
     try:
         if isinstance(program, bytes) and program.startswith(_PORTABLE):
             return _stablehlo.deserialize_portable_artifact(_context(), program)
-        text = program.decode() if isinstance(program, bytes) else program
-        return ir.Module.parse(text, _context())
-    except Exception as error:
-        raise _unreadable(error) from None
+        if isinstance(program, bytes):
+            program = program.decode()
+        return ir.Module.parse(program, _context())
+    except Exception as error:  # of MLIR's, or bytes that are no text
+        raise _unreadable(error, program) from None
 
 
-def _unreadable(error: Exception) -> VerificationError:
-    """What MLIR says, with the line and the column that it names."""
+def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
+    """What MLIR says, at the line and the column that it names."""
     words = str(error).strip().splitlines() or [type(error).__name__]
     for line in words:
         found = re.match(r'\s*error: "-":(\d+):(\d+): (.*)', line)
-        if found:
-            row, column, what = int(found[1]), int(found[2]), found[3].strip()
-            return VerificationError(
-                f"the StableHLO program cannot be read, {what} at line {row}, column {column}",
-                code="E4013", where=user_line(), line=row, column=column,
-            )  # fmt: skip
+        if found and isinstance(program, str):
+            row, column = int(found[1]), int(found[2])
+            source = dict(enumerate(program.splitlines(), 1)).get(row, "")
+            what = f"the StableHLO program cannot be read, {found[3].strip()}"
+            return ParseError(what, line=row, column=column, source=source)
     return VerificationError(
-        f"the StableHLO program cannot be read: {words[0]}", code="E4013", where=user_line()
-    )
+        f"the StableHLO program cannot be read: {words[0]}", code="E6003", where=user_line(),
+        hint="It must be StableHLO as text, or bytes in StableHLO's portable form.",
+    )  # fmt: skip
 
 
 class _Reader:
@@ -158,7 +159,7 @@ class _Reader:
 
 def unsupported(name: str, where: str) -> VerificationError:
     return VerificationError(
-        f"{name} at {where} is outside of the StableHLO that can be read", code="E4014",
+        f"{name} at {where} is outside of the StableHLO that can be read", code="E6003",
         where=user_line(), instruction=name, place=where,
         hint="docs/interop.md lists the instructions that can.",
     )  # fmt: skip

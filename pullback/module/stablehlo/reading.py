@@ -162,7 +162,7 @@ class _Sought:
 
 def _places(op: Any, i: Instruction) -> Sequence[int]:
     """Which operands of the instruction the op takes: not those that are its own constants."""
-    return op.order or range(len(i.operands) - op.implied)
+    return op.taken or range(len(i.operands) - op.implied)
 
 
 @functools.lru_cache(maxsize=4096)

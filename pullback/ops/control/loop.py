@@ -45,7 +45,8 @@ class While(Holder):
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
-        return cls(*i.graphs, len(i.types))
+        condition, body = i.graphs
+        return cls(condition, body, len(i.types))
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         operands = [x.invariant for x in xs]

@@ -78,7 +78,7 @@ class Clamp(Elementwise):
 
     kinds = "iuf"
     instructions = ("clamp",)
-    order = (1, 0, 2)
+    taken = (1, 0, 2)
 
     def numpy(self, x: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(x, lo), hi)

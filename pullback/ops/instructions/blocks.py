@@ -33,7 +33,6 @@ class Blocks(Combining, abstract=True):
     batched_indices: tuple[int, ...]
     mapped: tuple[int, ...]
     vectors: int
-    kinds: ClassVar[str] = "biufc"
     words: ClassVar[tuple[str, ...]]  # what StableHLO calls the dimensions
 
     def __post_init__(self) -> None:
@@ -47,8 +46,10 @@ class Blocks(Combining, abstract=True):
         return ", ".join([f"{k} = {v}" for k, v in pairs] + [f"index_vector_dim = {self.vectors}"])
 
     @classmethod
-    def read_numbers(cls, found: dict) -> tuple:
-        return (*[found.get(w, ()) for w in cls.words], found.get("index_vector_dim", 0))
+    def read_numbers(cls, found: dict) -> dict[str, Any]:
+        fields = ("windows", "dropped", "batched", "batched_indices", "mapped")
+        made = {f: found.get(w, ()) for f, w in zip(fields, cls.words, strict=True)}
+        return made | {"vectors": found.get("index_vector_dim", 0)}
 
     def check(self, x: Type, indices: Type) -> None:
         if not indices.dtype.is_integer:
@@ -105,6 +106,7 @@ class GatherBlocks(Blocks):
 
     sizes: tuple[int, ...]
     sorted_indices: bool
+    kinds: ClassVar[str] = "biufc"
     instructions = ("gather",)
     words = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims",
              "start_indices_batching_dims", "start_index_map")  # fmt: skip
@@ -112,7 +114,8 @@ class GatherBlocks(Blocks):
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
         numbers = cls.read_numbers(i["dimension_numbers"])
-        return cls(*numbers, i["slice_sizes"], i.get("indices_are_sorted", False))
+        ordered = i.get("indices_are_sorted", False)
+        return cls(**numbers, sizes=i["slice_sizes"], sorted_indices=ordered)
 
     def infer(self, x: Type, indices: Type) -> Type:
         self.check(x, indices)
@@ -167,8 +170,8 @@ class ScatterBlocks(Blocks):
         if len(i.types) != 1:
             return None
         numbers = cls.read_numbers(i["scatter_dimension_numbers"])
-        flags = [i.get(w, False) for w in ("indices_are_sorted", "unique_indices")]
-        return cls(*numbers, *flags, i.graphs[0])
+        ordered, unique = (i.get(w, False) for w in ("indices_are_sorted", "unique_indices"))
+        return cls(**numbers, sorted_indices=ordered, unique=unique, body=i.graphs[0])
 
     def infer(self, x: Type, indices: Type, updates: Type) -> Type:
         same_dtype(self.title, x, updates)

@@ -13,8 +13,8 @@ from pullback.ir.graph import Graph
 from pullback.ops.base import Op, Type
 from pullback.ops.instructions.folds import Combining, added, check_combined, combined, elementwise
 from pullback.ops.sample import real
-from pullback.ops.sliding import pairs, spread, window_count
 from pullback.ops.slicing import Pad
+from pullback.ops.sliding import pairs, spread, window_count
 
 
 class ReduceWindow(Combining):
@@ -37,9 +37,9 @@ class ReduceWindow(Combining):
     def from_hlo(cls, i: Any) -> Op:
         window = i["window_dimensions"]
         ones, none = (1,) * len(window), tuple([(0, 0) for _ in window])
-        words = ("window_strides", "base_dilations", "window_dilations")
-        moves = [i.get(word, ones) for word in words]
-        return cls(window, *moves, i.get("padding", none), i.graphs[0])
+        strides = i.get("window_strides", ones)
+        base, apart = i.get("base_dilations", ones), i.get("window_dilations", ones)
+        return cls(window, strides, base, apart, i.get("padding", none), i.graphs[0])
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         tensors = check_combined(self.body, xs)
@@ -88,5 +88,5 @@ class ReduceWindow(Combining):
         body = added(float64)
         yield cls((2, 2), (2, 1), one, one, none, body), (real(4, 3), np.float64(0))
         op = cls((2, 3), one, (1, 2), (2, 1), ((1, 0), (-1, 2)), body)
-        yield op, (real(4, 3), np.float64(0.5))
-        yield cls((3,), (1,), (1,), (1,), ((2, 0),), body), (real(0), np.float64(1))
+        yield op, (real(4, 3), np.float64(0))
+        yield cls((3,), (1,), (1,), (1,), ((2, 0),), body), (real(0), np.float64(0))
