@@ -32,5 +32,6 @@ from pullback.ops import (
 __all__ = [
     "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
     "elementwise", "extremes", "identity", "index", "instructions", "linalg", "movement",
-    "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
+    "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update",
+    "window",
 ]  # fmt: skip

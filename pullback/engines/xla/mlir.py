@@ -189,7 +189,11 @@ def _name(location: Any) -> str | None:
     found = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(?:\(.*\))?\)', str(location))
     if found is None:
         return None
-    plain = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), found[1].encode())
+    plain = re.sub(
+        rb"\\(\\|[0-9A-Fa-f]{2})",
+        lambda m: m[1] if m[1] == b"\\" else bytes([int(m[1], 16)]),
+        found[1].encode(),
+    )
     return plain.decode()
 
 

@@ -32,7 +32,14 @@ def to_stablehlo(program: Any, portable: bool = False) -> str | bytes:
 
     >>> import pullback as pb
     >>> trace = pb.trace(lambda x: pb.sin(x) + x, pb.tensor([1.0, 2.0]))
-    >>> print(pb.ir.to_stablehlo(trace.graph))
+    >>> print(pb.ir.to_stablehlo(trace.graph).rstrip())
+    module @pullback {
+      func.func public @main(%arg0: tensor<2xf32> loc("x")) -> tensor<2xf32> {
+        %0 = stablehlo.sine %arg0 : tensor<2xf32>
+        %1 = stablehlo.add %0, %arg0 : tensor<2xf32>
+        return %1 : tensor<2xf32>
+      }
+    }
     """
     graph = program if isinstance(program, Graph) else program.graph
     block = lowered(graph)

@@ -36,6 +36,10 @@ def from_stablehlo(program: str | bytes) -> Module:
     >>> import pullback as pb
     >>> text = pb.ir.to_stablehlo(pb.trace(lambda x: pb.exp(x) * x, pb.tensor([1.0])).graph)
     >>> print(pb.ir.from_stablehlo(text))
+    %0 = Input() {name: "x"} : Tensor<f32, [1]>
+    %1 = Exp(%0) : Tensor<f32, [1]>
+    %2 = BinOp(Mul, %1, %0) : Tensor<f32, [1]>
+    outputs: %2
     """
     return Module.from_graph(read_graph(program))
 
