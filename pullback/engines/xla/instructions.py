@@ -65,12 +65,6 @@ class Block:
     result_types: tuple[Type, ...]
     names: tuple[str | None, ...] = ()  # of a function's arguments
 
-    def walk(self) -> Iterator[Instruction]:
-        for i in self.instructions:
-            yield i
-            for region in i.regions:
-                yield from region.walk()
-
 
 def without_defaults(attributes: dict[str, str]) -> dict[str, str]:
     """The attributes that change something, in alphabetical order."""

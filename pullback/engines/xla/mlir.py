@@ -19,11 +19,11 @@ from pullback.ir.types import Type
 from pullback.ir.where import user_line
 
 _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
-_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 
 
 @functools.cache
 def _context() -> Any:
+    from pullback.engines.xla import client  # noqa: F401, I001  (it sets what jaxlib reads first)
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _stablehlo
 
@@ -52,8 +52,10 @@ def portable(text: str) -> bytes:
     """A module in StableHLO's portable form, of the oldest version that can say it."""
     from jaxlib.mlir._mlir_libs import _stablehlo
 
+    from pullback.engines.xla.client import STABLEHLO_VERSIONS
+
     module = _module(text)
-    for version in _VERSIONS:
+    for version in STABLEHLO_VERSIONS:
         try:
             # jaxlib's own word for it would also rewrite functions of complex numbers
             return _stablehlo.serialize_portable_artifact(module, version)
@@ -63,15 +65,16 @@ def portable(text: str) -> bytes:
 
 
 def _module(program: str | bytes) -> Any:
+    context = _context()
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _stablehlo
 
     try:
         if isinstance(program, bytes) and program.startswith(_PORTABLE):
-            return _stablehlo.deserialize_portable_artifact(_context(), program)
+            return _stablehlo.deserialize_portable_artifact(context, program)
         if isinstance(program, bytes):
             program = program.decode()
-        return ir.Module.parse(program, _context())
+        return ir.Module.parse(program, context)
     except Exception as error:  # of MLIR's, or bytes that are no text
         raise _unreadable(error, program) from None
 

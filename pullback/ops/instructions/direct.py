@@ -10,7 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import dtype
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
-from pullback.ops.base import TABLE, Composite, Node, Op, Type, constant, same_dtype
+from pullback.ops.base import TABLE, Composite, Node, Op, Type, constant
 from pullback.ops.linalg import precision
 from pullback.ops.movement import Broadcast, Reshape, Transpose
 from pullback.ops.sample import integers, real
@@ -249,8 +249,7 @@ class UpdateAt(Composite):
 
 
 def fitted(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
-    """Starts at which blocks of `sizes` lie in `x`."""
-    same_dtype("dynamic_slice", *[s.type for s in starts]) if starts else None
+    """Starts at which blocks of `sizes` lie in `x`; that there are enough is checked after."""
     limits = [max(n - k, 0) for n, k in zip(x.shape, sizes, strict=False)]
     return [
         TABLE["Clamp"]()(s, constant(0, s.type.dtype), constant(limit, s.type.dtype))
