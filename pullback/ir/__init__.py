@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "CATALOGUE": "pullback.ir.catalogue",
     "Module": "pullback.ir.module",
     "canonicalise": "pullback.ir.module",
     "fingerprint": "pullback.ir.module",

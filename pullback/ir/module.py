@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
 from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.errors import ArgumentError, PullbackError
+from pullback.ir.errors import ArgumentError, Place, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.profile import CORE, PROFILES
@@ -58,17 +58,20 @@ class Module:
     instructions: tuple[Instruction, ...]
     outputs: tuple[int, ...]
     profile: str
+    end: Place | None  # where the text lists the outputs
 
     def __init__(
         self,
         instructions: Iterable[Instruction],
         outputs: Iterable[int],
         profile: str = CORE,
+        end: Place | None = None,
     ) -> None:
         if profile not in PROFILES:
             raise ArgumentError(f"the profile must be one of {', '.join(PROFILES)}, got {profile}")
-        made = {"instructions": tuple(instructions), "outputs": tuple(outputs), "profile": profile}
-        self.__dict__.update(made)
+        self.__dict__.update(
+            instructions=tuple(instructions), outputs=tuple(outputs), profile=profile, end=end
+        )
 
     @classmethod
     def from_graph(cls, graph: Graph, profile: str | None = None) -> Module:
@@ -167,11 +170,16 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     from pullback.ir.flatten import flattened
 
     graph, places = canonicalise_with_map(module.graph, keep_stop_gradient=True)
-    made, numbers = flattened(graph, module.profile)
+    made, (numbers, several) = flattened(graph, module.profile)
     if not with_map:
         return made
-    found = {i: places[node] for i, node in module.values.items() if node in places}
-    return made, {i: numbers[node] for i, node in found.items() if node in numbers}
+    found: dict[int, int] = {}
+    for i, node in module.values.items():
+        if node in places:
+            found[i] = numbers[places[node]]
+        elif node.op.name == "Result" and node.inputs[0] in places:  # unused, but still there
+            found[i] = several[places[node.inputs[0]]][node.op.index]  # type: ignore[attr-defined]
+    return made, found
 
 
 def fingerprint(module: Module | Graph) -> str:

@@ -6,6 +6,7 @@ and `extended` has everything. An op says which profile it belongs to (`Op.profi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +45,8 @@ class Profile:
                     code="E3006", dimension=axis, extent=n,
                 )  # fmt: skip
 
-    def check_op(self, op: Any) -> None:
-        least = PROFILES[op.least_profile()]
+    def check_op(self, op: Any, xs: Sequence[Type]) -> None:
+        least = PROFILES[op.least_profile(xs)]
         if least.level > self.level:
             raise VerificationError(
                 f"the profile {self.name} does not have this instruction in this form",

@@ -211,8 +211,8 @@ class Op(metaclass=OpMeta, abstract=True):
                 stated[name] = counted(stated[name], xs[0].rank)
         return cls(**stated)
 
-    def least_profile(self) -> str:
-        """The smallest profile that has the op with these parameters."""
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        """The smallest profile that has the op with its parameters, on operands of these types."""
         return type(self).profile
 
     @classmethod
@@ -458,7 +458,8 @@ def same_dtype(op: str, *xs: Type) -> Any:
     first = xs[0].dtype
     for x in xs:
         if x.dtype is not first:
-            raise DTypeError(f"operands must have one element type, got {show(xs)}", code="E2004")
+            what = f"operands must have one element type, got {show(xs)}"
+            raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
 
 

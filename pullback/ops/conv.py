@@ -93,6 +93,7 @@ class Convolving(Contraction, abstract=True):
             raise ShapeError(
                 f"{rule}, got {show(shown)}",
                 code="E4009",
+                channels=tuple([t.shape[-1] for t in shown]),
                 hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
             )
 
@@ -186,6 +187,7 @@ class ConvolutionBackwardInput(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((0, 0), (-2, -1))
+    profile = "core-v1+gradient"
 
     def infer(self, g: Type, w: Type) -> Type:
         self.check(g, w)
@@ -242,6 +244,7 @@ class ConvolutionBackwardFilter(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((-1, -2), (-1, -1))
+    profile = "core-v1+gradient"
 
     def infer(self, x: Type, g: Type) -> Type:
         self.check(x, g)
@@ -316,21 +319,23 @@ class Conv2d(Composite):
 
     @classmethod
     def read(cls, xs: Sequence[Type], *, strides: tuple[int, ...], padding: Any) -> Conv2d:
-        name = getattr(padding, "name", None)
-        if isinstance(padding, Word) and name in ("Valid", "Same"):
-            return cls(strides, name)
-        if isinstance(padding, Applied) and name == "Custom" and len(padding.arguments) == 1:
-            return cls(strides, padding.arguments[0])
+        if padding in (Word("Valid"), Word("Same")):
+            return cls(strides, padding.name)
+        match padding:
+            case Applied("Custom", (((int(), int()), (int(), int())) as given,)):
+                return cls(strides, given)
         raise ArgumentError(
             "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
         )
 
     def general(self, x: Type, w: Type) -> Convolution:
         if x.rank != 4 or w.rank != 4:
-            raise ShapeError(f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}", code="E3002")
+            what = f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, w.rank))
         strides = self.strides
         if len(strides) != 2 or min(strides) < 1:
-            raise ShapeError(f"strides must be two positive numbers, got {strides}", code="E4010")
+            what = f"strides must be two positive numbers, got {strides}"
+            raise ShapeError(what, code="E4010", strides=strides)
         window = w.shape[:2]
         padding = resolve_padding(self.padding, x.shape[1:3], window, strides, (1, 1))
         return Convolution(strides, padding)

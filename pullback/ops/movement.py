@@ -35,8 +35,9 @@ class Reshape(Movement):
     def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
         """In text, one extent may be -1: what the others leave."""
         others = math.prod([n for n in shape if n != -1])
-        if shape.count(-1) == 1 and others > 0 and xs[0].size % others == 0:
-            shape = tuple([xs[0].size // others if n == -1 else n for n in shape])
+        if shape.count(-1) == 1 and others > 0:
+            rest = xs[0].size // others  # if it does not divide, the counts will not agree
+            shape = tuple([rest if n == -1 else n for n in shape])
         return cls(shape)
 
     @classmethod
@@ -48,8 +49,9 @@ class Reshape(Movement):
             raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
             raise ShapeError(
-                f"element counts must agree, got {x} to {list(self.shape)}", code="E3007"
-            )
+                f"element counts must agree, got {x} to {list(self.shape)}",
+                code="E3007", counts=(x.size, math.prod(self.shape)),
+            )  # fmt: skip
         return x.with_shape(self.shape)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -76,6 +78,7 @@ class Broadcast(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    profile = "core-v1+gradient"
     instructions = ("broadcast_in_dim",)
 
     @classmethod
@@ -138,8 +141,8 @@ class Transpose(Movement):
             raise ShapeError(
                 f"perm must be a permutation of the {x.rank} dimensions of {x}, "
                 f"got {list(self.perm)}",
-                code="E3008",
-            )
+                code="E3008", permutation=self.perm, rank=x.rank,
+            )  # fmt: skip
         return x.with_shape(x.shape[p] for p in self.perm)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

@@ -55,8 +55,8 @@ class Reduction(Op, abstract=True):
             return cls(tuple(range(rank)), False)
         return cls(counted(axes, rank), keepdims)
 
-    def least_profile(self) -> str:
-        return type(self).profile if self.axes else "extended"
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return self.profile if self.axes or not xs[0].shape else "extended"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -224,9 +224,10 @@ class All(Truth):
 def check_axes(axes: Sequence[int], rank: int) -> None:
     for i, axis in enumerate(axes):
         if not 0 <= axis < rank:
-            raise AxisError(f"axis {axis} is out of range for rank {rank}", code="E3004")
+            what = f"axis {axis} is out of range for rank {rank}"
+            raise AxisError(what, code="E3004", axis=axis, rank=rank)
         if axis in axes[:i]:
-            raise AxisError(f"axis {axis} is named twice", code="E3005")
+            raise AxisError(f"axis {axis} is named twice", code="E3005", axis=axis)
 
 
 def accumulator(dtype: DType) -> DType:

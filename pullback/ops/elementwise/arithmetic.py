@@ -80,6 +80,7 @@ class MulNoNan(Binary):
 
     kinds = "fc"
     singular = True
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.where(x == 0, np.zeros((), x.dtype), x * y)
@@ -153,6 +154,7 @@ class Reciprocal(Unary):
 
     kinds = "fc"
     singular = True
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.true_divide(np.ones((), x.dtype), x))

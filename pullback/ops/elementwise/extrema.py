@@ -123,6 +123,7 @@ class Step(Unary):
     """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
 
     kinds = "iuf"
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)

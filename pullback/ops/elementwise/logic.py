@@ -74,6 +74,7 @@ class Greater(Comparison):
 
     ufunc = np.greater
     direction = "GT"
+    profile = "core-v1+gradient"
 
 
 class GreaterEqual(Comparison):
