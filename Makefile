@@ -26,6 +26,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
 	$(BIN)/python tests/long/fuzz_ir.py
+	$(BIN)/python tests/long/stablehlo_bits.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -14,7 +14,9 @@ _PUBLIC = {
     "Module": "pullback.ir.module",
     "canonicalise": "pullback.ir.module",
     "fingerprint": "pullback.ir.module",
+    "from_stablehlo": "pullback.module.stablehlo",
     "parse": "pullback.ir.syntax",
+    "to_stablehlo": "pullback.module.stablehlo",
     "verify": "pullback.ir.module",
 }
 

@@ -14,6 +14,7 @@ from pullback.ops import (
     extremes,
     identity,
     index,
+    instructions,
     linalg,
     movement,
     random,
@@ -30,6 +31,7 @@ from pullback.ops import (
 
 __all__ = [
     "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
-    "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
+    "elementwise", "extremes", "identity", "index", "instructions", "linalg", "movement",
+    "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update",
+    "window",
 ]  # fmt: skip

@@ -134,6 +134,10 @@ class Op(metaclass=OpMeta, abstract=True):
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
+    instructions: ClassVar[tuple[str, ...]] = ()  # of StableHLO, that it may be lowered to alone
+    implied: ClassVar[int] = 0  # last operands of that instruction that are the op's own constants
+    taken: ClassVar[tuple[int, ...]] = ()  # where its operands are in that instruction, if turned
+    reads_last: ClassVar[bool] = False  # an op that says more reads the instruction first
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -148,6 +152,14 @@ class Op(metaclass=OpMeta, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         """The StableHLO that computes it, written with the builder `b`."""
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        """The op that is lowered to the instruction `i`, one of `instructions`; None: none is.
+
+        Whoever asks lowers it and compares, so it may leave out what it does not express.
+        """
+        return None if dataclasses.fields(cls) else cls()
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         """Cotangents of the inputs from the result's; `None` where there is none."""

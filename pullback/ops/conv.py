@@ -135,6 +135,16 @@ class Convolution(Convolving):
     """Slides a filter over an input; the dilations set their elements apart before that."""
 
     folds = (0, 0), (-1, -1)
+    instructions = ("convolution",)
+    reads_last = True
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Convolution:
+        ones = (1,) * (i.types[0].rank - 2)
+        return cls(
+            i.get("window_strides", ones), i.get("padding", tuple([(0, 0) for _ in ones])),
+            i.get("lhs_dilation", ones), i.get("rhs_dilation", ones), i["feature_group_count"],
+        )  # fmt: skip
 
     def infer(self, x: Type, w: Type) -> Type:
         self.check(x, w)
@@ -282,6 +292,20 @@ class Conv2d(Composite):
     kinds: ClassVar[str] = "fc"
     product: ClassVar[bool] = True
     profile = "core-v1"
+    instructions = ("convolution",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        """With the padding by name, where one says it."""
+        x, w = i.operand_types
+        if x.rank != 4:
+            return None
+        found = Convolution.from_hlo(i)
+        for word in ("VALID", "SAME"):
+            named = resolve_padding(word, x.shape[1:3], w.shape[:2], found.strides, (1, 1))
+            if named == found.padding:
+                return cls(found.strides, word)
+        return cls(found.strides, found.padding)
 
     def __post_init__(self) -> None:
         given = self.padding

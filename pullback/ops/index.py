@@ -35,6 +35,12 @@ class Iota(Op):
     axis: int
     dtype: DType
     differentiable: ClassVar[bool] = False  # no operands
+    instructions = ("iota",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        (out,) = i.types
+        return cls(out.shape, i["iota_dimension"], out.dtype)
 
     def infer(self) -> Type:
         check_kind(self.dtype, "iufc")
@@ -47,7 +53,9 @@ class Iota(Op):
         return np.broadcast_to(places.reshape(-1, *after), self.shape)
 
     def hlo(self, b: Any, out: Type) -> Any:
-        # counted in integers first: small floats would stop growing, and complex has no iota
+        if self.dtype.is_integer and self.dtype.bits >= 32:
+            return b.iota(self.shape, self.dtype, self.axis)
+        # counted in wide integers: small types would stop growing, and complex has no iota
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
 
     @classmethod

@@ -33,6 +33,7 @@ class Contraction(Op, abstract=True):
 
     kinds: ClassVar[str] = "iufc"
     product: ClassVar[bool] = True
+    instructions = ("dot_general",)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
@@ -51,6 +52,14 @@ class DotGeneral(Contraction):
 
     contract: Pair
     batched: Pair
+    reads_last = True
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        found = i["dot_dimension_numbers"]
+        left, right = ([found.get(f"{side}_{w}_dimensions", ()) for side in ("lhs", "rhs")]
+                       for w in ("contracting", "batching"))  # fmt: skip
+        return cls(tuple(left), tuple(right))
 
     def __post_init__(self) -> None:
         for field in ("contract", "batched"):

@@ -30,6 +30,7 @@ class Reshape(Movement):
     positional: ClassVar[tuple[str, ...]] = ("shape",)
     spellings: ClassVar[dict[str, str]] = {"new_shape": "shape"}
     profile = "core-v1"
+    instructions = ("reshape",)
 
     @classmethod
     def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
@@ -39,6 +40,10 @@ class Reshape(Movement):
             rest = xs[0].size // others  # if it does not divide, the counts will not agree
             shape = tuple([rest if n == -1 else n for n in shape])
         return cls(shape)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         if min(self.shape, default=0) < 0:
@@ -75,6 +80,11 @@ class Broadcast(Movement):
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
     profile = "core-v1+gradient"
+    instructions = ("broadcast_in_dim",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -115,6 +125,11 @@ class Transpose(Movement):
     positional: ClassVar[tuple[str, ...]] = ("perm",)
     spellings: ClassVar[dict[str, str]] = {"permutation": "perm"}
     profile = "core-v1"
+    instructions = ("transpose",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["permutation"])
 
     def __post_init__(self) -> None:
         self.set("perm", tuple(map(int, self.perm)))
@@ -237,6 +252,12 @@ class Squeeze(AlongAxes):
 
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
+
+    instructions = ("reverse",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimensions"])
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)

@@ -23,6 +23,12 @@ class Reduction(Op, abstract=True):
     kinds: ClassVar[str] = "iufc"
     positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
     batch = batch_along
+    instructions = ("reduce",)
+    implied = 1  # what it starts with
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls(i["dimensions"], False) if len(i.types) == 1 else None
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))

@@ -40,6 +40,11 @@ class Slice(Movement):
     positional: ClassVar[tuple[str, ...]] = ("ranges",)
     spellings: ClassVar[dict[str, str]] = {"ends": "stops"}
     profile = "core-v1"
+    instructions = ("slice",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["start_indices"], i["limit_indices"], i["strides"])
 
     def __post_init__(self) -> None:
         for field in ("starts", "stops", "steps"):
@@ -131,6 +136,11 @@ class Pad(Op):
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
     profile = "core-v1+gradient"
+    instructions = ("pad",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -248,6 +258,11 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
+    instructions = ("concatenate",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimension"])
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

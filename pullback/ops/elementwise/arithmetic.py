@@ -233,6 +233,7 @@ class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
     ufunc = np.abs
+    instructions = ("abs",)
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -256,6 +257,7 @@ class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
     ufunc = np.sign
+    instructions = ("sign",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":

@@ -77,6 +77,8 @@ class Clamp(Elementwise):
     """
 
     kinds = "iuf"
+    instructions = ("clamp",)
+    taken = (1, 0, 2)
 
     def numpy(self, x: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(x, lo), hi)

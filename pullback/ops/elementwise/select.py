@@ -19,6 +19,7 @@ class Where(Elementwise):
 
     kinds = "biufc"
     profile = "core-v1+gradient"
+    instructions = ("select",)
 
     def infer(self, condition: Type, x: Type, y: Type) -> Type:
         if condition.dtype is not bool_:

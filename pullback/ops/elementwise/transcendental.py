@@ -135,6 +135,7 @@ class Sqrt(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+    instructions = ("sqrt",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         root = b.op("stablehlo.sqrt", x, out=out)
