@@ -191,7 +191,7 @@ def test_a_mesh_of_more_devices_than_there_are():
 def test_an_index_out_of_range_is_told_at_its_line(engine):
     x, at = put(), pb.tensor([0, 9]).shard(MESH, P("dp"))
     y = x[at]
-    with told(IndexOutOfRange, IndexError, "out of range for axis 0 of size 8", at=line(-1)):
+    with told(IndexOutOfRange, IndexError, "out of range for axis", "of size 8", at=line(-1)):
         y.numpy()
 
 
