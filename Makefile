@@ -36,6 +36,8 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/compile.py
+	$(BIN)/python benchmarks/sharding.py
+	$(BIN)/python benchmarks/collectives.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out

@@ -95,6 +95,10 @@ class DotGeneral(Contraction):
         return matmul(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        count = len(self.contract[0])
+        if count > 1 and self.contract == (tuple(range(count)),) * 2:  # the rows of two matrices
+            x, y = (b.reshape(v, (math.prod(v.shape[:count]), *v.shape[count:])) for v in (x, y))
+            return dot_general(b, x, y, ((0,), (0,)), self.batched)
         return dot_general(b, x, y, self.contract, self.batched)
 
     def factors(self, x: Type, y: Type) -> str:
@@ -144,6 +148,7 @@ class DotGeneral(Contraction):
         yield cls(((), ()), ((0, 1), (1, 0))), (real(2, 3), real(3, 2, 2, salt=1))
         yield cls(((1,), (1,)), ((0,), (0,))), (complexes(2, 3, 2), complexes(2, 3, salt=1))
         yield cls(((1,), (0,)), ((), ())), (real(3, 0), real(0, 2))
+        yield cls(((0, 1), (0, 1)), ((), ())), (real(2, 3, 4), real(2, 3, 5, 2, salt=1))
 
 
 class MatMul(Contraction):
@@ -201,9 +206,11 @@ class MatMul(Contraction):
         right = None
         if need[1]:
             if x.type.rank > 2 and y.type.rank == 2:
-                # one matrix product over all rows, where a sum of products would take more memory
-                x, g = as_matrix(x), as_matrix(g)
-            right = self(adjoint(x), g)
+                # one product over all rows, where a sum of products would take more memory
+                rows = tuple(range(x.type.rank - 1))
+                right = DotGeneral((rows, rows), ((), ()))(conjugate(x), g)
+            else:
+                right = self(adjoint(x), g)
         return [left, right]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -295,13 +302,6 @@ def adjoint(x: Node) -> Node:
 @cache
 def _swap(rank: int) -> Op:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))
-
-
-def as_matrix(x: Node) -> Node:
-    """All dimensions but the last as one."""
-    n = x.type.shape[-1]
-    rows = int(np.prod(x.type.shape[:-1], dtype=np.int64))
-    return TABLE["Reshape"]((rows, n))(x)
 
 
 def as_column(x: Node) -> Node:
