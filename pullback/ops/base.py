@@ -170,6 +170,10 @@ class Op(metaclass=OpMeta, abstract=True):
 
         return one_after_the_other(self, axis, xs, mapped)
 
+    def unguarded(self) -> Op:
+        """The op to the letter: a product or quotient without its guard against 0 * infinity."""
+        return self
+
     def named_axes(self) -> tuple[str, ...]:
         """The named axes that a collective communicates over."""
         return ()

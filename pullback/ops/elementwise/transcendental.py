@@ -12,6 +12,7 @@ from pullback.ir.dtypes import float32
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
+    Over,
     Transcendental,
     both,
     equal,
@@ -80,7 +81,7 @@ class Log(Transcendental):
     singular = True
 
     def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: reciprocal(x),)
+        return (Over(1, x),)
 
 
 class Log2(Transcendental):
