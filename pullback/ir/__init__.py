@@ -10,9 +10,18 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
-    "canonicalise": "pullback.ir.canonical",
-    "fingerprint": "pullback.ir.fingerprints",
-    "verify": "pullback.ir.verification",
+    "Gradient": "pullback.module.autodiff",
+    "GradientOptions": "pullback.module.autodiff",
+    "Module": "pullback.ir.module",
+    "autodiff": "pullback.module.autodiff",
+    "canonicalise": "pullback.ir.module",
+    "extensions": "pullback.module.extensions",
+    "fingerprint": "pullback.ir.module",
+    "from_function": "pullback.module.functions",
+    "parse": "pullback.ir.syntax",
+    "run": "pullback.module.run",
+    "to_function": "pullback.module.functions",
+    "verify": "pullback.ir.module",
 }
 
 __all__ = list(_PUBLIC)

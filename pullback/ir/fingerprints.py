@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from pullback.ir.canonical import canonicalise
+from pullback.ir.flatten import Flattener
 from pullback.ir.graph import Graph
-from pullback.ir.text import Printer
+from pullback.ir.text import Writer
 
 
 def fingerprint(graph: Graph) -> str:
     """The sha256 of the canonical text: neither input names nor the user's lines count."""
-    text = "\n".join(_Anonymous().lines(graph))
+    text = "\n".join(_Compact().lines(_Anonymous().module(graph)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Anonymous(Printer):
-    """Prints the canonical form of a graph and of those inside it, inputs named by position."""
+class _Anonymous(Flattener):
+    """Lists the canonical form of a graph and of those inside it, inputs named by position.
 
-    def lines(self, graph: Graph) -> list[str]:
-        return super().lines(canonicalise(graph))
+    What steers derivatives counts: a program that stops a gradient is another one.
+    """
 
-    def input_names(self, graph: Graph) -> tuple[str, ...]:
-        return tuple([str(i) for i in range(len(graph.inputs))])
+    def prepared(self, graph: Graph) -> Graph:
+        return canonicalise(graph, keep_stop_gradient=True)
+
+    def input_names(self, graph: Graph) -> Sequence[str]:
+        return [str(i) for i in range(len(graph.inputs))]
+
+
+class _Compact(Writer):
+    """How a text is laid out is for readers, and may change; fingerprints may not."""
+
+    def inner(self, lines: list[str]) -> str:
+        return f"graph({'; '.join(lines)})"

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, dtype, float64
 from pullback.ir.types import Type
+from pullback.ir.values import Applied, Nan, Pair, Range, Word
 
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 WORDS = {None: "none", True: "true", False: "false"}
@@ -37,7 +38,37 @@ def literal(value: Any) -> str:
         return value.name
     if isinstance(value, Type):
         return type_text(value)
-    return quoted(_stable_name(value))
+    return _symbol(value) or quoted(_stable_name(value))
+
+
+def _symbol(value: Any) -> str:
+    """What a text states and Python has no literal for; empty for anything else."""
+    if isinstance(value, Word):
+        return value.name
+    if isinstance(value, Range):
+        return f"{value.start}:{value.stop}:{value.step}"
+    if isinstance(value, Nan):
+        return f"nan(0x{value.bits:x})"
+    if isinstance(value, Pair):
+        return f"({literal(value.real)}, {literal(value.imag)})"
+    if isinstance(value, Applied):
+        return applied(value.name, map(literal, value.arguments), value.keys, literal)
+    return ""
+
+
+def applied(name: str, arguments: Any, keys: Any, write: Any) -> str:
+    """`Op(arguments) {key: value}`."""
+    pairs = ", ".join([f"{k}: {write(v)}" for k, v in keys.items()])
+    return f"{name}({', '.join(arguments)})" + (f" {{{pairs}}}" if pairs else "")
+
+
+def has_literal(value: Any) -> bool:
+    """Whether a parameter reads back from its text as what it was."""
+    if isinstance(value, (tuple, Applied)):
+        parts = value if isinstance(value, tuple) else (*value.arguments, *value.keys.values())
+        return all(map(has_literal, parts))
+    kinds = (bool, int, float, complex, str, bytes, DType, Type, Word, Range)
+    return value is None or type(value) in kinds or hasattr(value, "structure")
 
 
 def _stable_name(value: Any) -> str:
@@ -60,7 +91,8 @@ def type_text(type: Type) -> str:
     """`Tensor<f32, [8, 4]>`; a sharding and the axes it varies over follow where there are any."""
     more = "" if type.sharding is None else f", sharding: {literal(type.sharding)}"
     more += "" if not type.varying else f", varying: {literal(tuple(type.varying))}"
-    return f"Tensor<{type.dtype.name}, {list(type.shape)}{more}>"
+    shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
+    return f"Tensor<{type.dtype.name}, {shape}{more}>"
 
 
 def array_text(array: np.ndarray) -> str:

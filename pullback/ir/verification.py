@@ -28,8 +28,10 @@ def verify(graph: Graph) -> None:
         for inner in node.op.graphs:
             verify(inner)
         # A type that the rule gave before, for the same op and operands, need not be asked again.
-        if node.op.inferred.get(tuple([x.type for x in node.inputs])) is not node.type:
+        types = tuple([x.type for x in node.inputs])
+        if not types or node.op.inferred.get(types) is not node.type:
             _check_type(i, node)
+            node.op.inferred.setdefault(types, node.type)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
         if y not in defined:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pullback.ir.canonical import canonicalise_with_map
 from pullback.ir.errors import (
@@ -108,7 +108,10 @@ class _Autodiff:
     def __init__(self, module: Module, options: GradientOptions) -> None:
         self.module, self.options = module, options
         self.core = module.profile != EXTENDED
-        graph, self.values = link(module, verify=options.verify)
+        if options.verify:
+            graph, self.values = module.graph, module.values
+        else:
+            graph, self.values = link(module, verify=False)
         self.graph, self.places = canonicalise_with_map(graph, keep_stop_gradient=True)
 
     def gradient(
@@ -206,17 +209,18 @@ class _Autodiff:
         if self.options.strict_ops:
             for node in reversed(list(self.values.values())):
                 node = node.inputs[0] if node.op.name == "Result" else node
-                if node.inputs and not self.has_rule(node.op):
+                if node.inputs and not self.has_rule(node):
                     raise self.unsupported(node)
         active = on_path([y], targets)
         for node in reversed(active):
-            if not active.keys().isdisjoint(node.inputs) and not self.has_rule(node.op):
+            if not active.keys().isdisjoint(node.inputs) and not self.has_rule(node):
                 raise self.unsupported(node)
 
-    def has_rule(self, op: Any) -> bool:
-        if self.core and (op.name in FORWARD_ONLY or op.least_profile() != CORE):
+    def has_rule(self, node: Node) -> bool:
+        op = node.op
+        if self.core and (op.name in FORWARD_ONLY or op.least_profile(node.inputs) != CORE):
             return False
-        return op.differentiable
+        return op.differentiable or op.name == "Result"
 
     def unsupported(self, node: Node) -> UnsupportedOp:
         i, op = self.number(node), node.op
@@ -239,19 +243,15 @@ class _Autodiff:
 
     def explained(self, error: PullbackError) -> PullbackError:
         """What went wrong in a rule, in the words of the catalogue."""
-        node = error.values.pop("node", None)
-        values = dict(error.values) if node is None else {**error.values, "value": self.number(node)}
-        place = "" if node is None else f" of {node.op.name}, at %{values['value']}"
-        if error.code in ("E3004", "E3005"):
-            kind: Any = InvalidAxis
-        elif isinstance(error, AutodiffError) and error.code != GradientVerification.code:
+        node = error.values.pop("node")
+        error.values["value"] = i = self.number(node)
+        if isinstance(error, AutodiffError) and not isinstance(error, GradientVerification):
             return error
-        else:
-            kind = GradientVerification
-        inner = values.pop("inner", "E2001" if isinstance(error, AutodiffError) else error.code)
+        inner = "E2001" if isinstance(error, GradientVerification) else error.code
+        kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
         return kind(
-            f"the derivative rule{place} is wrong ({inner}): {error.message}",
-            where=error.where, inner=inner, **values,
+            f"the derivative rule of {node.op.name}, at %{i}, is wrong ({inner}): {error.message}",
+            where=error.where, inner=inner, **error.values,
         )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ def _verify(graph: Graph, profile: str) -> None:
         verify(graph)
         for node in graph.nodes[len(graph.inputs) :]:
             if node.op.name not in ("Const", "Result"):
-                PROFILES[profile].check_op(node.op)
+                PROFILES[profile].check_op(node.op, node.inputs)
     except PullbackError as error:
         raise GradientVerification(
             f"the gradient module is wrong ({error.code}): {error.message}",

@@ -129,6 +129,7 @@ class Op(metaclass=OpMeta, abstract=True):
     detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+    profile: ClassVar[str] = "extended"  # the smallest that has it; empty: no text names it
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
     sparse: ClassVar[bool] = False  # of several results, `vjp` gets None for one without cotangent
     pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
@@ -190,6 +191,26 @@ class Op(metaclass=OpMeta, abstract=True):
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
         return None
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The parameters as the text states them, on operands of these types."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], **stated: Any) -> Op:
+        """The op that a text states, on operands of these types: the inverse of `written`.
+
+        One that is stated otherwise than by its fields names the parameters as keywords. An axis
+        may count from the end.
+        """
+        for name in ("axis", "axes"):
+            if xs and name in stated:
+                stated[name] = counted(stated[name], xs[0].rank)
+        return cls(**stated)
+
+    def least_profile(self, xs: Sequence[Node]) -> str:
+        """The smallest profile that has the op with these parameters, on these operands."""
+        return type(self).profile
 
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
@@ -439,6 +460,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def counted(axes: Any, rank: int) -> Any:
+    """Axes, or one, with those that count from the end as they count from 0."""
+    if isinstance(axes, tuple):
+        return tuple([counted(a, rank) for a in axes])
+    return axes + rank if type(axes) is int and -rank <= axes < 0 else axes
+
+
 def same_dtype(op: str, *xs: Type) -> Any:
     """The one element type of all operands: the IR never promotes."""
     from pullback.ir.errors import DTypeError
@@ -462,6 +490,7 @@ __all__ = [
     "broadcast_types",
     "conjugate",
     "constant",
+    "counted",
     "full",
     "interpret",
     "ones",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ir.errors import ShapeError
+from pullback.ir.errors import ArgumentError, ShapeError
+from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Type, conjugate
 from pullback.ops.conv import (
     Convolution,
@@ -39,6 +40,12 @@ class ImageProduct(Composite, abstract=True):
         self.set("strides", tuple(map(int, self.strides)))
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
 
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+        given = self.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {**super().written(xs), "padding": word}
+
     def general(self, x: Type, y: Type) -> Convolving:
         """The general op that this one is, for operands of these types."""
         raise NotImplementedError
@@ -71,6 +78,12 @@ class Conv2d(ImageProduct):
     `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
     """
 
+    profile = "core-v1"
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, strides: Shape, padding: Any) -> Conv2d:
+        return cls(strides, _stated(padding))
+
     def general(self, x: Type, w: Type) -> Convolution:
         return Convolution(*self.motion(x.shape, w.shape))
 
@@ -101,6 +114,12 @@ class Conv2dBackwardInput(ImageProduct):
 
     input_shape: tuple[int, ...]
 
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, input_shape: Shape
+    ) -> Conv2dBackwardInput:
+        return cls(strides, _stated(padding), input_shape)
+
     def general(self, g: Type, w: Type) -> ConvolutionBackwardInput:
         motion = self.motion(self.input_shape, w.shape)
         return ConvolutionBackwardInput(*motion, extents=self.input_shape[1:3])
@@ -126,6 +145,12 @@ class Conv2dBackwardFilter(ImageProduct):
 
     filter_shape: tuple[int, ...]
 
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, filter_shape: Shape
+    ) -> Conv2dBackwardFilter:
+        return cls(strides, _stated(padding), filter_shape)
+
     def general(self, x: Type, g: Type) -> ConvolutionBackwardFilter:
         motion = self.motion(x.shape, self.filter_shape)
         return ConvolutionBackwardFilter(*motion, extents=self.filter_shape[:2])
@@ -147,6 +172,18 @@ class Conv2dBackwardFilter(ImageProduct):
 
 
 # -- words of this family -----------------------------------------------------------------------
+
+
+def _stated(padding: Any) -> str | Padding:
+    """The padding that a text states."""
+    name = getattr(padding, "name", None)
+    if isinstance(padding, Word) and name in ("Valid", "Same"):
+        return name
+    if isinstance(padding, Applied) and name == "Custom" and len(padding.arguments) == 1:
+        return padding.arguments[0]
+    raise ArgumentError(
+        "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
+    )
 
 
 def _image(op: ImageProduct, x: Node) -> Conv2dBackwardInput:

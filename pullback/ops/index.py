@@ -63,6 +63,7 @@ class Index(Movement):
 
     indices: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("indices",)
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
@@ -208,6 +209,10 @@ class Gather(Op):
     axis: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
+    profile = "core-v1"
+
+    def least_profile(self, xs: Sequence[Node]) -> str:
+        return "extended" if self.axis else self.profile
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along, counted
 from pullback.ops.elementwise.base import align
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
@@ -28,8 +28,19 @@ class Reshape(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    profile = "core-v1"
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
+        """In text, one extent may be -1: what the others leave."""
+        others = math.prod([n for n in shape if n != -1])
+        if shape.count(-1) == 1 and others > 0 and xs[0].size % others == 0:
+            shape = tuple([xs[0].size // others if n == -1 else n for n in shape])
+        return cls(shape)
 
     def infer(self, x: Type) -> Type:
+        if min(self.shape, default=0) < 0:
+            raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
             raise ShapeError(
                 f"element counts must agree, got {x} to {list(self.shape)}", code="E3007"
@@ -60,6 +71,7 @@ class Broadcast(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    profile = "core-v1+gradient"
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -98,9 +110,14 @@ class Transpose(Movement):
 
     perm: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("perm",)
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         self.set("perm", tuple(map(int, self.perm)))
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Transpose:
+        return cls(counted(perm, xs[0].rank))
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):
@@ -146,6 +163,8 @@ class AlongAxes(Movement, abstract=True):
 class ExpandDims(AlongAxes):
     """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
 
+    profile = "core-v1"
+
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
         check_axes(self.axes, rank)
@@ -157,6 +176,16 @@ class ExpandDims(AlongAxes):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.reshape(x, out.shape)
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, axes: tuple[int, ...]) -> ExpandDims:
+        """In text, each axis is a place among the dimensions that are there when it is inserted,
+        the smallest first: one that is named twice is two dimensions, side by side."""
+        places: list[int] = []
+        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
+            places = [p + (p >= axis) for p in places]
+            places.append(axis)
+        return cls(tuple(places))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
@@ -171,6 +200,8 @@ class ExpandDims(AlongAxes):
 
 class Squeeze(AlongAxes):
     """Without the dimensions `axes`, which must have extent 1."""
+
+    profile = "core-v1"
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Node, Op, Type, batch_along, conjugate
+from pullback.ops.base import TABLE, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.sample import booleans, real
 
@@ -32,6 +32,26 @@ class Reduction(Op, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, an empty list stands for all axes; over none of them is `none`."""
+        none = not self.axes and bool(xs[0].shape)
+        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
+    ) -> Reduction:
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self, xs: Sequence[Node]) -> str:
+        over_none = not self.axes and xs[0].type.shape
+        return "extended" if over_none else type(self).profile
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -63,6 +83,7 @@ class Sum(Reduction):
     """The sum over axes; half precision is summed in f32."""
 
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -86,6 +107,7 @@ class Mean(Reduction):
 
     kinds = "fc"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = widened(x)

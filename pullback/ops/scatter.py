@@ -134,6 +134,7 @@ class ScatterAdd(Scatter):
 
     ufunc = np.add
     stablehlo = "add"
+    profile = "core-v1+gradient"
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g

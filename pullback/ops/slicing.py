@@ -10,6 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Range
 from pullback.ops.base import (
     TABLE,
     Axis,
@@ -36,11 +37,29 @@ class Slice(Movement):
     starts: tuple[int, ...]
     stops: tuple[int, ...]
     steps: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("starts", "stops", "steps")
+    positional: ClassVar[tuple[str, ...]] = ("ranges",)
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         for field in ("starts", "stops", "steps"):
             self.set(field, tuple(map(int, getattr(self, field))))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The text has one list of ranges, unless the lists do not even agree."""
+        lists = {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+        if len(set(map(len, lists.values()))) > 1:
+            return lists
+        return {"ranges": tuple(map(Range, *lists.values()))}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
+    ) -> Slice:  # fmt: skip
+        if ranges is not None:
+            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
+            steps = tuple([r.step for r in ranges])
+        return cls(starts, stops, steps)
 
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
@@ -109,6 +128,7 @@ class Pad(Op):
     high: tuple[int, ...]
     interior: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
+    profile = "core-v1+gradient"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
 

@@ -41,6 +41,7 @@ class Add(Binary):
     stablehlo = "add"
     linear: ClassVar[bool] = True
     commutative: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, 1)
@@ -52,6 +53,7 @@ class Sub(Binary):
     ufunc = np.subtract
     stablehlo = "subtract"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, -1)
@@ -63,6 +65,7 @@ class Mul(Binary):
     ufunc = np.multiply
     stablehlo = "multiply"
     commutative: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (y, x)
@@ -110,6 +113,7 @@ class Neg(Unary):
     ufunc = np.negative
     stablehlo = "negate"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (-1,)
@@ -135,6 +139,7 @@ class Div(Binary):
 
     stablehlo = "divide"
     singular = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":

@@ -106,6 +106,7 @@ class Relu(Unary):
     """x where it is positive, else 0; NaN stays. The gradient is 0 at 0 and at NaN."""
 
     kinds = "iuf"
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
@@ -124,6 +125,7 @@ class Step(Unary):
     """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
 
     kinds = "iuf"
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)

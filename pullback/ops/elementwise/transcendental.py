@@ -35,6 +35,7 @@ class Exp(Transcendental):
     stablehlo = "exponential"
     kinds = "fc"
     singular = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (out,)
@@ -79,6 +80,7 @@ class Log(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (Over(1, x),)

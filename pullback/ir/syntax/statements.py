@@ -1,0 +1,79 @@
+"""From what a line states to an instruction: one form for what may be written in several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pullback.ir.errors import PullbackError, VerificationError
+from pullback.ir.module import Instruction
+from pullback.ir.parameters import bind
+from pullback.ir.syntax.constants import array_of
+from pullback.ir.table import TABLE
+from pullback.ir.text import BINARY, CONSTANTS
+from pullback.ir.types import Type
+from pullback.ir.values import Word
+
+_CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
+_DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
+
+
+def stated(
+    results: tuple[int, ...],
+    op: str,
+    operands: tuple[int, ...],
+    arguments: tuple,
+    keys: Mapping[str, Any],
+    types: tuple[Type, ...],
+    line: int,
+    column: int,
+) -> Instruction:
+    """The instruction that a line states; what is wrong with it is noted, not raised."""
+    if op == "BinOp" and arguments and type(arguments[0]) is Word and arguments[0].name in BINARY:
+        op, arguments = arguments[0].name, arguments[1:]
+    made = Instruction(results, op, operands, types=types, line=line, column=column)
+    try:
+        if op == "Input":
+            return _input(made, arguments, keys)
+        if op in _CONSTANTS:
+            return _constant(made, arguments, keys)
+        if op in TABLE:
+            return made._replace(parameters=bind(TABLE[op], arguments, keys))
+    except PullbackError as error:
+        return made._replace(parameters=_as_given(arguments, keys), problem=error)
+    return made._replace(parameters=_as_given(arguments, keys))
+
+
+def _as_given(arguments: tuple, keys: Mapping[str, Any]) -> Mapping:
+    return {**dict(enumerate(arguments)), **keys}
+
+
+def _input(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
+    name = keys.get("name", "")
+    if arguments or type(name) is not str or not name or len(keys) > 1:
+        what = 'an input needs a name, and nothing else: Input() {name: "x"}'
+        raise VerificationError(what, code="E4004")
+    return made._replace(name=name)
+
+
+def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
+    """The constant under the one name that its type has."""
+    if keys or len(arguments) != 1:
+        raise VerificationError("a constant is one literal: ConstF32(0.5)", code="E4005")
+    made = made._replace(literal=arguments[0])
+    if len(made.types) != 1:
+        return made
+    type = made.types[0]
+    expected = _DTYPES.get(made.op)
+    if expected is not None and (type.shape or type.dtype is not expected):
+        problem = VerificationError(
+            f"declared type is {type}, a {made.op} is {expected}[]",
+            code="E2001", declared=type, inferred=Type((), expected),
+        )  # fmt: skip
+        return made._replace(problem=problem)
+    try:
+        array = array_of(arguments[0], type)
+    except PullbackError as error:
+        return made._replace(problem=error)
+    name = CONSTANTS.get(type.dtype, "ConstTensor") if not type.shape else "ConstTensor"
+    return made._replace(op=name, literal=array)
