@@ -31,7 +31,6 @@ def verify(graph: Graph) -> None:
         types = tuple([x.type for x in node.inputs])
         if not types or node.op.inferred.get(types) is not node.type:
             _check_type(i, node)
-            node.op.inferred.setdefault(types, node.type)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
         if y not in defined:
