@@ -94,7 +94,19 @@ class Exact(Flattener):
             made.append(unique)
         return made
 
+    def __init__(self, provenance: bool = False) -> None:
+        super().__init__(provenance)
+        self.seen: dict[tuple, dict[str, Any]] = {}
+
     def stated(self, node: Node) -> dict[str, Any]:
+        op = node.op
+        key = (op, *[x.type for x in node.inputs])
+        made = self.seen.get(key)
+        if made is None:  # the same op on the same types comes again and again
+            made = self.seen[key] = self.checked(node)
+        return made
+
+    def checked(self, node: Node) -> dict[str, Any]:
         op = node.op
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
