@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "CATALOGUE": "pullback.ir.catalogue",
     "Gradient": "pullback.module.autodiff",
     "GradientOptions": "pullback.module.autodiff",
     "Module": "pullback.ir.module",

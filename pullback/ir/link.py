@@ -46,8 +46,11 @@ class _Linker:
                 self.fail(error)
         for k, y in enumerate(module.outputs):
             if y not in self.values:
-                what = f"output {k} is %{y}, which is not defined"
-                raise VerificationError(what, code="E4003", output=k, value=y)
+                placed = module.end._asdict() if module.end else {}
+                raise VerificationError(
+                    f"output {k} is %{y}, which is not defined",
+                    code="E4003", where=module.end, output=k, value=y, **placed,
+                )  # fmt: skip
         outputs = [self.values[y] for y in module.outputs]
         self.graph = Graph(self.inputs, outputs, self.names)
 
@@ -65,7 +68,7 @@ class _Linker:
         raise VerificationError(
             f"instruction {self.index} ({_shown(i.op)}): {error.message}",
             code=error.code, hint=error.hint, where=where, **values,
-        ) from error  # fmt: skip
+        ) from error.__cause__  # fmt: skip
 
     def check_names(self) -> None:
         seen: dict[str, int] = {}

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
 from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.errors import ArgumentError, PullbackError
+from pullback.ir.errors import ArgumentError, Place, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.profile import CORE, PROFILES
@@ -58,17 +58,20 @@ class Module:
     instructions: tuple[Instruction, ...]
     outputs: tuple[int, ...]
     profile: str
+    end: Place | None  # where the text lists the outputs
 
     def __init__(
         self,
         instructions: Iterable[Instruction],
         outputs: Iterable[int],
         profile: str = CORE,
+        end: Place | None = None,
     ) -> None:
         if profile not in PROFILES:
             raise ArgumentError(f"the profile must be one of {', '.join(PROFILES)}, got {profile}")
-        made = {"instructions": tuple(instructions), "outputs": tuple(outputs), "profile": profile}
-        self.__dict__.update(made)
+        self.__dict__.update(
+            instructions=tuple(instructions), outputs=tuple(outputs), profile=profile, end=end
+        )
 
     @classmethod
     def from_graph(cls, graph: Graph, profile: str | None = None) -> Module:

@@ -52,6 +52,8 @@ def _hints(annotated: Any) -> dict[str, Any]:
 def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters by name: `arguments` are the positional ones, then the others in their order."""
     known = parameters_of(cls)
+    if not (known or arguments or keys):
+        return {}
     order = [*cls.positional, *(n for n in known if n not in cls.positional)]
     given = dict(zip(order, arguments, strict=False))
     if len(arguments) > len(order):

@@ -128,9 +128,9 @@ class Pad(Op):
     high: tuple[int, ...]
     interior: tuple[int, ...]
     kinds: ClassVar[str] = "biufc"
-    profile = "core-v1+gradient"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
+    profile = "core-v1+gradient"
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pullback.ir.dtypes import NAMES
-from pullback.ir.errors import ParseError
+from pullback.ir.errors import ParseError, Place
 from pullback.ir.module import Instruction, Module
 from pullback.ir.profile import CORE, PROFILES
 from pullback.ir.syntax.statements import stated
@@ -132,6 +132,13 @@ class _Parser:
         if self.depth > DEPTH:
             self.tokens.fail(self.at, f"lists and graphs may nest {DEPTH} deep", "syntax")
 
+    def place(self) -> Place:
+        """Where the next token is; the first one of a line needs no search."""
+        at, line = self.at, self.line
+        if at == 0 or self.words[at - 1] == "\n":
+            return Place(line, self.indents[line - 1] + 1)
+        return self.tokens.place(at)
+
     # -- modules ------------------------------------------------------------------------------
 
     def module(self) -> Module:
@@ -176,6 +183,7 @@ class _Parser:
             elif word == "inputs":
                 declared = start, self.identities()
             elif word == "outputs":
+                end = self.place()
                 outputs = self.identities()
                 break
             else:
@@ -185,7 +193,7 @@ class _Parser:
             self.fail("nothing after `outputs:`" if not close else f"`{close}`")
         if declared is not None:
             self.check_inputs(made, *declared)
-        return Module(made, outputs, self.profile)
+        return Module(made, outputs, self.profile, end)
 
     def identities(self) -> list[int]:
         """`outputs: %1, %2`."""
@@ -211,9 +219,7 @@ class _Parser:
     # -- instructions -------------------------------------------------------------------------
 
     def instruction(self, types: dict[int, Type]) -> Instruction:
-        at, line = self.at, self.line
-        fresh = at == 0 or self.words[at - 1] == "\n"
-        column = self.indents[line - 1] + 1 if fresh else self.tokens.place(at)[1]
+        place = self.place()
         results = [self.identity()]
         while self.words[self.at] == ",":
             self.at += 1
@@ -232,9 +238,7 @@ class _Parser:
             stated_types = () if known is None else (known,)
         for i, t in zip(results, stated_types, strict=False):
             types.setdefault(i, t)
-        return stated(
-            tuple(results), name, tuple(operands), arguments, keys, stated_types, line, column
-        )
+        return stated(tuple(results), name, tuple(operands), arguments, keys, stated_types, place)
 
     def application(self) -> tuple[str, list[int], tuple, dict[str, Any]]:
         """`Op(operands and parameters) {key: value}`."""

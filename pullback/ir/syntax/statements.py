@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pullback.ir.errors import PullbackError, VerificationError
+from pullback.ir.errors import Place, PullbackError, VerificationError
 from pullback.ir.module import Instruction
 from pullback.ir.parameters import bind
 from pullback.ir.syntax.constants import array_of
@@ -25,13 +25,12 @@ def stated(
     arguments: tuple,
     keys: Mapping[str, Any],
     types: tuple[Type, ...],
-    line: int,
-    column: int,
+    place: Place,
 ) -> Instruction:
     """The instruction that a line states; what is wrong with it is noted, not raised."""
     if op == "BinOp" and arguments and type(arguments[0]) is Word and arguments[0].name in BINARY:
         op, arguments = arguments[0].name, arguments[1:]
-    made = Instruction(results, op, operands, types=types, line=line, column=column)
+    made = Instruction(results, op, operands, types=types, line=place.line, column=place.column)
     try:
         if op == "Input":
             return _input(made, arguments, keys)
@@ -40,7 +39,8 @@ def stated(
         if op in TABLE:
             return made._replace(parameters=bind(TABLE[op], arguments, keys))
     except PullbackError as error:
-        return made._replace(parameters=_as_given(arguments, keys), problem=error)
+        problem = error.with_traceback(None)
+        return made._replace(parameters=_as_given(arguments, keys), problem=problem)
     return made._replace(parameters=_as_given(arguments, keys))
 
 
@@ -74,6 +74,6 @@ def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> I
     try:
         array = array_of(arguments[0], type)
     except PullbackError as error:
-        return made._replace(problem=error)
+        return made._replace(problem=error.with_traceback(None))
     name = CONSTANTS.get(type.dtype, "ConstTensor") if not type.shape else "ConstTensor"
     return made._replace(op=name, literal=array)

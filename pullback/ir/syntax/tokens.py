@@ -7,9 +7,11 @@ again when an error has to say so.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from functools import cached_property
 from typing import NoReturn
 
-from pullback.ir.errors import ParseError
+from pullback.ir.errors import ParseError, Place
 
 # The patterns never give back what they took, so the time is linear. A malformed number or an
 # unclosed string is one token: the parser says what is wrong with it. The last token is empty.
@@ -41,15 +43,20 @@ class Tokens:
         self.text = text
         self.words: list[str] = TOKEN.findall(text)
 
-    def place(self, index: int, inside: int = 0) -> tuple[int, int]:
-        """Line and column of a token, or of a character inside it; both count from 1."""
-        offset = len(self.text)
-        for i, match in enumerate(TOKEN.finditer(self.text)):
-            if i == index:
-                offset = match.start(1) + inside
-                break
-        before = self.text.rfind("\n", 0, offset)
-        return self.text.count("\n", 0, offset) + 1, offset - before
+    @cached_property
+    def offsets(self) -> list[int]:
+        return [match.start(1) for match in TOKEN.finditer(self.text)]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins."""
+        return [0, *[match.end() for match in re.finditer("\n", self.text)]]
+
+    def place(self, index: int, inside: int = 0) -> Place:
+        """Line and column of a token, or of a character inside it."""
+        offset = self.offsets[index] + inside
+        line = bisect_right(self.starts, offset)
+        return Place(line, offset - self.starts[line - 1] + 1)
 
     def fail(self, index: int, message: str, code: str | None = None, inside: int = 0) -> NoReturn:
         """Raise the error at a token; one that is no token at all is what is wrong."""
@@ -57,10 +64,8 @@ class Tokens:
         if wrong is not None:
             code, message = wrong
         line, column = self.place(index, inside)
-        raise ParseError(message, line=line, column=column, source=self.source(line), code=code)
-
-    def source(self, line: int) -> str:
-        return self.text.split("\n")[line - 1].rstrip("\r")
+        source = self.text.split("\n")[line - 1].rstrip("\r")
+        raise ParseError(message, line=line, column=column, source=source, code=code)
 
     def string(self, index: int) -> str:
         """The string that a token writes."""
