@@ -94,7 +94,19 @@ class Exact(Flattener):
             made.append(unique)
         return made
 
+    def __init__(self, provenance: bool = False) -> None:
+        super().__init__(provenance)
+        self.seen: dict[tuple, dict[str, Any]] = {}
+
     def stated(self, node: Node) -> dict[str, Any]:
+        op = node.op
+        key = (op, *[x.type for x in node.inputs])
+        made = self.seen.get(key)
+        if made is None:  # the same op on the same types comes again and again
+            made = self.seen[key] = self.checked(node)
+        return made
+
+    def checked(self, node: Node) -> dict[str, Any]:
         op = node.op
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
@@ -162,7 +174,7 @@ def _fits(node: Node, profile: Profile) -> bool:
         if node.op.name in ("Const", "Scalar"):
             profile.check_literal(_array(node))
         elif node.op.name not in (*_SOURCES, "Result"):
-            profile.check_op(node.op)
+            profile.check_op(node.op, node.inputs)
     except PullbackError:
         return False
     return True

@@ -6,6 +6,7 @@ and `extended` has everything. An op says which profile it belongs to (`Op.profi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from pullback.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
 from pullback.ir.errors import VerificationError
+from pullback.ir.node import Node
 from pullback.ir.types import Type
 
 CORE, GRADIENT, EXTENDED = "core-v1", "core-v1+gradient", "extended"
@@ -44,8 +46,8 @@ class Profile:
                     code="E3006", dimension=axis, extent=n,
                 )  # fmt: skip
 
-    def check_op(self, op: Any) -> None:
-        least = PROFILES[op.least_profile()]
+    def check_op(self, op: Any, operands: Sequence[Node]) -> None:
+        least = PROFILES[op.least_profile(operands)]
         if least.level > self.level:
             raise VerificationError(
                 f"the profile {self.name} does not have this instruction in this form",

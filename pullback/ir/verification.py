@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from pullback.ir.errors import PullbackError, VerificationError
-from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 
@@ -25,9 +25,12 @@ def verify(graph: Graph) -> None:
         _check_operands(i, node, defined)
         if node.op.name == "Input" and node not in inputs:
             _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
-        for inner in graphs_within(node.op.parameters()):
+        for inner in node.op.graphs:
             verify(inner)
-        _check_type(i, node)
+        # A type that the rule gave before, for the same op and operands, need not be asked again.
+        types = tuple([x.type for x in node.inputs])
+        if not types or node.op.inferred.get(types) is not node.type:
+            _check_type(i, node)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
         if y not in defined:

@@ -7,6 +7,7 @@ from pullback.ops import (
     collective,
     control,
     conv,
+    conv2d,
     custom,
     dynamic,
     einsum,
@@ -29,7 +30,7 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "extremes", "identity", "index", "linalg", "movement", "random", "reduce",
-    "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
+    "along", "call", "checkpoint", "collective", "control", "conv", "conv2d", "custom", "dynamic",
+    "einsum", "elementwise", "extremes", "identity", "index", "linalg", "movement", "random",
+    "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

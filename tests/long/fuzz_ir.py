@@ -12,7 +12,7 @@ from collections import Counter
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-from ir_fuzz import corpus, mutations, survives  # noqa: E402
+from ir_fuzz import corpus, mutations, survives
 
 
 def main() -> None:

@@ -69,7 +69,6 @@ class Greater(Comparison):
 
     ufunc = np.greater
     direction = "GT"
-    profile = "core-v1+gradient"
 
 
 class GreaterEqual(Comparison):
