@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.cli.diagnostics import Failure, Trouble, blaming, report_failures
-from pullback.cli.source import Source, command
+from pullback.cli.source import Source, command, profile_option
 from pullback.ir.module import Module, canonicalise, fingerprint, verify
 
 
 def register(commands: Any) -> None:
     verify_ = command(commands, "verify", _verify, "check modules against the IR's rules")
-    verify_.add_argument("--profile", help="check against this profile, whatever the module says")
+    profile_option(verify_, "check against this profile, whatever the module says")
     format_ = command(
         commands, "format", _format, "print a module in the one form that there is",
         description="Print a module in the one form that there is. Comments are not part of it.",
@@ -62,7 +62,7 @@ def in_profile(module: Module, profile: str | None) -> Module:
     """The module as one of another profile."""
     if profile is None or profile == module.profile:
         return module
-    return Module(module.instructions, module.outputs, profile)
+    return Module(module.instructions, module.outputs, profile, module.end)
 
 
 def summary(module: Module) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is wrong, for people (the line and a caret, on stderr) and for programs (JSON, on stdout)."""
+"""What is wrong, for people (a line and a caret, on stderr) and for programs (JSON, on stdout)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def blaming(source: Source) -> Iterator[None]:
 def place_of(error: PullbackError) -> Place | None:
     if isinstance(error.where, Place):
         return error.where
-    line, column = error.values.get("line"), error.values.get("column")
-    return Place(line, column) if line else None
+    line = error.values.get("line")
+    return Place(line, error.values["column"]) if line else None
 
 
 def message_of(error: PullbackError) -> str:

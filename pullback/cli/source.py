@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pullback.ir.module import Module
+from pullback.ir.profile import PROFILES
 from pullback.ir.syntax import parse
 
 
@@ -36,6 +37,10 @@ class Source:
     def line(self, number: int) -> str:
         lines = self.data.decode("utf-8", "replace").split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
+
+
+def profile_option(parser: argparse.ArgumentParser, help: str) -> None:
+    parser.add_argument("--profile", choices=PROFILES, help=help)
 
 
 def command(commands: Any, name: str, work: Any, help: str, **rest: Any) -> argparse.ArgumentParser:
