@@ -382,8 +382,8 @@ def test_autodiff_is_linear(count):
     def chain(x):
         y = x
         for i in range(count):
-            y = (op("Neg"), op("Relu"), lambda y: y + x)[i % 3](y)
+            y = y + x if i % 10 == 9 else op("Neg")(y)
         return y
 
     made, _ = ir.autodiff(build(chain, ()))
-    assert len(made.instructions) < 4 * count
+    assert len(made.instructions) < 3 * count
