@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.ir.canonical import canonicalise
 from pullback.ir.flatten import Flattener
-from pullback.ir.graph import Graph
+from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.node import Node
 from pullback.ir.text import Writer
 
 
@@ -24,10 +26,28 @@ class _Anonymous(Flattener):
     """
 
     def prepared(self, graph: Graph) -> Graph:
-        return canonicalise(graph, keep_stop_gradient=True)
+        return canonicalise(_without_lines(graph), keep_stop_gradient=True)
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         return [str(i) for i in range(len(graph.inputs))]
+
+
+def _without_lines(graph: Graph) -> Graph:
+    """The same program; in inner graphs, lines would keep apart what is the same."""
+    new: dict[Node, Node] = {}
+    for node in graph.nodes:
+        op, xs = node.op, tuple([new[x] for x in node.inputs])
+        if graphs_within(op.parameters()):
+            op = type(op)(*map(_bare, op.parameters()))
+        new[node] = Node(op, xs, node.type, value=node.value)
+    inputs, outputs = ([new[n] for n in nodes] for nodes in (graph.inputs, graph.outputs))
+    return Graph(inputs, outputs, graph.names)
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_bare, value))
+    return _without_lines(value) if isinstance(value, Graph) else value
 
 
 class _Compact(Writer):

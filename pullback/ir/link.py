@@ -30,8 +30,8 @@ def link(module: Module, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
 class _Linker:
     """One walk over the instructions, in their order."""
 
-    def __init__(self, module: Module, profile: Profile, verify: bool = True) -> None:
-        self.module, self.profile, self.verify = module, profile, verify
+    def __init__(self, module: Module, profile: Profile, verify: bool, inner: bool = False) -> None:
+        self.module, self.profile, self.verify, self.is_inner = module, profile, verify, inner
         self.values: dict[int, Node] = {}
         self.inputs: list[Node] = []
         self.names: list[str] = []
@@ -59,15 +59,10 @@ class _Linker:
         i = self.now
         where = Place(i.line, i.column) if i.line else None
         placed = {"line": i.line, "column": i.column} if i.line else {}
-        values: dict[str, Any] = {
-            **error.values,
-            "instruction": self.index,
-            "value": i.results[0],
-            **placed,
-        }
+        known: dict[str, Any] = {"instruction": self.index, "value": i.results[0], **placed}
         raise VerificationError(
             f"instruction {self.index} ({_shown(i.op)}): {error.message}",
-            code=error.code, hint=error.hint, where=where, **values,
+            code=error.code, hint=error.hint, where=where, **{**error.values, **known},
         ) from error.__cause__  # fmt: skip
 
     def check_names(self) -> None:
@@ -89,7 +84,7 @@ class _Linker:
         xs = self.operands(i)
         made = self.made(i, xs)
         nodes = results(made) if isinstance(made.type, tuple) else (made,)
-        self.check_types(i, made.type)
+        self.check_results(i, tuple([n.type for n in nodes]))
         self.values.update(zip(i.results, nodes, strict=True))
 
     def operands(self, i: Instruction) -> tuple[Node, ...]:
@@ -116,7 +111,6 @@ class _Linker:
             wanted = fewest if fewest == most else f"at least {fewest}"
             what = f"it takes {wanted} operands, got {len(xs)}"
             raise VerificationError(what, code="E2007", operands=len(xs))
-        where = Place(i.line, i.column) if i.line else None
         types = tuple([x.type for x in xs])
         try:
             op = cls.read(types, **{k: self.inner(v) for k, v in i.parameters.items()})
@@ -130,7 +124,7 @@ class _Linker:
         except Exception as error:  # a rule that was not written for parameters like these
             what = f"it does not take these parameters: {error}"
             raise VerificationError(what, code="E2001") from error
-        return Node(op, xs, type, where)
+        return Node(op, xs, type, self.where)
 
     def source(self, i: Instruction, xs: Sequence[Node]) -> Node:
         if xs:
@@ -138,46 +132,56 @@ class _Linker:
             raise VerificationError(what, code="E2007", operands=len(xs))
         if len(i.types) != 1:
             raise VerificationError(f"it has one result, got {len(i.types)} types", code="E2001")
-        type, where = i.types[0], Place(i.line, i.column) if i.line else None
-        self.check_declared(i)
+        type = i.types[0]
+        self.check_types(i.types)
         if i.op == "Input":
             if not i.name:
                 raise VerificationError("an input needs a name", code="E4004")
             op = TABLE["Input"](i.name, type.shape, type.dtype)
-            made = Node(op, (), type, where)
+            made = Node(op, (), type, self.where)
             self.inputs.append(made)
             self.names.append(i.name)
             return made
         array: np.ndarray = i.literal
         self.profile.check_literal(array)
-        return Node(TABLE["Const"](type.dtype, type.shape, array.tobytes()), (), type, where)
+        op = TABLE["Const"](type.dtype, type.shape, array.tobytes())
+        return Node(op, (), type, self.where)
 
     def inner(self, value: Any) -> Any:
         """A parameter; modules among them are linked."""
         if isinstance(value, Module):
-            return _Linker(value, self.profile, self.verify).graph
+            return _Linker(value, self.profile, self.verify, inner=True).graph
         return tuple([self.inner(v) for v in value]) if type(value) is tuple else value
 
-    def check_declared(self, i: Instruction) -> None:
-        for t in i.types:
+    @property
+    def where(self) -> Place | None:
+        """The place that a node remembers. Those of inner graphs have none: loops that do the
+        same are the same, wherever they are written."""
+        line = 0 if self.is_inner else self.now.line
+        return Place(line, self.now.column) if line else None
+
+    def check_types(self, types: Sequence[Type]) -> None:
+        """Whether the profile has the types."""
+        for t in types:
             if t not in self.known:
                 self.profile.check_type(t)
                 self.known.add(t)
 
-    def check_types(self, i: Instruction, inferred: Any) -> None:
-        types = inferred if isinstance(inferred, tuple) else (inferred,)
+    def check_results(self, i: Instruction, types: tuple[Type, ...]) -> None:
         if len(i.results) != len(types):
             what = f"it has {len(types)} results, got {len(i.results)}"
             raise VerificationError(what, code="E2007", results=len(types))
-        if not self.verify or (i.op == "Copy" and not i.types):
+        if not self.verify:
             return
-        if i.types != types and [_bare(t) for t in i.types] != [_bare(t) for t in types]:
-            self.check_declared(i)
+        self.check_types(types)
+        if i.types == types or (i.op == "Copy" and not i.types):
+            return
+        self.check_types(i.types)
+        if [_bare(t) for t in i.types] != [_bare(t) for t in types]:
             raise VerificationError(
                 f"declared type is {show(i.types)}, its operands give {show(types)}",
                 code="E2001", declared=i.types, inferred=types,
             )  # fmt: skip
-        self.check_declared(i)
 
 
 def _bare(type: Type) -> tuple:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pullback.ir.canonical import canonicalise_with_map
+from pullback.ir.canonical import canonicalise, canonicalise_with_map
 from pullback.ir.errors import (
     ArgumentError,
     AutodiffError,
@@ -24,6 +24,7 @@ from pullback.ir.module import Module
 from pullback.ir.node import Node
 from pullback.ir.profile import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.ir.verification import verify
+from pullback.ir.where import user_line
 from pullback.module.gradients import differentiate
 from pullback.transforms.reverse import on_path
 
@@ -97,6 +98,11 @@ def autodiff(
     >>> made.gradients
     {1: 6}
     """
+    if not isinstance(module, Module):
+        raise ArgumentError(
+            f"autodiff: needs a Module, got {type(module).__name__}",
+            where=user_line(), hint="A text is read by pb.ir.parse.",
+        )  # fmt: skip
     if profile is not None and profile != module.profile:
         module = Module(module.instructions, module.outputs, profile)
     return _Autodiff(module, options).gradient(wrt, output, seed)
@@ -120,14 +126,16 @@ class _Autodiff:
         y = self.place(self.choose_output(output, seed))
         ids = self.choose_targets(wrt)
         targets = [self.place(i) for i in ids]
+        name = self.seed_name(seed)
         self.check_rules(y, targets)
         try:
-            made = differentiate(self.graph, y, targets, self.seed_name(seed), self.core)
+            made = differentiate(self.graph, y, targets, name, self.core)
         except PullbackError as error:
             raise self.explained(error) from None
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
             _verify(made, profile)
+        made = canonicalise(made, keep_stop_gradient=True)
         result, numbers = flattened(made, profile)
         found = made.outputs[len(self.graph.outputs) :]
         return Gradient(result, {i: numbers[g] for i, g in zip(ids, found, strict=True)})
@@ -199,7 +207,10 @@ class _Autodiff:
             return None
         name = "cotangent" if seed is True else seed
         if name in self.graph.names:
-            raise ArgumentError(f"autodiff: there is an input {name!r} already, name the seed")
+            raise ArgumentError(
+                f"autodiff: there is an input {name!r} already",
+                hint="Name the cotangent otherwise: seed='dy'.",
+            )
         return name
 
     # -- what cannot be differentiated ------------------------------------------------------------

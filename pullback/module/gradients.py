@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.ir.canonical import canonicalise
 from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node
 from pullback.ops.base import ones, zeros
@@ -18,7 +17,7 @@ def differentiate(
     """The program that has the gradients of `output` by each target after its own outputs.
 
     The cotangent is 1, or with `seed` one more input of that name. A target that `output` does
-    not depend on gets explicit zeros. The result is canonical.
+    not depend on gets explicit zeros. `to_the_letter`, rules' products are not guarded.
     """
     inputs, names = list(graph.inputs), list(graph.names)
     if seed is None:
@@ -32,7 +31,7 @@ def differentiate(
     made = [zeros(t.type) if g is None else g for t, g in zip(targets, found, strict=True)]
     if to_the_letter:
         made = without_guards(graph, made)
-    return canonicalise(Graph(inputs, [*graph.outputs, *made], names), keep_stop_gradient=True)
+    return Graph(inputs, [*graph.outputs, *made], names)
 
 
 def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:

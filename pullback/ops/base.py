@@ -474,7 +474,8 @@ def same_dtype(op: str, *xs: Type) -> Any:
     first = xs[0].dtype
     for x in xs:
         if x.dtype is not first:
-            raise DTypeError(f"operands must have one element type, got {show(xs)}", code="E2004")
+            what = f"operands must have one element type, got {show(xs)}"
+            raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
 
 

@@ -91,6 +91,7 @@ class Convolving(Contraction, abstract=True):
             raise ShapeError(
                 f"{rule}, got {show(shown)}",
                 code="E4009",
+                channels=tuple([t.shape[-1] for t in shown]),
                 hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
             )
 

@@ -53,13 +53,12 @@ class ImageProduct(Composite, abstract=True):
     def motion(self, image: Shape, window: Shape) -> tuple[Shape, Padding]:
         """Strides and resolved padding of a filter on images."""
         if len(image) != 4 or len(window) != 4:
-            raise ShapeError(
-                f"needs [N, H, W, C] and [h, w, C, F], got {list(image)} and {list(window)}",
-                code="E3002",
-            )
+            what = f"needs [N, H, W, C] and [h, w, C, F], got {list(image)} and {list(window)}"
+            raise ShapeError(what, code="E3002", ranks=(len(image), len(window)))
         strides = self.strides
         if len(strides) != 2 or min(strides) < 1:
-            raise ShapeError(f"strides must be two positive numbers, got {strides}", code="E4010")
+            what = f"strides must be two positive numbers, got {strides}"
+            raise ShapeError(what, code="E4010", strides=strides)
         return strides, resolve_padding(self.padding, image[1:3], window[:2], strides, (1, 1))
 
     def infer(self, x: Type, y: Type) -> Type:
@@ -176,11 +175,11 @@ class Conv2dBackwardFilter(ImageProduct):
 
 def _stated(padding: Any) -> str | Padding:
     """The padding that a text states."""
-    name = getattr(padding, "name", None)
-    if isinstance(padding, Word) and name in ("Valid", "Same"):
-        return name
-    if isinstance(padding, Applied) and name == "Custom" and len(padding.arguments) == 1:
-        return padding.arguments[0]
+    if padding in (Word("Valid"), Word("Same")):
+        return padding.name
+    match padding:
+        case Applied("Custom", (((int(), int()), (int(), int())) as given,)):
+            return given
     raise ArgumentError(
         "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
     )

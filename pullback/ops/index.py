@@ -73,8 +73,8 @@ class Index(Movement):
             raise ShapeError(
                 f"needs one index for each of the {x.rank} dimensions of {x}, "
                 f"got {list(self.indices)}",
-                code="E4006",
-            )
+                code="E4006", indices=len(self.indices), rank=x.rank,
+            )  # fmt: skip
         for axis, (i, n) in enumerate(zip(self.indices, x.shape, strict=True)):
             if not 0 <= i < n:
                 raise out_of_range(axis, n, i)

@@ -134,10 +134,12 @@ class MatMul(Contraction):
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
-            raise ShapeError(f"operands must have rank 2 or more, got {x} @ {y}", code="E3002")
+            what = f"operands must have rank 2 or more, got {x} @ {y}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
         check_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[-2]:
-            raise ShapeError(f"inner dimensions must agree, got {x} @ {y}", code="E3003")
+            what = f"inner dimensions must agree, got {x} @ {y}"
+            raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[-2]))
         batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
         return x.with_shape((*batch, x.shape[-2], y.shape[-1]))
 
@@ -205,10 +207,12 @@ class Dot(Contraction):
 
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:
-            raise ShapeError(f"operands must have rank 1 or 2, got {x} and {y}", code="E3002")
+            what = f"operands must have rank 1 or 2, got {x} and {y}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
         check_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[0]:
-            raise ShapeError(f"inner dimensions must agree, got {x} and {y}", code="E3003")
+            what = f"inner dimensions must agree, got {x} and {y}"
+            raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[0]))
         return x.with_shape((*x.shape[:-1], *y.shape[1:]))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:

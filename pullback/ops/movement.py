@@ -43,8 +43,9 @@ class Reshape(Movement):
             raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
             raise ShapeError(
-                f"element counts must agree, got {x} to {list(self.shape)}", code="E3007"
-            )
+                f"element counts must agree, got {x} to {list(self.shape)}",
+                code="E3007", counts=(x.size, math.prod(self.shape)),
+            )  # fmt: skip
         return x.with_shape(self.shape)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -124,8 +125,8 @@ class Transpose(Movement):
             raise ShapeError(
                 f"perm must be a permutation of the {x.rank} dimensions of {x}, "
                 f"got {list(self.perm)}",
-                code="E3008",
-            )
+                code="E3008", permutation=self.perm, rank=x.rank,
+            )  # fmt: skip
         return x.with_shape(x.shape[p] for p in self.perm)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

@@ -219,9 +219,10 @@ class All(Truth):
 def check_axes(axes: Sequence[int], rank: int) -> None:
     for i, axis in enumerate(axes):
         if not 0 <= axis < rank:
-            raise AxisError(f"axis {axis} is out of range for rank {rank}", code="E3004")
+            what = f"axis {axis} is out of range for rank {rank}"
+            raise AxisError(what, code="E3004", axis=axis, rank=rank)
         if axis in axes[:i]:
-            raise AxisError(f"axis {axis} is named twice", code="E3005")
+            raise AxisError(f"axis {axis} is named twice", code="E3005", axis=axis)
 
 
 def accumulator(dtype: DType) -> DType:

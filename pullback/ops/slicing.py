@@ -67,13 +67,12 @@ class Slice(Movement):
             raise ShapeError(
                 f"a slice needs a start, a stop and a step for each of the {x.rank} dimensions "
                 f"of {x}, got {lengths[0]}, {lengths[1]} and {lengths[2]}",
-                code="E4007",
-            )
+                code="E4007", lengths=tuple(lengths), rank=x.rank,
+            )  # fmt: skip
         for axis, step in enumerate(self.steps):
             if step < 1:
-                raise ShapeError(
-                    f"a step must be positive, got {step} for axis {axis}", code="E4008"
-                )
+                what = f"a step must be positive, got {step} for axis {axis}"
+                raise ShapeError(what, code="E4008", axis=axis, step=step)
         return x.with_shape(map(len, self.ranges(x.shape)))
 
     def ranges(self, shape: tuple[int, ...]) -> list[range]:

@@ -209,7 +209,7 @@ def _place(work: Work) -> Any:
 
 
 def _line(place: Any) -> Any:
-    """The line of a place: one line of code may be several pieces; one of a module's text is one."""
+    """The line of a place, which is one line of a text, but may be several pieces of code."""
     return (place.code, place.line) if isinstance(place, Where) else place
 
 

@@ -1,6 +1,6 @@
 """100,000 broken texts: the parser and the verifier answer each with a module or a placed error.
 
-    python tests/long/fuzz_ir.py [count] [seed]
+python tests/long/fuzz_ir.py [count] [seed]
 """
 
 from __future__ import annotations
