@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.cli.diagnostics import Trouble
-from pullback.ir.errors import PullbackError
+from pullback.ir.errors import ParseError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.literals import type_text
 from pullback.ir.syntax import parse
@@ -61,12 +61,10 @@ def _member(path: str, key: str) -> np.ndarray:
 def _load(path: str) -> Any:
     """The array of a .npy file, or the arrays of a .npz file by name."""
     try:
-        made = np.load(path, allow_pickle=False)
-        if isinstance(made, np.ndarray) and path.endswith(".npy"):
-            return made
-        if not isinstance(made, np.ndarray) and path.endswith(".npz"):
-            with made:
-                return {key: made[key] for key in made.files}
+        with open(path, "rb") as file:
+            made = np.load(file, allow_pickle=False)
+            if isinstance(made, np.ndarray) is path.endswith(".npy"):
+                return made if path.endswith(".npy") else {key: made[key] for key in made.files}
         raise ValueError("it holds something else")
     except OSError as error:
         raise Trouble(f"cannot read {path}: {error.strerror or error}") from None
@@ -85,18 +83,18 @@ def _typed(array: np.ndarray, type: Type) -> np.ndarray:
 def _literal(name: str, value: str, type: Type) -> np.ndarray:
     """A literal of the IR, as one of the type that the input is declared with."""
     line = f"profile: extended\n%0 = ConstTensor({value}) : {type_text(type)}\noutputs: %0"
+    reason = f"not a number or list of numbers: {value}"
     try:
         module = parse(line)
-        (constant,) = module.instructions
-        if "\n" in value or not constant.op.startswith("Const"):
-            raise Trouble(f"--input {name}: not a number or list of numbers: {value}")
-        _ = module.graph
+        if len(module.instructions) == 1:  # a value that closes the bracket may begin another one
+            _ = module.graph
+            return np.asarray(module.instructions[0].literal)
+    except ParseError:
+        pass
     except PullbackError as error:
-        what = error.values.get("instruction") is None and "not a number or list of numbers"
-        reason = f"{what}: {value}" if what else error.message.partition(": ")[2]
-        hint = f"Its type is {type}; an array file ends in .npy or .npz."
-        raise Trouble(f"--input {name}: {reason}", hint=hint) from None
-    return np.asarray(constant.literal)
+        reason = error.message.partition(": ")[2]
+    hint = f"Its type is {type}; an array file ends in .npy or .npz."
+    raise Trouble(f"--input {name}: {reason}", hint=hint)
 
 
 def random_inputs(seed: int, graph: Graph, given: dict[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,8 @@ def judge(case: Any, engine: str | None = None) -> Verdict:
         _judge(case, given, expected, engine)
     except Wrong as wrong:
         return Verdict("fail", str(wrong))
+    except Exception as error:  # of the case's own values, or a fault of ours: it does not hold
+        return Verdict("fail", f"{type(error).__name__}: {error}")
     return Verdict("pass")
 
 

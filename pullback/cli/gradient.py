@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pullback.cli.diagnostics import Trouble, blaming, report_failures
 from pullback.cli.source import Source, command, profile_option
+from pullback.ir.errors import PullbackError
+
+SPOKEN = {
+    'write profile="extended"': "use --profile extended",
+    "seed=True": "--seed NAME",
+    "output=": "--output %",
+}
 
 
 def register(commands: Any) -> None:
@@ -45,13 +54,24 @@ def _grad(args: argparse.Namespace) -> int:
     wrt = [_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
     output = None if args.output is None else number(args.output)
     source = Source.read(args.file)
-    with blaming(source):
+    with blaming(source), speaking_of_options():
         made = autodiff(source.module, wrt, output, args.seed, options, args.profile)
     text = made.gradient_module.text()
     if args.json:
         return report_failures([], True, module=text, gradients=made.gradients)
     print(text)
     return 0
+
+
+@contextmanager
+def speaking_of_options() -> Iterator[None]:
+    """Hints that show Python's arguments show the command's options instead."""
+    try:
+        yield
+    except PullbackError as error:
+        for argument, option in SPOKEN.items():
+            error.hint = error.hint and error.hint.replace(argument, option)
+        raise
 
 
 def number(text: str) -> int:
