@@ -25,6 +25,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
 	$(BIN)/python tests/long/ir_determinism.py
+	$(BIN)/python tests/long/fuzz_ir.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .
