@@ -24,6 +24,8 @@ long: .venv/ready
 	$(BIN)/python tests/long/training_loops.py
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
+	$(BIN)/python tests/long/ir_determinism.py
+	$(BIN)/python tests/long/fuzz_ir.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -32,6 +34,7 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/compile.py
+	$(BIN)/python benchmarks/ir.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out

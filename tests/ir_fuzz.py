@@ -36,7 +36,7 @@ CORE = """
 %18 = %17
 %19 = Input() {name: "images"} : Tensor<f64, [1, 5, 5, 2]>
 %20 = Input() {name = "filter"} : Tensor<f64, [3, 3, 2, 4]>
-%21 = Conv2d(%19, %20) {strides: [2, 2], padding: Custom([[1, 1], [0, 0]])} : Tensor<f64, [1, 3, 2, 4]>
+%21 = Conv2d(%19, %20, strides=[2, 2], padding=Custom([[1, 1], [0, 0]])) : Tensor<f64, [1, 3, 2, 4]>
 %22 = Relu(%21) : Tensor<f64, [1, 3, 2, 4]>
 %23 = Neg(%22) : Tensor<f64, [1, 3, 2, 4]>
 %24 = Exp(%23) : Tensor<f64, [1, 3, 2, 4]>

@@ -64,14 +64,14 @@ class Trace:
     @property
     def graph(self) -> Graph:
         """The program, over inputs; tensors from outside are extra inputs at the end."""
-        return self._graph()[0]
+        return self.closed()[0]
 
     def replay(self, *args: Any) -> Any:
         """The result on new arguments of the same types, without running Python again."""
         self.refuse_if_branched("replayed")
         rec = self._recording
         nodes = _matching("replay", list(args), rec.in_tree, rec.tensors)
-        graph, captured = self._graph()
+        graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
 
@@ -80,7 +80,8 @@ class Trace:
         aliases, token = set(self._recording.inputs), self._recording.derivative.token
         return lambda n: n in aliases or (n.value is not None and token not in n.tokens)
 
-    def _graph(self) -> tuple[Graph, list[Node]]:
+    def closed(self) -> tuple[Graph, list[Node]]:
+        """The program, and the nodes from outside that its last inputs stand for."""
         named = zip(self.names, self._recording.inputs, strict=True)
         inputs = {x: Input(name, x.type.shape, x.type.dtype)() for name, x in named}
         return close_over(inputs, self._made, self._outside())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,10 @@ from pullback.ir.text import constant_name
 _SOURCES = ("Leaf", "Scalar", "Const", "Input")
 
 
-def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, dict[Node, int]]:
-    """The module that a graph is, and the number of each value in it."""
+def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, Numbering]:
+    """The module that a graph is, and the numbers of its values."""
     made = Exact().module(graph, profile or smallest_profile(graph))
-    return made, number_values(order(graph))[0]
+    return made, number_values(order(graph))
 
 
 class Flattener:
@@ -136,8 +136,15 @@ def order(graph: Graph) -> list[Node]:
     return [*declared, *sorted(inner, key=lambda n: n.op.name != "Leaf")]
 
 
-def number_values(nodes: Sequence[Node]) -> tuple[dict[Node, int], dict[Node, tuple[int, ...]]]:
-    """The number of each value; an op with several results has one for each, in their order."""
+class Numbering(NamedTuple):
+    """The number of each value; `several` has those of an op's results, also of unused ones."""
+
+    numbers: dict[Node, int]
+    several: dict[Node, tuple[int, ...]]
+
+
+def number_values(nodes: Sequence[Node]) -> Numbering:
+    """Dense numbers in the order of the nodes."""
     numbers: dict[Node, int] = {}
     several: dict[Node, tuple[int, ...]] = {}
     count = 0
@@ -150,7 +157,7 @@ def number_values(nodes: Sequence[Node]) -> tuple[dict[Node, int], dict[Node, tu
         else:
             numbers[node] = count
             count += 1
-    return numbers, several
+    return Numbering(numbers, several)
 
 
 def comment_on(node: Node) -> str:
@@ -174,7 +181,7 @@ def _fits(node: Node, profile: Profile) -> bool:
         if node.op.name in ("Const", "Scalar"):
             profile.check_literal(_array(node))
         elif node.op.name not in (*_SOURCES, "Result"):
-            profile.check_op(node.op, node.inputs)
+            profile.check_op(node.op, [x.type for x in node.inputs])
     except PullbackError:
         return False
     return True

@@ -115,7 +115,7 @@ class _Linker:
         try:
             op = cls.read(types, **{k: self.inner(v) for k, v in i.parameters.items()})
             if self.verify:
-                self.profile.check_op(op, xs)
+                self.profile.check_op(op, types)
                 type = op.type_of(*types)
             else:
                 type = i.types if len(i.types) > 1 else i.types[0]

@@ -170,11 +170,16 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     from pullback.ir.flatten import flattened
 
     graph, places = canonicalise_with_map(module.graph, keep_stop_gradient=True)
-    made, numbers = flattened(graph, module.profile)
+    made, (numbers, several) = flattened(graph, module.profile)
     if not with_map:
         return made
-    found = {i: places[node] for i, node in module.values.items() if node in places}
-    return made, {i: numbers[node] for i, node in found.items() if node in numbers}
+    found: dict[int, int] = {}
+    for i, node in module.values.items():
+        if node in places:
+            found[i] = numbers[places[node]]
+        elif node.op.name == "Result" and node.inputs[0] in places:  # unused, but still there
+            found[i] = several[places[node.inputs[0]]][node.op.index]  # type: ignore[attr-defined]
+    return made, found
 
 
 def fingerprint(module: Module | Graph) -> str:

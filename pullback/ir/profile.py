@@ -14,7 +14,6 @@ import numpy as np
 
 from pullback.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
 from pullback.ir.errors import VerificationError
-from pullback.ir.node import Node
 from pullback.ir.types import Type
 
 CORE, GRADIENT, EXTENDED = "core-v1", "core-v1+gradient", "extended"
@@ -46,8 +45,8 @@ class Profile:
                     code="E3006", dimension=axis, extent=n,
                 )  # fmt: skip
 
-    def check_op(self, op: Any, operands: Sequence[Node]) -> None:
-        least = PROFILES[op.least_profile(operands)]
+    def check_op(self, op: Any, xs: Sequence[Type]) -> None:
+        least = PROFILES[op.least_profile(xs)]
         if least.level > self.level:
             raise VerificationError(
                 f"the profile {self.name} does not have this instruction in this form",

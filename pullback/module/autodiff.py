@@ -17,7 +17,6 @@ from pullback.ir.errors import (
     UnsupportedOp,
     UnsupportedShape,
 )
-from pullback.ir.flatten import flattened
 from pullback.ir.graph import Graph
 from pullback.ir.link import link
 from pullback.ir.module import Module
@@ -136,9 +135,9 @@ class _Autodiff:
         if self.options.verify:
             _verify(made, profile)
         made = canonicalise(made, keep_stop_gradient=True)
-        result, numbers = flattened(made, profile)
-        found = made.outputs[len(self.graph.outputs) :]
-        return Gradient(result, {i: numbers[g] for i, g in zip(ids, found, strict=True)})
+        result = Module.from_graph(made, profile)
+        found = result.outputs[len(self.graph.outputs) :]
+        return Gradient(result, dict(zip(ids, found, strict=True)))
 
     def place(self, i: int) -> Node:
         """A value in the canonical graph; one that was dropped is itself, and nobody uses it."""
@@ -229,7 +228,8 @@ class _Autodiff:
 
     def has_rule(self, node: Node) -> bool:
         op = node.op
-        if self.core and (op.name in FORWARD_ONLY or op.least_profile(node.inputs) != CORE):
+        types = [x.type for x in node.inputs]
+        if self.core and (op.name in FORWARD_ONLY or op.least_profile(types) != CORE):
             return False
         return op.differentiable or op.name == "Result"
 
@@ -271,7 +271,7 @@ def _verify(graph: Graph, profile: str) -> None:
         verify(graph)
         for node in graph.nodes[len(graph.inputs) :]:
             if node.op.name not in ("Const", "Result"):
-                PROFILES[profile].check_op(node.op, node.inputs)
+                PROFILES[profile].check_op(node.op, [x.type for x in node.inputs])
     except PullbackError as error:
         raise GradientVerification(
             f"the gradient module is wrong ({error.code}): {error.message}",

@@ -11,11 +11,14 @@ from pullback.ir.dtypes import DType
 from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.module import Module
+from pullback.ir.node import Node, next_number
+from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
+from pullback.ops.structure import LEAF, placeholder
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, wrap
 
 
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
@@ -33,12 +36,31 @@ def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -
     %3 = Relu(%2) : Tensor<f32, [2, 4]>
     outputs: %3
     """
+    start = next_number()
     trace = Trace(f, args, {})
     trace.refuse_if_branched("written as a module")
-    graph = trace.graph
+    graph, captured = trace.closed()
+    graph = _with_constants(graph, captured, start)
     if names is not None:
         graph = _renamed(graph, len(trace.names), names)
     return Module.from_graph(graph)
+
+
+def _with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph:
+    """The program with what the function made of data, while it ran, as constants."""
+    given = len(graph.inputs) - len(captured)
+    inputs, names = list(graph.inputs[:given]), list(graph.names[:given])
+    values = list(inputs)
+    for node in captured:
+        type = node.type
+        if node.number > start and node.op is LEAF:
+            data = wrap(node).numpy().tobytes()
+            values.append(TABLE["Const"](type.dtype, type.shape, data)())
+            continue
+        names.append(f"captured{len(names) - given}")
+        inputs.append(placeholder(names[-1], type))
+        values.append(inputs[-1])
+    return Graph(inputs, graph(*values), names)
 
 
 def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:

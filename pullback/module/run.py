@@ -103,8 +103,10 @@ def _finite(
 ) -> list[np.ndarray]:
     """The outputs, if every float value on the way to them is finite."""
     looked_at = [n for n in graph.nodes if not isinstance(n.type, tuple) and n.type.inexact]
+    if not looked_at:
+        return _values(graph, tensors)
     flags = [_flag(n, word) for word in ("IsInf", "IsNan") for n in looked_at]
-    *values, found = _values(_with(graph, flags), tensors) if flags else _values(graph, tensors)
+    *values, found = _values(_with(graph, flags), tensors)
     infinite, invalid = np.split(found, 2)
     spoilt = {n for n, i, v in zip(looked_at, infinite, invalid, strict=True) if i or v}
     for node, has_nan in zip(looked_at, invalid, strict=True):

@@ -208,8 +208,8 @@ class Op(metaclass=OpMeta, abstract=True):
                 stated[name] = counted(stated[name], xs[0].rank)
         return cls(**stated)
 
-    def least_profile(self, xs: Sequence[Node]) -> str:
-        """The smallest profile that has the op with these parameters, on these operands."""
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        """The smallest profile that has the op with its parameters, on operands of these types."""
         return type(self).profile
 
     @classmethod

@@ -211,7 +211,7 @@ class Gather(Op):
     fallible: ClassVar[bool] = True
     profile = "core-v1"
 
-    def least_profile(self, xs: Sequence[Node]) -> str:
+    def least_profile(self, xs: Sequence[Type]) -> str:
         return "extended" if self.axis else self.profile
 
     def infer(self, x: Type, indices: Type) -> Type:

@@ -34,8 +34,9 @@ class Reshape(Movement):
     def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
         """In text, one extent may be -1: what the others leave."""
         others = math.prod([n for n in shape if n != -1])
-        if shape.count(-1) == 1 and others > 0 and xs[0].size % others == 0:
-            shape = tuple([xs[0].size // others if n == -1 else n for n in shape])
+        if shape.count(-1) == 1 and others > 0:
+            rest = xs[0].size // others  # if it does not divide, the counts will not agree
+            shape = tuple([rest if n == -1 else n for n in shape])
         return cls(shape)
 
     def infer(self, x: Type) -> Type:

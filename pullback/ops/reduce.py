@@ -49,9 +49,8 @@ class Reduction(Op, abstract=True):
             return cls(tuple(range(rank)), False)
         return cls(counted(axes, rank), keepdims)
 
-    def least_profile(self, xs: Sequence[Node]) -> str:
-        over_none = not self.axes and xs[0].type.shape
-        return "extended" if over_none else type(self).profile
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return self.profile if self.axes or not xs[0].shape else "extended"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
