@@ -178,9 +178,9 @@ PARTS = {"instructions": instructions_table, "errors": errors_table}
 def updated(page: str) -> str:
     """The page with what stands between its marks written anew."""
     for name, write in PARTS.items():
-        begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
-        before, _, rest = page.partition(begin)
-        page = before + begin + write() + end + rest.partition(end)[2]
+        begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+        before, after = page.index(begin) + len(begin), page.index(end)
+        page = f"{page[:before]}{write()}\n{page[after:]}"
     return page
 
 
