@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from command import ir
 
 import pullback as pb
-from pullback.cli.main import main
 
 FOLDER = Path(__file__).parent.parent / "examples" / "ir"
 
@@ -102,18 +99,11 @@ def central_difference(f: Callable, xs: list[np.ndarray], k: int) -> np.ndarray:
 # -- the command line -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command on a text, and returns what it prints."""
-
-    def run(text: str, *argv: str) -> str:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        status = main(["ir", *argv])
-        out, err = capsys.readouterr()
-        assert (status, err) == (0, "")
-        return out
-
-    return run
+def pipe(text: str, *argv: str) -> str:
+    """What a command prints that reads a text."""
+    ended = ir(*argv, stdin=text)
+    assert (ended.status, ended.err) == (0, "")
+    return ended.out
 
 
 def samples(text: str) -> dict[str, np.ndarray]:
@@ -133,7 +123,7 @@ def test_every_example_is_here():
 
 @pytest.mark.parametrize("engine", ["reference", "xla"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_values_and_gradients(name: str, engine: str, pipe: Any, tmp_path: Path) -> None:
+def test_values_and_gradients(name: str, engine: str, tmp_path: Path) -> None:
     text = (FOLDER / f"{name}.ir").read_text()
     xs = samples(text)
     inputs = pb.ir.parse(text).graph.inputs
@@ -161,7 +151,7 @@ def test_values_and_gradients(name: str, engine: str, pipe: Any, tmp_path: Path)
         np.testing.assert_allclose(g, wanted, rtol=max(tolerance, 1e-6), atol=1e-6)
 
 
-def test_choice_takes_the_other_branch_too(pipe: Any) -> None:
+def test_choice_takes_the_other_branch_too() -> None:
     gradient = pipe((FOLDER / "choice.ir").read_text(), "grad", "-")
     assert pipe(gradient, "run", "-", "--input", "x=[-1, -2, 1]").endswith("= [-1., -1., -1.]\n")
     assert pipe(gradient, "run", "-", "--input", "x=[1, 2, -1]").endswith("= [ 2.,  4., -2.]\n")
