@@ -32,6 +32,7 @@ class Flattener:
 
     def __init__(self, provenance: bool = False) -> None:
         self.provenance = provenance
+        self.seen: dict[tuple, dict[str, Any]] = {}  # the same op on the same types comes again
 
     def prepared(self, graph: Graph) -> Graph:
         return graph
@@ -50,24 +51,27 @@ class Flattener:
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
         for i, node in enumerate(nodes):
-            if node.op.name == "Result" and node.inputs[0] in several:
+            op = node.op.name
+            if op == "Result" and node.inputs[0] in several:
                 continue  # it was named on the line of its op
             results = several.get(node) or (numbers[node],)
             types = node.type if isinstance(node.type, tuple) else (node.type,)
             comment = comment_on(node) if self.provenance else ""
-            if node in inputs or node.op.name == "Leaf":
+            if node in inputs or op == "Leaf":
                 name = inputs.get(node, f"leaf{i}")
                 line = Instruction(results, "Input", types=types, name=name, comment=comment)
-            elif node.op.name in _SOURCES:
+            elif op in _SOURCES:
                 array = _array(node)
                 name = constant_name(node.type)
                 line = Instruction(results, name, types=types, literal=array, comment=comment)
             else:
                 operands = tuple([numbers[x] for x in node.inputs])
-                parameters = {k: self.value(v) for k, v in self.stated(node).items()}
-                line = Instruction(
-                    results, node.op.name, operands, parameters, types, comment=comment
-                )
+                key = (node.op, *[x.type for x in node.inputs])
+                parameters = self.seen.get(key)
+                if parameters is None:
+                    stated = self.stated(node).items()
+                    parameters = self.seen[key] = {k: self.value(v) for k, v in stated}
+                line = Instruction(results, op, operands, parameters, types, comment=comment)
             made.append(line)
         return Module(made, [numbers[y] for y in graph.outputs], profile)
 
@@ -94,19 +98,7 @@ class Exact(Flattener):
             made.append(unique)
         return made
 
-    def __init__(self, provenance: bool = False) -> None:
-        super().__init__(provenance)
-        self.seen: dict[tuple, dict[str, Any]] = {}
-
     def stated(self, node: Node) -> dict[str, Any]:
-        op = node.op
-        key = (op, *[x.type for x in node.inputs])
-        made = self.seen.get(key)
-        if made is None:  # the same op on the same types comes again and again
-            made = self.seen[key] = self.checked(node)
-        return made
-
-    def checked(self, node: Node) -> dict[str, Any]:
         op = node.op
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):

@@ -125,14 +125,14 @@ def verify(module: Module | Graph) -> None:
     >>> import pullback as pb
     >>> module = pb.ir.parse('''
     ... %0 = Input() {name: "x"} : Tensor<f32, [2, 3]>
-    ... %1 = Transpose(%0, [0, 2]) : Tensor<f32, [3, 2]>
+    ... %1 = Reshape(%0, [3, 3]) : Tensor<f32, [3, 3]>
     ... outputs: %1
     ... ''')
     >>> try:
     ...     pb.ir.verify(module)
     ... except pb.PullbackError as error:
     ...     print(error.code, error.where)
-    E3008 line 3, column 1
+    E3007 line 3, column 1
     """
     if isinstance(module, Graph):
         from pullback.ir.verification import verify as verify_graph

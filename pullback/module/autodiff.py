@@ -269,9 +269,9 @@ class _Autodiff:
 def _verify(graph: Graph, profile: str) -> None:
     try:
         verify(graph)
-        for node in graph.nodes[len(graph.inputs) :]:
-            if node.op.name not in ("Const", "Result"):
-                PROFILES[profile].check_op(node.op, [x.type for x in node.inputs])
+        for op, *types in {(n.op, *[x.type for x in n.inputs]): None for n in graph.nodes}:
+            if op.profile:
+                PROFILES[profile].check_op(op, types)
     except PullbackError as error:
         raise GradientVerification(
             f"the gradient module is wrong ({error.code}): {error.message}",

@@ -32,8 +32,8 @@ _PUNCTUATION = frozenset("=(){}[]:,<>;?%+-")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"'}
 _ESCAPE = re.compile(r"\\(.)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_DIGITS = 4000  # Python refuses to read integers of more digits
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DIGITS = 1000  # no number that is 64 bits wide needs as many
 
 
 class Tokens:
@@ -84,14 +84,12 @@ class Tokens:
     def number(self, index: int) -> int | float:
         """The number that a token writes: an integer of 64 bits, or a float."""
         word = self.words[index]
-        if _INTEGER.fullmatch(word):
-            if len(word) < 19:
-                return int(word)
-            value = int(word) if len(word) < _DIGITS else 1 << 64
+        if _INTEGER.fullmatch(word) and len(word) <= _DIGITS:
+            value = int(word)
             if -(1 << 63) <= value < 1 << 64:
                 return value
             self.fail(index, "an integer must fit 64 bits", "E1005")
-        if not _FLOAT.fullmatch(word):
+        if len(word) > _DIGITS or not _FLOAT.fullmatch(word):
             self.fail(index, f"not a number: {shown(word)}", "E1005")
         made = float(word)
         if made in (float("inf"), float("-inf")):
