@@ -3,6 +3,7 @@
 #   make demo    train a small classifier on handwritten digits
 #   make test    run every test, with the examples in the documentation
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes
+#   make docs    write the tables of docs/ir.md anew
 #   make lint    run the linter and the type checker
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove what was made, .venv included
@@ -12,7 +13,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test long lint bench clean
+.PHONY: demo test long docs lint bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -26,6 +27,9 @@ long: .venv/ready
 	$(BIN)/python tests/long/all_compositions.py
 	$(BIN)/python tests/long/ir_determinism.py
 	$(BIN)/python tests/long/fuzz_ir.py
+
+docs: .venv/ready
+	$(BIN)/python -m pullback.cli.reference docs/ir.md
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -59,7 +59,7 @@ def test_commands_print_what_the_page_says(
 
 
 def test_tables_are_up_to_date() -> None:
-    """`python -m pullback.cli.reference docs/ir.md` writes them."""
+    """`make docs` writes them."""
     assert reference.updated(PAGE) == PAGE
 
 

@@ -1,6 +1,6 @@
 """The parts of docs/ir.md that are written by the op table and the catalogue of errors.
 
-`python -m pullback.cli.reference docs/ir.md` brings the page up to date.
+`make docs` brings the page up to date.
 """
 
 from __future__ import annotations
