@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command import EXAMPLE
 
 ROOT = Path(__file__).parent.parent
@@ -80,3 +83,27 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     )
     assert ended.stderr == ""
     assert ended.stdout.splitlines()[1:] == [str(128 + signal.SIGPIPE)]
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("format f.ir > /dev/full", 2, "error: cannot write the output: No space left on device\n"),
+        ("format f.ir >&-", 0, ""),
+        ("verify - <&-", 2, "error: cannot read the standard input: it is closed\n"),
+    ],
+)
+def test_streams_that_fail(command: str, status: int, message: str, tmp_path: Path) -> None:
+    (tmp_path / "f.ir").write_text(EXAMPLE)
+    ended = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m pullback ir {command}"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (status, message)
+
+
+def test_the_installed_command_is_this_one() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    module, _, name = settings["project"]["scripts"]["pullback"].partition(":")
+    assert callable(getattr(importlib.import_module(module), name))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.cli.diagnostics import Trouble
+from pullback.cli.source import Trouble
 from pullback.ir.errors import ParseError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.literals import type_text

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from pullback.cli.diagnostics import Failure, Trouble, blaming, report_failures
-from pullback.cli.source import Source, command, profile_option
+from pullback.cli.diagnostics import Failure, blaming, report, report_failures
+from pullback.cli.options import command, profile_option
+from pullback.cli.source import Source, Trouble
 from pullback.ir.module import Module, canonicalise, fingerprint, verify
 
 
@@ -82,7 +83,7 @@ def _format(args: argparse.Namespace) -> int:
         text = source.module.text()
     same = source.data.decode("utf-8").rstrip("\n") == text
     if args.json:
-        return report_failures([], True, module=text, formatted=same) or _status(args.check, same)
+        return report(module=text, formatted=same) or _status(args.check, same)
     if not args.check:
         print(text)
     elif not same:
@@ -99,7 +100,7 @@ def _canon(args: argparse.Namespace) -> int:
     with blaming(source):
         made, places = canonicalise(source.module, with_map=True)
     if args.json:
-        return report_failures([], True, module=made.text(), values=places)
+        return report(module=made.text(), values=places)
     print(made.text())
     return 0
 

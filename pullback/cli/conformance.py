@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pullback.cli.diagnostics import Trouble, report_failures
-from pullback.cli.source import command
+from pullback.cli.diagnostics import report
+from pullback.cli.options import command
+from pullback.cli.source import Trouble
 from pullback.cli.style import BLUE, GREEN, RED, Style, printable
 
 WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
@@ -51,7 +52,7 @@ def _conformance(args: argparse.Namespace) -> int:
         raise Trouble(f"there are no cases in {', '.join(args.path)}")
     totals = {word: count[outcome] for outcome, word in WORDS.items()}
     if args.json:
-        report_failures([], True, cases=records, **totals)
+        report(cases=records, **totals)
     else:
         print(", ".join([f"{n} {word}" for word, n in totals.items()]))
     return 1 if count["fail"] else 0

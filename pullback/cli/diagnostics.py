@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.cli.source import Source
+from pullback.cli.source import Source, Trouble
 from pullback.cli.style import BLUE, BOLD, RED, Style, columns_of, printable, terminal_width
 from pullback.ir.dtypes import DType
 from pullback.ir.errors import Place, PullbackError
@@ -24,16 +24,6 @@ class Failure(Exception):
     def __init__(self, error: PullbackError, source: Source | None = None) -> None:
         super().__init__(error)
         self.error, self.source = error, source
-
-
-class Trouble(Exception):
-    """What keeps a command from its work and is no module's fault: a missing file, say."""
-
-    def __init__(
-        self, message: str, *, status: int = 2, hint: str | None = None, code: str = "usage"
-    ) -> None:
-        super().__init__(message)
-        self.message, self.status, self.hint, self.code = message, status, hint, code
 
 
 @contextmanager
@@ -142,6 +132,12 @@ def error_record(failure: Failure) -> dict[str, Any]:
 
 def write_json(record: dict[str, Any]) -> None:
     print(json.dumps(record, indent=2, allow_nan=False))
+
+
+def report(**results: Any) -> int:
+    """What was found, and that nothing is wrong; the exit status."""
+    write_json({"ok": True, "errors": [], **results})
+    return 0
 
 
 def report_failures(failures: Sequence[Failure], as_json: bool, **results: Any) -> int:

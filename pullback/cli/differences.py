@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from pullback.cli.diagnostics import Trouble, blaming, report_failures
-from pullback.cli.source import Source, command
+from pullback.cli.diagnostics import blaming, report
+from pullback.cli.options import command
+from pullback.cli.source import Source, Trouble
 from pullback.cli.style import BLUE, GREEN, RED, Style, printable, terminal_width
 from pullback.ir.module import Instruction, Module, canonicalise, fingerprint
 from pullback.ir.text import Writer
@@ -55,7 +56,7 @@ def _diff(args: argparse.Namespace) -> int:
     same = modules[0] == modules[1]
     if args.json:
         records = [row._asdict() for row in rows if row.mark != " "]
-        report_failures([], True, same=same, fingerprints=marks, differences=records)
+        report(same=same, fingerprints=marks, differences=records)
     elif not same:
         chosen = [row for row in rows if row.mark != " " or not args.changes]
         for line in side_by_side(chosen, args.width or terminal_width(), Style(sys.stdout)):

@@ -6,8 +6,9 @@ import argparse
 import sys
 from typing import Any
 
-from pullback.cli.diagnostics import Trouble, blaming, report_failures
-from pullback.cli.source import Source, command
+from pullback.cli.diagnostics import blaming, report
+from pullback.cli.options import command
+from pullback.cli.source import Source, Trouble
 
 
 def register(commands: Any) -> None:
@@ -31,9 +32,9 @@ def _export(args: argparse.Namespace) -> int:
         made = to_stablehlo(source.module, portable=args.portable)
     if args.out:
         _write(args.out, made if isinstance(made, bytes) else f"{made.rstrip()}\n".encode())
-        return report_failures([], True, file=args.out) if args.json else 0
+        return report(file=args.out) if args.json else 0
     if args.json:
-        return report_failures([], True, stablehlo=made)
+        return report(stablehlo=made)
     if isinstance(made, bytes):
         sys.stdout.buffer.write(made)
     else:
@@ -56,6 +57,6 @@ def _import(args: argparse.Namespace) -> int:
     with blaming(source):
         made = from_stablehlo(source.data)
     if args.json:
-        return report_failures([], True, module=made.text())
+        return report(module=made.text())
     print(made.text())
     return 0

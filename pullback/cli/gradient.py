@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.cli.diagnostics import Trouble, blaming, report_failures
-from pullback.cli.source import Source, command, profile_option
+from pullback.cli.diagnostics import blaming, report
+from pullback.cli.options import command, profile_option
+from pullback.cli.source import Source, Trouble
 from pullback.ir.errors import PullbackError
 
 SPOKEN = {
@@ -58,7 +59,7 @@ def _grad(args: argparse.Namespace) -> int:
         made = autodiff(source.module, wrt, output, args.seed, options, args.profile)
     text = made.gradient_module.text()
     if args.json:
-        return report_failures([], True, module=text, gradients=made.gradients)
+        return report(module=text, gradients=made.gradients)
     print(text)
     return 0
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pullback.cli.diagnostics import Trouble, report_failures
-from pullback.cli.source import command, profile_option
+from pullback.cli.diagnostics import report
+from pullback.cli.options import command, profile_option
+from pullback.cli.source import Trouble
 
 
 def register(commands: Any) -> None:
@@ -26,7 +27,7 @@ def _ops(args: argparse.Namespace) -> int:
         raise Trouble(f"there is no instruction {unknown[0]}")
     found = [e for e in found if PROFILES[e.profile].level <= level]
     if args.json:
-        return report_failures([], True, instructions=[e._asdict() for e in found])
+        return report(instructions=[e._asdict() for e in found])
     width = max((len(e.name) for e in found), default=0)
     for e in found:
         print(f"{e.name:{width}}  {e.profile:16}  {e.derivative_text}")

@@ -13,14 +13,15 @@ import sys
 from collections.abc import Sequence
 
 from pullback.cli import checking, conformance, differences, exchange, gradient, listing, running
-from pullback.cli.diagnostics import Failure, Trouble, error_line, report_failures, report_trouble
-from pullback.cli.version import report_version
+from pullback.cli.diagnostics import Failure, error_line, report_failures, report_trouble
+from pullback.cli.source import Trouble
 
 COMMANDS = (checking, gradient, running, differences, listing, exchange, conformance)
 
 
 def script() -> None:
     """The entry point of the installed command."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  (None if it was closed)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a module is UTF-8, whatever the terminal's language
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -30,29 +31,34 @@ def script() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status; nothing but this status comes out of it."""
     try:
-        status = _guarded(argv)
+        args = _parser().parse_args(argv)
+    except SystemExit as end:  # argparse has said what is wrong, or printed its help
+        return int(end.code or 0)
+    try:
+        status = _explained(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
         return 141
+    except OSError as error:
+        _abandon_output()
+        error_line(f"cannot write the output: {error.strerror or error}")
+        return 2
     except KeyboardInterrupt:
         error_line("interrupted")
         return 130
 
 
-def _guarded(argv: Sequence[str] | None) -> int:
-    try:
-        args = _parser().parse_args(argv)
-    except SystemExit as end:  # argparse has said what is wrong, or printed its help
-        return int(end.code or 0)
+def _explained(args: argparse.Namespace) -> int:
+    """The command's status; what goes wrong is told."""
     try:
         return args.work(args)
     except Failure as failure:
         return report_failures([failure], args.json)
     except Trouble as trouble:
         return report_trouble(trouble, args.json)
-    except (BrokenPipeError, KeyboardInterrupt):
+    except OSError:
         raise
     except MemoryError:
         return report_trouble(Trouble("not enough memory", status=1), args.json)
@@ -62,6 +68,11 @@ def _guarded(argv: Sequence[str] | None) -> int:
         what = f"a fault of pullback itself: {type(error).__name__}: {error}"
         hint = "PULLBACK_TRACEBACK=1 shows where it happened."
         return report_trouble(Trouble(what, status=1, hint=hint, code="internal"), args.json)
+
+
+def _abandon_output() -> None:
+    """Nobody takes what is left to write: without this, Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _without_command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if args.version:
+        from pullback.cli.version import report_version
+
         return report_version(args.json)
     parser.print_help(sys.stderr)
     return 2

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pullback.cli.arrays import random_inputs, read_inputs, save_outputs
-from pullback.cli.diagnostics import blaming, plain, report_failures
-from pullback.cli.source import Source, command
+from pullback.cli.diagnostics import blaming, plain, report
+from pullback.cli.options import command
+from pullback.cli.source import Source
 from pullback.cli.style import terminal_width
 from pullback.ir.literals import type_text
 from pullback.ir.module import Module
@@ -50,7 +51,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.out:
         save_outputs(args.out, found)
     if args.json:
-        return report_failures([], True, outputs=_records(module, found))
+        return report(outputs=_records(module, found))
     for i, array in zip(module.outputs, found, strict=True):
         print(shown(i, type_text(module.values[i].type), array))
     return 0

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import cached_property
-from typing import Any
 
 from pullback.ir.module import Module
-from pullback.ir.profile import PROFILES
 from pullback.ir.syntax import parse
+
+
+class Trouble(Exception):
+    """What keeps a command from its work and is no module's fault: a missing file, say."""
+
+    def __init__(
+        self, message: str, *, status: int = 2, hint: str | None = None, code: str = "usage"
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.hint, self.code = message, status, hint, code
 
 
 class Source:
@@ -20,9 +27,9 @@ class Source:
 
     @classmethod
     def read(cls, path: str) -> Source:
-        from pullback.cli.diagnostics import Trouble
-
         try:
+            if path == "-" and sys.stdin is None:
+                raise Trouble("cannot read the standard input: it is closed")
             if path == "-":
                 return cls("<stdin>", sys.stdin.buffer.read())
             with open(path, "rb") as file:
@@ -37,18 +44,3 @@ class Source:
     def line(self, number: int) -> str:
         lines = self.data.decode("utf-8", "replace").split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
-
-
-def profile_option(parser: argparse.ArgumentParser, help: str) -> None:
-    parser.add_argument("--profile", choices=PROFILES, help=help)
-
-
-def command(commands: Any, name: str, work: Any, help: str, **rest: Any) -> argparse.ArgumentParser:
-    """A command's parser, with the option that all have."""
-    parser = commands.add_parser(name, help=help, description=rest.pop("description", help), **rest)
-    # Its absence must not undo the same option before the command.
-    parser.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="write JSON, for programs"
-    )
-    parser.set_defaults(work=work)
-    return parser
