@@ -131,6 +131,13 @@ class _Autodiff:
             made = differentiate(self.graph, y, targets, name, self.core)
         except PullbackError as error:
             raise self.explained(error) from None
+        except Exception as error:
+            if self.options.verify:
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise GradientVerification(
+                f"a derivative rule failed on a module that was not verified: {what}"
+            ) from error
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
             _verify(made, profile)
@@ -254,14 +261,16 @@ class _Autodiff:
 
     def explained(self, error: PullbackError) -> PullbackError:
         """What went wrong in a rule, in the words of the catalogue."""
-        node = error.values.pop("node")
-        error.values["value"] = i = self.number(node)
+        node, place = error.values.pop("node", None), ""
+        if node is not None:
+            error.values["value"] = i = self.number(node)
+            place = f" of {node.op.name}, at %{i},"
         if isinstance(error, AutodiffError) and not isinstance(error, GradientVerification):
             return error
         inner = "E2001" if isinstance(error, GradientVerification) else error.code
         kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
         return kind(
-            f"the derivative rule of {node.op.name}, at %{i}, is wrong ({inner}): {error.message}",
+            f"the derivative rule{place} is wrong ({inner}): {error.message}",
             where=error.where, inner=inner, **error.values,
         )  # fmt: skip
 
