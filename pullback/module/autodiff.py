@@ -62,7 +62,7 @@ class Gradient(NamedTuple):
 
 def autodiff(
     module: Module,
-    wrt: Sequence[int | str] | None = None,
+    wrt: Sequence[int | str] | int | str | None = None,
     output: int | None = None,
     seed: bool | str | None = None,
     options: GradientOptions = GradientOptions(),  # noqa: B008  (it is frozen)
@@ -102,6 +102,13 @@ def autodiff(
             f"autodiff: needs a Module, got {type(module).__name__}",
             where=user_line(), hint="A text is read by pb.ir.parse.",
         )  # fmt: skip
+    if not isinstance(seed, (bool, str, type(None))):
+        raise ArgumentError(
+            f"autodiff: seed must be True or a name, got {seed!r}",
+            where=user_line(), hint="The cotangent's value is given when the module is run.",
+        )  # fmt: skip
+    if isinstance(wrt, (int, str)):
+        wrt = [wrt]
     if profile is not None and profile != module.profile:
         module = Module(module.instructions, module.outputs, profile)
     return _Autodiff(module, options).gradient(wrt, output, seed)
@@ -270,7 +277,7 @@ class _Autodiff:
         inner = "E2001" if isinstance(error, GradientVerification) else error.code
         kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
         return kind(
-            f"the derivative rule{place} is wrong ({inner}): {error.message}",
+            f"the gradient{place} cannot be made ({inner}): {error.message}",
             where=error.where, inner=inner, **error.values,
         )  # fmt: skip
 

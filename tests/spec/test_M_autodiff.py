@@ -215,11 +215,14 @@ def test_K15_an_output_and_a_seed_can_be_chosen():
     np.testing.assert_array_equal(ir.run(made, {"x": x, "v": v})[2], v)
     with pytest.raises(ArgumentError, match="there is an input 'x' already"):
         ir.autodiff(module, output=1, seed="x")
+    with pytest.raises(ArgumentError, match=r"seed must be True or a name, got 2\.0"):
+        ir.autodiff(module, output=2, seed=2.0)
 
 
 def test_K16_gradients_by_intermediate_values_come_in_the_order_asked_for():
     made, gradients = ir.autodiff(LOSS, wrt=[4, "x", 2])
     assert list(gradients) == [4, 0, 2]
+    assert list(ir.autodiff(LOSS, wrt="w").gradients) == [1]
     assert made.outputs[1:] == tuple(gradients.values())
 
 
