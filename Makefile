@@ -2,7 +2,8 @@
 #
 #   make demo    train a small classifier on handwritten digits
 #   make test    run every test, with the examples in the documentation
-#   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes
+#   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 100,000
+#                broken texts
 #   make docs    write the tables of docs/ir.md anew
 #   make lint    run the linter and the type checker
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,3 +104,24 @@ def central_differences(module: Any, arrays: Sequence[np.ndarray], k: int, g: An
         step[place] = STEP
         made[place] = (value(arrays[k] + step) - value(arrays[k] - step)) / (2 * STEP)
     return made
+
+
+SCRIPT = """
+import sys
+from pullback import ir
+module = ir.parse(sys.stdin.read())
+try:
+    print(ir.autodiff(module).gradient_module.text())
+except Exception as error:
+    print(type(error).__name__, error.code, error)
+"""
+
+
+def in_a_process(text: str, seed: int) -> str:
+    """What a fresh process makes of a module: its gradient module's text, or the error."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    made = subprocess.run(
+        [sys.executable, "-c", SCRIPT], input=text, env=environment, text=True, check=True,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+    return made.stdout.strip()

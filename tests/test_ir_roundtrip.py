@@ -194,3 +194,47 @@ def test_modules_are_frozen_and_compare_by_their_text():
     assert module.values[1].op.name == "Neg" and module.values[0] is module.graph.inputs[0]
     with pytest.raises(pb.PullbackError, match="profile"):
         Module([], [], "core-v2")
+
+
+def test_an_op_may_be_a_parameter():
+    class Twice(pb.Op):
+        op: pb.Op
+        times: tuple[float, ...] = ()
+
+        def infer(self, x):
+            return self.op.infer(self.op.infer(x))
+
+    try:
+        x = source(2, 3, 4)
+        graph = Graph([x], [Twice(TABLE["Sum"]((0,), False), (0.5, -0.0))(x)])
+        module = read_back(graph)
+        written = "Twice(%0) {op: Sum() {axes: [0], keepdims: false}, times: [0.5, -0.0]}"
+        assert written in module.text()
+        assert module.graph.outputs[0].op is graph.outputs[0].op
+    finally:
+        del TABLE["Twice"]
+
+
+def test_loops_that_do_the_same_are_the_same_however_they_are_written():
+    def both(change):
+        body = (
+            '%0 = Input() {name: "a"} : Tensor<f32, []>\n%1 = Input() {name: "b"} : '
+            "Tensor<f32, []>\n%2 = BinOp(Add, %0, %1) : Tensor<f32, []>\noutputs: %2"
+        )
+        call = '%{} = Call(%0, %0) {{label: "f", graph: graph({})}} : Tensor<f32, []>\n'
+        return pb.ir.parse(
+            'profile: extended\n%0 = Input() {name: "x"} : Tensor<f32, []>\n'
+            + call.format(1, body) + call.format(2, change(body)) + "outputs: %1, %2"
+        )  # fmt: skip
+
+    plain = pb.ir.canonicalise(both(lambda body: body))
+    assert plain.text().endswith("outputs: %1, %1")
+    for change in (
+        lambda body: body.replace('"a"', '"c"').replace("%2", "%7"),
+        lambda body: body.replace("%0, %1)", "%1, %0)"),
+        lambda body: body.replace("\n%2", "; %3 = Exp(%0) : Tensor<f32, []>\n%2"),
+        lambda body: body.replace("outputs: %2", "%4 = %2\noutputs: %4"),
+    ):
+        module = both(change)
+        assert pb.ir.canonicalise(module).text().endswith("outputs: %1, %1")
+        assert pb.ir.fingerprint(module) == pb.ir.fingerprint(plain)

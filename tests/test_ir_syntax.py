@@ -248,7 +248,8 @@ def test_words_anywhere_in_a_module(inserted, at):
 @pytest.mark.parametrize(
     "text",
     ["[", "%0 = Foo((", "%0 = Foo(graph(", " ", '"', "\\", "%0 = Foo(a(", "#", "\n", "%0 = Foo([1:",
-     "+", "1e+", ";", "%0 = Foo(a(){", "%1, ", "Tensor<", "%0 = Foo(1,", "%0 = Foo(%1, ", "%0 = Foo(9"],
+     "+", "1e+", ";", "%0 = Foo(a(){", "%1, ", "Tensor<", "%0 = Foo(1,", "%0 = Foo(%1, ",
+     "%0 = Foo(9"],
 )  # fmt: skip
 def test_memory_is_bounded_by_the_size_of_the_text(text):
     first, _, repeated = text.rpartition("Foo(")

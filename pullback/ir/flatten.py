@@ -28,14 +28,11 @@ def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, Numberi
 
 class Flattener:
     """Lists a graph's instructions; values are numbered densely, inputs first, then in the order
-    of recording. One that prepares graphs or names inputs otherwise overrides a method."""
+    of recording. One that names inputs otherwise overrides a method."""
 
     def __init__(self, provenance: bool = False) -> None:
         self.provenance = provenance
         self.seen: dict[tuple, dict[str, Any]] = {}  # the same op on the same types comes again
-
-    def prepared(self, graph: Graph) -> Graph:
-        return graph
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         return graph.names
@@ -45,7 +42,6 @@ class Flattener:
         return _written(node)
 
     def module(self, graph: Graph, profile: str = EXTENDED) -> Module:
-        graph = self.prepared(graph)
         nodes = order(graph)
         numbers, several = number_values(nodes)
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
@@ -88,23 +84,23 @@ class Exact(Flattener):
     """Lists only what a text can hold, and inputs under different names."""
 
     def input_names(self, graph: Graph) -> Sequence[str]:
-        taken: set[str] = set()
-        made = []
+        counts: dict[str, int] = {}
+        made: dict[str, None] = {}
         for name in graph.names:
-            unique, count = name, 1
-            while unique in taken:
-                unique, count = f"{name}_{count}", count + 1
-            taken.add(unique)
-            made.append(unique)
-        return made
+            unique = name
+            while unique in made:
+                counts[name] = counts.get(name, 0) + 1
+                unique = f"{name}_{counts[name]}"
+            made[unique] = None
+        return list(made)
 
     def stated(self, node: Node) -> dict[str, Any]:
         op = node.op
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
             raise TraceError(
-                "it cannot be written as text: its derivative rule, or another of its parameters, "
-                "is Python's",
+                "it cannot be written as text: a derivative rule of the user's, or another "
+                "parameter, is an object of Python",
                 op=op.title, where=node.where,
             )  # fmt: skip
         return made

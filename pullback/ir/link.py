@@ -98,14 +98,14 @@ class _Linker:
     def made(self, i: Instruction, xs: tuple[Node, ...]) -> Node:
         """The node that an instruction is."""
         if i.problem is not None:
-            raise i.problem
+            self.fail(i.problem)
         if i.op == "Copy":
             return xs[0]
         if i.op == "Input" or i.literal is not None:
             return self.source(i, xs)
         cls = TABLE.get(i.op)
         if cls is None or not cls.profile:
-            raise VerificationError("there is no such instruction", code="E6003", op=None)
+            raise VerificationError("there is no such instruction", code="E6003")
         fewest, most = arity(cls)
         if not fewest <= len(xs) <= most:
             wanted = fewest if fewest == most else f"at least {fewest}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, dtype, float64
+from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.ir.values import Applied, Nan, Pair, Range, Word
 
@@ -53,6 +56,9 @@ def _symbol(value: Any) -> str:
         return f"({literal(value.real)}, {literal(value.imag)})"
     if isinstance(value, Applied):
         return applied(value.name, map(literal, value.arguments), value.keys, literal)
+    if hasattr(value, "type_of") and has_literal(value):  # an op
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return applied(value.name, (), fields, literal)
     return ""
 
 
@@ -64,11 +70,15 @@ def applied(name: str, arguments: Any, keys: Any, write: Any) -> str:
 
 def has_literal(value: Any) -> bool:
     """Whether a parameter reads back from its text as what it was."""
-    if isinstance(value, (tuple, Applied)):
-        parts = value if isinstance(value, tuple) else (*value.arguments, *value.keys.values())
-        return all(map(has_literal, parts))
+    if isinstance(value, tuple):
+        return all(map(has_literal, value))
+    if isinstance(value, Applied):
+        return all(map(has_literal, (*value.arguments, *value.keys.values())))
+    if hasattr(value, "type_of"):  # an op; a graph in it would have no place
+        plain = not graphs_within(value.parameters()) and has_literal(value.parameters())
+        return TABLE.get(value.name) is type(value) and plain
     kinds = (bool, int, float, complex, str, bytes, DType, Type, Word, Range)
-    return value is None or type(value) in kinds or hasattr(value, "structure")
+    return value is None or type(value) in kinds or isinstance(value, Graph)
 
 
 def _stable_name(value: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
-from pullback.ir.canonical import canonicalise_with_map
+from pullback.ir.canonical import canonicalise_all
 from pullback.ir.errors import ArgumentError, Place, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
@@ -169,7 +169,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     """
     from pullback.ir.flatten import flattened
 
-    graph, places = canonicalise_with_map(module.graph, keep_stop_gradient=True)
+    graph, places = canonicalise_all(module.graph)
     made, (numbers, several) = flattened(graph, module.profile)
     if not with_map:
         return made

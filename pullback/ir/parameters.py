@@ -32,9 +32,15 @@ def parameters_of(cls: Any) -> dict[str, Parameter]:
     """What a text states about an op: the keywords of its `read`, or else its fields."""
     signature = inspect.signature(cls.read)
     keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    hints = _hints(cls.read if keywords else cls)
-    if keywords:
-        return {p.name: Parameter(hints.get(p.name, Any), p.default) for p in keywords}
+    if not keywords:
+        return fields_of(cls)
+    hints = _hints(cls.read)
+    return {p.name: Parameter(hints.get(p.name, Any), p.default) for p in keywords}
+
+
+@cache
+def fields_of(cls: Any) -> dict[str, Parameter]:
+    hints = _hints(cls)
     missing = dataclasses.MISSING
     return {
         f.name: Parameter(hints.get(f.name, Any), _MISSING if f.default is missing else f.default)
@@ -55,9 +61,15 @@ def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, An
     if not (known or arguments or keys):
         return {}
     order = [*cls.positional, *(n for n in known if n not in cls.positional)]
-    given = dict(zip(order, arguments, strict=False))
+    return without_defaults(cls, _bound(known, order, arguments, keys))
+
+
+def _bound(
+    known: dict[str, Parameter], order: Sequence[str], arguments: Sequence, keys: Mapping[str, Any]
+) -> dict[str, Any]:
     if len(arguments) > len(order):
         raise _wrong(f"it takes {len(order)} parameters, got {len(arguments)}")
+    given = dict(zip(order, arguments, strict=False))
     for name, value in keys.items():
         if name not in known:
             listed = f"its parameters are {', '.join(known)}" if known else "it has none"
@@ -68,13 +80,12 @@ def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, An
     made = {}
     for name, (hint, default) in known.items():
         if name in given:
-            value = converted(given[name], hint, name)
+            made[name] = converted(given[name], hint, name)
         elif default is not _MISSING:
-            value = default
+            made[name] = default
         else:
             raise _wrong(f"the parameter {name} is missing")
-        made[name] = value
-    return without_defaults(cls, made)
+    return made
 
 
 def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,6 +177,6 @@ def _plain(value: Any) -> Any:
         odd = Nan in map(type, (value.real, value.imag))
         return _MISSING if odd else complex(value.real, value.imag)
     if type(value) is Applied and value.name in TABLE:
-        cls = TABLE[value.name]
-        return cls.read((), **bind(cls, value.arguments, value.keys))
+        fields = fields_of(TABLE[value.name])
+        return TABLE[value.name](**_bound(fields, list(fields), value.arguments, value.keys))
     return value

@@ -62,7 +62,7 @@ class Gradient(NamedTuple):
 
 def autodiff(
     module: Module,
-    wrt: Sequence[int | str] | None = None,
+    wrt: Sequence[int | str] | int | str | None = None,
     output: int | None = None,
     seed: bool | str | None = None,
     options: GradientOptions = GradientOptions(),  # noqa: B008  (it is frozen)
@@ -102,6 +102,13 @@ def autodiff(
             f"autodiff: needs a Module, got {type(module).__name__}",
             where=user_line(), hint="A text is read by pb.ir.parse.",
         )  # fmt: skip
+    if not isinstance(seed, (bool, str, type(None))):
+        raise ArgumentError(
+            f"autodiff: seed must be True or a name, got {seed!r}",
+            where=user_line(), hint="The cotangent's value is given when the module is run.",
+        )  # fmt: skip
+    if isinstance(wrt, (int, str)):
+        wrt = [wrt]
     if profile is not None and profile != module.profile:
         module = Module(module.instructions, module.outputs, profile)
     return _Autodiff(module, options).gradient(wrt, output, seed)
@@ -131,6 +138,13 @@ class _Autodiff:
             made = differentiate(self.graph, y, targets, name, self.core)
         except PullbackError as error:
             raise self.explained(error) from None
+        except Exception as error:
+            if self.options.verify:
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise GradientVerification(
+                f"a derivative rule failed on a module that was not verified: {what}"
+            ) from error
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
             _verify(made, profile)
@@ -254,14 +268,16 @@ class _Autodiff:
 
     def explained(self, error: PullbackError) -> PullbackError:
         """What went wrong in a rule, in the words of the catalogue."""
-        node = error.values.pop("node")
-        error.values["value"] = i = self.number(node)
+        node, place = error.values.pop("node", None), ""
+        if node is not None:
+            error.values["value"] = i = self.number(node)
+            place = f" of {node.op.name}, at %{i},"
         if isinstance(error, AutodiffError) and not isinstance(error, GradientVerification):
             return error
         inner = "E2001" if isinstance(error, GradientVerification) else error.code
         kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
         return kind(
-            f"the derivative rule of {node.op.name}, at %{i}, is wrong ({inner}): {error.message}",
+            f"the gradient{place} cannot be made ({inner}): {error.message}",
             where=error.where, inner=inner, **error.values,
         )  # fmt: skip
 

@@ -91,7 +91,7 @@ def to_function(module: Module) -> Callable[..., Any]:
         return made[0] if len(made) == 1 else tuple(made)
 
     function.__name__ = function.__qualname__ = "module"
-    function.__doc__ = f"The module\n\n{module.text()}"
+    function.__doc__ = f"A module of the inputs {', '.join(graph.names)}."
     return function
 
 
