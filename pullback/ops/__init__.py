@@ -7,6 +7,7 @@ from pullback.ops import (
     collective,
     control,
     conv,
+    conv2d,
     custom,
     dynamic,
     einsum,
@@ -30,8 +31,8 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "extremes", "identity", "index", "instructions", "linalg", "movement",
+    "along", "call", "checkpoint", "collective", "control", "conv", "conv2d", "custom", "dynamic",
+    "einsum", "elementwise", "extremes", "identity", "index", "instructions", "linalg", "movement",
     "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update",
     "window",
 ]  # fmt: skip
