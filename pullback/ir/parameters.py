@@ -61,6 +61,8 @@ def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, An
     if not (known or arguments or keys):
         return {}
     order = [*cls.positional, *(n for n in known if n not in cls.positional)]
+    if cls.spellings:
+        keys = {cls.spellings.get(name, name): value for name, value in keys.items()}
     return without_defaults(cls, _bound(known, order, arguments, keys))
 
 
@@ -89,12 +91,13 @@ def _bound(
 
 
 def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be written: positional parameters, and others that are not their defaults."""
+    """What has to be written: positional parameters that are there, and others that are not
+    their defaults."""
     known = parameters_of(cls)
     return {
         name: value
         for name, value in stated.items()
-        if name in cls.positional or not _same(value, known[name].default)
+        if (name in cls.positional and value is not None) or not _same(value, known[name].default)
     }
 
 

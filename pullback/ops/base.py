@@ -129,6 +129,7 @@ class Op(metaclass=OpMeta, abstract=True):
     detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+    spellings: ClassVar[dict[str, str]] = {}  # other names that a text may give to parameters
     profile: ClassVar[str] = "extended"  # the smallest that has it; empty: no text names it
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
     sparse: ClassVar[bool] = False  # of several results, `vjp` gets None for one without cotangent

@@ -28,6 +28,7 @@ class Reshape(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    spellings: ClassVar[dict[str, str]] = {"new_shape": "shape"}
     profile = "core-v1"
 
     @classmethod
@@ -112,6 +113,7 @@ class Transpose(Movement):
 
     perm: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("perm",)
+    spellings: ClassVar[dict[str, str]] = {"permutation": "perm"}
     profile = "core-v1"
 
     def __post_init__(self) -> None:

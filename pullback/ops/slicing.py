@@ -38,6 +38,7 @@ class Slice(Movement):
     stops: tuple[int, ...]
     steps: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("ranges",)
+    spellings: ClassVar[dict[str, str]] = {"ends": "stops"}
     profile = "core-v1"
 
     def __post_init__(self) -> None:

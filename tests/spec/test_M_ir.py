@@ -135,7 +135,7 @@ def test_M60_inputs_and_constants():
 def test_M61_index_slice_convolution_gather():
     fails("E4006", X + "%1 = Index(%0, [1]) : Tensor<f32, []>\noutputs: %1", indices=1, rank=2)
     fails("E4007", X + "%1 = Slice(%0, [0:1:1]) : Tensor<f32, [1]>\noutputs: %1", rank=2)
-    fails("E4007", X + "%1 = Slice(%0, starts=[0, 0], stops=[1, 1], steps=[1]) : "
+    fails("E4007", X + "%1 = Slice(%0, starts=[0, 0], ends=[1, 1], steps=[1]) : "
           "Tensor<f32, [1, 1]>\noutputs: %1", lengths=(2, 2, 1))  # fmt: skip
     for step in (0, -1):
         text = f"%1 = Slice(%0, [0:2:1, 0:3:{step}]) : Tensor<f32, [2, 3]>\noutputs: %1"

@@ -28,8 +28,8 @@ def stated(
     place: Place,
 ) -> Instruction:
     """The instruction that a line states; what is wrong with it is noted, not raised."""
-    if op == "BinOp" and arguments and type(arguments[0]) is Word and arguments[0].name in BINARY:
-        op, arguments = arguments[0].name, arguments[1:]
+    if op == "BinOp":
+        op, arguments, keys = _binary(arguments, keys)
     made = Instruction(results, op, operands, types=types, line=place.line, column=place.column)
     try:
         if op == "Input":
@@ -42,6 +42,18 @@ def stated(
         problem = error.with_traceback(None)
         return made._replace(parameters=_as_given(arguments, keys), problem=problem)
     return made._replace(parameters=_as_given(arguments, keys))
+
+
+def _binary(arguments: tuple, keys: Mapping[str, Any]) -> tuple[str, tuple, Mapping[str, Any]]:
+    """`BinOp(Add, ...)` is the op itself; what is none of the four stays as it is."""
+    if len(arguments) == 1 and not keys:
+        word, rest = arguments[0], dict[str, Any]()
+    else:
+        rest = dict(keys)
+        word = rest.pop("op", None)
+    if not isinstance(word, Word) or word.name not in BINARY or (arguments and keys):
+        return "BinOp", arguments, keys
+    return word.name, (), rest
 
 
 def _as_given(arguments: tuple, keys: Mapping[str, Any]) -> Mapping:
@@ -58,6 +70,8 @@ def _input(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Inst
 
 def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
     """The constant under the one name that its type has."""
+    if not arguments and list(keys) == ["value"]:
+        arguments, keys = (keys["value"],), {}
     if keys or len(arguments) != 1:
         raise VerificationError("a constant is one literal: ConstF32(0.5)", code="E4005")
     made = made._replace(literal=arguments[0])
