@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -46,9 +47,9 @@ class ImageProduct(Composite, abstract=True):
         word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
         return {**super().written(xs), "padding": word}
 
+    @abstractmethod
     def general(self, x: Type, y: Type) -> Convolving:
         """The general op that this one is, for operands of these types."""
-        raise NotImplementedError
 
     def motion(self, image: Shape, window: Shape) -> tuple[Shape, Padding]:
         """Strides and resolved padding of a filter on images."""
