@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pullback.ir.canonical import canonicalise, canonicalise_with_map
+from pullback.ir.canonical import canonicalise_all
 from pullback.ir.errors import (
     ArgumentError,
     AutodiffError,
@@ -124,7 +124,7 @@ class _Autodiff:
             graph, self.values = module.graph, module.values
         else:
             graph, self.values = link(module, verify=False)
-        self.graph, self.places = canonicalise_with_map(graph, keep_stop_gradient=True)
+        self.graph, self.places = canonicalise_all(graph)
 
     def gradient(
         self, wrt: Sequence[int | str] | None, output: int | None, seed: bool | str | None
@@ -148,7 +148,7 @@ class _Autodiff:
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
             _verify(made, profile)
-        made = canonicalise(made, keep_stop_gradient=True)
+        made, _ = canonicalise_all(made)
         result = Module.from_graph(made, profile)
         found = result.outputs[len(self.graph.outputs) :]
         return Gradient(result, dict(zip(ids, found, strict=True)))
