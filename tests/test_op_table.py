@@ -26,7 +26,9 @@ from pullback.transforms.partition.partition import partition
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
 # Collectives mean something only along a named axis: tests/test_collectives.py tries them there.
 COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
-OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES)
+# It runs on a mesh: tests/test_shard_map.py tries it on several.
+ON_A_MESH = {"ShardMap"}
+OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES - ON_A_MESH)
 PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
 
 

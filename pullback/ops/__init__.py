@@ -22,6 +22,7 @@ from pullback.ops import (
     reduce,
     scan,
     scatter,
+    shard_map,
     slicing,
     softmax,
     sort,
@@ -33,6 +34,6 @@ from pullback.ops import (
 __all__ = [
     "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
     "elementwise", "exchange", "extremes", "identity", "index", "linalg", "movement", "placement",
-    "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update",
-    "window",
+    "random", "reduce", "scan", "scatter", "shard_map", "slicing", "softmax", "sort", "structure",
+    "update", "window",
 ]  # fmt: skip

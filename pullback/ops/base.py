@@ -45,10 +45,12 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The axis that vmap maps over: its size, and the name that collectives know it by."""
+    """The axis that vmap maps over: its size, the name that collectives know it by, and the axes
+    of a mesh that the examples are split along."""
 
     size: int
     name: str | None = None
+    spmd: tuple[str, ...] = ()
 
 
 @dataclass_transform(frozen_default=True)
@@ -189,9 +191,9 @@ class Op(metaclass=OpMeta, abstract=True):
         """The named axes over which the result varies, given those of the operands."""
         return axes
 
-    def alike(self, inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
-        """Operands that vary along the named axes that the op needs them to: all along the same."""
-        return vary_alike(inputs, types)
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """The op and its operands as they fit together along named axes."""
+        return self, vary_alike(xs)
 
     def factors(self, *xs: Type) -> str:
         """Which dimensions of operands and results go together (`pullback.sharding.factors`);
@@ -248,7 +250,7 @@ class Op(metaclass=OpMeta, abstract=True):
         several = bool(types) and isinstance(types[0], tuple)  # it is one of an op's results
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
-        made = self._over(self.varies(axes), self._checked_type(plain))
+        made = self.over_axes(axes, self._checked_type(plain))
         if several or all(t.sharding is None for t in types):
             return made
         from pullback.sharding.propagate import lay_out
@@ -263,8 +265,9 @@ class Op(metaclass=OpMeta, abstract=True):
             )
         return made
 
-    @staticmethod
-    def _over(axes: tuple[str, ...], made: Any) -> Any:
+    def over_axes(self, axes: tuple[str, ...], made: Any) -> Any:
+        """The results' types with the named axes along which they vary, from the operands'."""
+        axes = self.varies(axes)
         if not axes:
             return made
         several = isinstance(made, tuple)

@@ -84,6 +84,12 @@ class Barrier(Op):
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs
 
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types  # each as it was, also where it varies and how it lies
+
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs
 
@@ -93,12 +99,6 @@ class Barrier(Op):
     def factors(self, *xs: Type) -> str:
         words = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
         return rule(words, words)
-
-    def alike(self, inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
-        return inputs, types  # each varies along its own axes, and so does its result
-
-    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        return types
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)

@@ -79,8 +79,8 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
-        nodes, types = op.alike(nodes, types)
-        type = _infer(op, types, where)
+        op, nodes = op.conform(nodes)
+        type = _infer(op, tuple([x.type for x in nodes]), where)
     tokens = merge_tokens(nodes)
     if tokens and op.detaches:
         tokens = of_constant(tokens)

@@ -17,7 +17,8 @@ from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
 from pullback.ops.control import choice_rules, parts
-from pullback.ops.control.held import Holder, hold, places_among, run
+from pullback.ops.control.held import Holder, held, hold, places_among, run
+from pullback.ops.control.varying import Axes, alike, axes_of, union
 from pullback.ops.elementwise.base import equal, less, negated
 from pullback.ops.places import require_below
 from pullback.ops.sample import real
@@ -43,6 +44,21 @@ class Choice(Holder, abstract=True):
                 what = f"branches must give the same types, got {show(found[0])} and {show(types)}"
                 raise ShapeError(what, code="E2001")
         return found[0]
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """What is chosen by an index that varies along an axis varies along it."""
+        index, first = xs[0].type.varying, self.branches[0]
+        around = [*axes_of(first.inputs), *axes_of(first.outputs)]
+        op: Op = self
+        if any(a not in axes for a in index for axes in around):
+            pairs = zip(axes_of(first.inputs), axes_of(xs[1:]), strict=True)
+            wider = [union(index, a, b) for a, b in pairs]
+            op = self.derived(("chosen", index, *wider), lambda: self.over(wider, index))
+        op, operands = Holder.conform(op, xs[1:])  # type: ignore[arg-type]
+        return op, (xs[0], *operands)
+
+    def over(self, axes: Sequence[Axes], index: Axes = ()) -> Choice:
+        return type(self)(tuple(map(held, alike(self.branches, axes, index))))
 
     @abstractmethod
     def check_index(self, index: Type) -> None:

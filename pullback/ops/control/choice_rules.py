@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.control.examples import borrowed, chosen, masked
 from pullback.ops.control.flow import bits, dependence, positions
-from pullback.ops.control.held import brought, hold, may_fail
+from pullback.ops.control.held import brought, derivative, held, hold, may_fail
 from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.control.varying import alike, axes_of
 from pullback.ops.structure import placeholder
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def _pulled(
     seeds = [placeholder("g", y.type) for y in outputs]
     targets = [branch.inputs[i] for i in wanted]
     found = gradients(outputs, seeds, targets)
-    made = [zeros(x.type) if ct is None else ct for x, ct in zip(targets, found, strict=True)]
+    made = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
     kept = residuals(made, seeds, branch.inputs, size_in_bytes)
     return _Pulled(branch, seeds, made, kept)
 
@@ -132,7 +134,7 @@ class _Slots(NamedTuple):
     places: list[list[int]]
 
     def filled(self, k: int, kept: Sequence[Node]) -> list[Node]:
-        made = [zeros(t) for t in self.types]
+        made = [vary_over(zeros(t), t.varying) for t in self.types]
         for at, x in zip(self.places[k], kept, strict=True):
             made[at] = x
         return made
@@ -184,7 +186,7 @@ def _forward(
         ts = [placeholder("t", x.type) for x in active]
         outputs = [branch.outputs[i] for i in moving]
         found = tangents(outputs, active, ts)
-        made = [zeros(y.type) if t is None else t for y, t in zip(outputs, found, strict=True)]
+        made = [derivative(y, t) for y, t in zip(outputs, found, strict=True)]
         parts.append(([*branch.outputs, *made], [*branch.inputs, *ts]))
     extra = _extra(parts)
     graphs = [hold([*inputs, *extra], made) for made, inputs in parts]
@@ -216,7 +218,7 @@ def _each_branch(
         flags = batched_graph(branch, axis, mapped[1:], asked)[1]
         asked = [a or b for a, b in zip(asked, flags, strict=True)]
     graphs = [batched_graph(branch, axis, mapped[1:], asked)[0] for branch in op.branches]
-    return [hold(graph.inputs, graph.outputs) for graph in graphs]
+    return [held(graph) for graph in alike(graphs, axes_of(graphs[0].inputs))]
 
 
 def _select(
@@ -250,7 +252,7 @@ def _run_for(
     if not safe:
         return branch(*given)
     outputs = [placeholder("x", x.type) for x in given]
-    nothing = hold(outputs, [zeros(y.type) for y in branch.outputs])
+    nothing = hold(outputs, [derivative(y, None) for y in branch.outputs])
     any_taken = TABLE["Any"]((0,), False)(taken)
     return results(TABLE["Cond"]((nothing, branch))(any_taken, *given))
 

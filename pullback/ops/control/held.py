@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,15 +12,17 @@ import numpy as np
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, ancestors, graphs_within
-from pullback.ir.node import vary_alike, vary_over
-from pullback.ops.base import Node, Op, Type, interpret
+from pullback.ir.node import origin, results, vary_over
+from pullback.ops.base import Node, Op, Type, interpret, zeros
+from pullback.ops.control.varying import Axes, axes_of, union
+from pullback.ops.structure import placeholder
+from pullback.sharding.spec import on_mesh
 
 
 class Holder(Op, abstract=True):
     """An op that runs graphs; it has a tuple of results, and all its rules transform the graphs.
 
-    The inputs and outputs of its graphs vary over the same named axes, and so do its operands,
-    but for programs for one device, in which each has its own.
+    Operands and results vary along the named axes that inputs and outputs of its graphs do.
     """
 
     higher: ClassVar[bool] = True
@@ -45,20 +48,41 @@ class Holder(Op, abstract=True):
         nodes = [n for graph in self.graphs for n in graph.nodes]
         return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
 
-    def alike(self, inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
-        """In a program for one device, inputs of a graph may vary along axes of their own."""
-        held = [x.type.varying for x in self.graphs[-1].inputs]
-        if len(set(held)) < 2:
-            return vary_alike(inputs, types)
-        first = len(inputs) - len(held)  # what is chosen by is for no graph
-        pairs = zip(inputs[first:], held, strict=True)
-        made = (*inputs[:first], *[vary_over(x, axes) for x, axes in pairs])
-        return made, tuple([x.type for x in made])
+    def over_axes(self, axes: tuple[str, ...], made: tuple[Type, ...]) -> tuple[Type, ...]:
+        pairs = zip(made, self.graphs[-1].outputs, strict=True)
+        return tuple([t.over(y.type.varying) for t, y in pairs])
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        """Where operands are on no mesh, but something inside runs on one, so do the results."""
         made = super()._derive_type(types)
-        outputs = self.graphs[-1].outputs
-        return tuple([t.over(y.type.varying) for t, y in zip(made, outputs, strict=True)])
+        if self._mesh is None or any(t.sharding for t in types):
+            return made
+        return tuple([t.sharded(on_mesh(self._mesh, ((),) * t.rank)) for t in made])
+
+    @cached_property
+    def _mesh(self) -> Any:
+        found = [t for g in self.graphs for n in g.nodes for t in several(n.type) if t.sharding]
+        return found[0].sharding.mesh if found else None
+
+    def local(self, xs: Sequence[Type], out: Any) -> Op:
+        """On whole operands: ops inside that run on a mesh are written for one device."""
+        if self._mesh is None:
+            return self
+        return self.derived("local", lambda: type(self)(*map(_for_one_device, self.parameters())))
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """Operands that vary along more axes than the graphs' inputs need other graphs."""
+        wanted, given = axes_of(self.graphs[-1].inputs), axes_of(xs)
+        if wanted == given:
+            return self, xs
+        wider = [union(a, b) for a, b in zip(wanted, given, strict=True)]
+        op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
+        pairs = zip(xs, axes_of(op.graphs[-1].inputs), strict=True)
+        return op, tuple([vary_over(x, a) for x, a in pairs])
+
+    @abstractmethod
+    def over(self, axes: Sequence[Axes]) -> Holder:
+        """The op for operands that vary along the given axes."""
 
     @cached_property
     def _derived(self) -> dict[Hashable, Any]:
@@ -73,16 +97,51 @@ class Holder(Op, abstract=True):
         return self._derived[key]
 
 
+def _for_one_device(parameter: Any) -> Any:
+    """The graphs of a parameter, with each op as it is in the program of one device."""
+    if isinstance(parameter, tuple):
+        return tuple(map(_for_one_device, parameter))
+    if not isinstance(parameter, Graph):
+        return parameter
+    inputs = [placeholder("x", x.type.sharded(None)) for x in parameter.inputs]
+    new: dict[Node, Any] = dict(zip(parameter.inputs, inputs, strict=True))
+    for node in parameter.nodes[len(inputs) :]:
+        xs = [new[x] for x in node.inputs]
+        if xs and isinstance(xs[0], tuple):
+            new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
+        elif not xs and not node.op.mergeable:
+            new[node] = node  # a leaf is itself
+        else:
+            origin.where, origin.backward = node.where, node.backward
+            plain = [t.plain for t in several(node.type)]
+            out = tuple(plain) if isinstance(node.type, tuple) else plain[0]
+            made = node.op.local([x.type.plain for x in xs], out)(*xs)
+            new[node] = results(made) if isinstance(made.type, tuple) else made
+    return hold(inputs, [new[y] for y in parameter.outputs])
+
+
+def several(type: Any) -> tuple[Type, ...]:
+    return type if isinstance(type, tuple) else (type,)
+
+
 def may_fail(graph: Graph) -> bool:
     """Whether running a graph may raise, or never end."""
     return any(n.op.fallible for n in graph.nodes)
 
 
-def hold(inputs: Sequence[Node], outputs: Sequence[Node], axes: tuple[str, ...] = ()) -> Graph:
+def hold(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """The program between nodes of any kind, in the form in which an op holds it."""
-    axes = inputs[0].type.varying if inputs else axes
-    made = [vary_over(y, axes) for y in outputs]
-    return canonicalise(Graph(inputs, made, [f"x{i}" for i in range(len(inputs))]), True)
+    return canonicalise(Graph(inputs, outputs, [f"x{i}" for i in range(len(inputs))]), True)
+
+
+def held(graph: Graph) -> Graph:
+    return hold(graph.inputs, graph.outputs)
+
+
+def derivative(of: Node, found: Node | None) -> Node:
+    """What was found as the tangent or cotangent of a value, in the value's type."""
+    made = zeros(of.type) if found is None else found
+    return vary_over(made, of.type.varying)
 
 
 def brought(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:

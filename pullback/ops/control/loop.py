@@ -21,6 +21,8 @@ from pullback.ops.control.examples import borrowed, chosen
 from pullback.ops.control.flow import bits, carried, dependence, positions
 from pullback.ops.control.held import (
     Holder,
+    derivative,
+    held,
     hold,
     may_fail,
     paired,
@@ -28,6 +30,7 @@ from pullback.ops.control.held import (
     run,
     states_among,
 )
+from pullback.ops.control.varying import Axes, axes_of, while_graphs
 from pullback.ops.elementwise.base import both, greater, less
 from pullback.ops.sample import real
 from pullback.ops.structure import Input, placeholder
@@ -57,6 +60,10 @@ class While(Holder):
             got = f"{show(state)} to {show(outs)}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return tuple(state)
+
+    def over(self, axes: Sequence[Axes]) -> While:
+        condition, body = while_graphs(self.condition, self.body, axes, self.carries)
+        return While(held(condition), held(body), self.carries)
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         state, constants = xs[: self.carries], xs[self.carries :]
@@ -140,7 +147,7 @@ class While(Holder):
         ts = {i: placeholder("t", body.inputs[i].type) for i in active}
         moving = [body.outputs[i] for i in active if i < n]
         found = tangents(moving, [body.inputs[i] for i in active], list(ts.values()))
-        made = [zeros(y.type) if t is None else t for y, t in zip(moving, found, strict=True)]
+        made = [derivative(y, t) for y, t in zip(moving, found, strict=True)]
         answer = self.condition
         goes_on = hold(paired(answer.inputs, ts, n), answer.outputs)
         step = hold(paired(body.inputs, ts, n), [*body.outputs, *made])
@@ -174,7 +181,7 @@ class While(Holder):
             if asked == flags[:n]:
                 break
             flags[:n] = asked
-        condition, body = (hold(g.inputs, g.outputs) for g in (condition, body))
+        condition, body = map(held, while_graphs(condition, body, axes_of(body.inputs), n))
         if not differs:
             return While(condition, body, n), None, flags
         if axis.name is not None and axis.name in self.communicates():
@@ -232,5 +239,7 @@ def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]
     new = [chosen(going, y, x) for x, y in zip(state, made, strict=True)]
     still = both(going, condition(*new, *constants)[0])
     ordered = [*state, going, *constants]
-    goes_on = hold(ordered, (TABLE["Any"]((0,), False)(going),))
-    return While(goes_on, hold(ordered, (*new, still)), n + 1)
+    goes_on = Graph(ordered, (TABLE["Any"]((0,), False)(going),))
+    step = Graph(ordered, (*new, still))
+    goes_on, step = while_graphs(goes_on, step, axes_of(ordered), n + 1)
+    return While(held(goes_on), held(step), n + 1)

@@ -17,6 +17,7 @@ from pullback.ops.call import check_operands
 from pullback.ops.control import parts, scan_rules
 from pullback.ops.control.held import (
     Holder,
+    held,
     hold,
     places_among,
     row,
@@ -24,6 +25,7 @@ from pullback.ops.control.held import (
     stacked,
     states_among,
 )
+from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
@@ -58,6 +60,10 @@ class Scan(Holder):
             got = f"{show(state)} to {show(outs[: self.carries])}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return (*state, *[stacked(t, self.length) for t in outs[self.carries :]])
+
+    def over(self, axes: Sequence[Axes]) -> Scan:
+        body = held(scan_body(self.body, axes, self.carries))
+        return self.with_body(body, self.carries, self.scanned)
 
     def split(self, xs: Sequence) -> tuple[list, list, list]:
         """Operands, or what belongs to them, as state, rows and constants."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pullback.ir.errors import EngineError
-from pullback.ir.graph import Graph
+from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
@@ -65,6 +65,7 @@ class Partitioner(Chooser):
         self._makers: dict[int, Node] = {}  # by the number of a value
         self._user = "the result"
         self._count = 0
+        self.node: Node | None = None  # whose rule is running
 
     def whole_program(self, graph: Graph) -> Graph:
         pairs = zip(graph.inputs, graph.names, strict=True)
@@ -142,7 +143,7 @@ class Partitioner(Chooser):
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
-        self._user = op.title
+        self.node, self._user = node, op.title
         if op.partition is not None:
             return self._noted(node, op.partition(self, xs, node.type))
         if not any(x.axes for x in xs):
@@ -158,14 +159,25 @@ class Partitioner(Chooser):
 
     def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
         """Whole operands: every device does the same."""
-        made = emit(node.op, tuple([x.node for x in xs]))
+        several = isinstance(node.type, tuple)
+        out: Any = tuple([t.plain for t in node.type]) if several else node.type.plain
+        op = node.op.local([x.whole for x in xs], out)
+        made = emit(op, tuple([x.node for x in xs]))
         self.made_for[made] = node
-        if isinstance(node.type, tuple):
+        if several:
             return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
 
     def _whole(self, node: Node, type: Type) -> Placed:
         return Placed(node, type.plain, ((),) * type.rank)
+
+    def inline(self, graph: Graph, xs: Sequence[Node]) -> tuple[Node, ...]:
+        """A program of one device, written into this one for the op whose rule is running."""
+        made = graph(*xs)
+        for n in ancestors(made, set(xs).__contains__):
+            if n not in xs:
+                self.made_for[n] = self.node  # type: ignore[assignment]
+        return made
 
     def _remaker(self, node: Node, xs: list[Placed]) -> Any:
         """How to make only parts of a result along dimensions that no operand has."""
