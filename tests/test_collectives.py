@@ -8,8 +8,9 @@ from helpers import told
 from rows import RNG, V, W, X, looped, loss, same
 
 import pullback as pb
+from pullback.ir import dtypes
 from pullback.ir.dtypes import float64
-from pullback.ir.errors import ArgumentError, AxisError, DTypeError
+from pullback.ir.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
 from pullback.ops.call import Call
@@ -138,6 +139,18 @@ COLLECTIVES = {
         lambda x: pb.psum(x * pb.psum(x, "i"), "i") * x,
         lambda x: (x * x.sum(axis=0)).sum(axis=0) * x,
     ),
+    "reduce_scatter": (
+        lambda x: x * pb.reduce_scatter(pb.concat([x, x[:1] ** 2]), "i") ** 2,
+        lambda x: x * pb.concat([x, x[:, :1] ** 2], axis=1).sum(axis=0)[:, None] ** 2,
+    ),
+    "all_to_all": (
+        lambda x: x * pb.all_to_all(pb.concat([x, x[:1] ** 2]) ** 3, "i", 0, 0)[:3],
+        lambda x: x * (pb.concat([x, x[:, :1] ** 2], axis=1) ** 3).T[:, :3],
+    ),
+    "pvary": (
+        lambda x: x * pb.pvary(pb.psum(x**2, "i"), "i"),
+        lambda x: x * (x**2).sum(axis=0),
+    ),
     "shared result": (lambda x: pb.psum(x**3, "i"), lambda x: (x**3).sum(axis=0)),
 }
 
@@ -181,6 +194,88 @@ def test_derivatives_of_collectives(name):
             return (pb.grad(part)(x, c) * t).sum()
 
         same(pb.vmap(pb.grad(second), axis_name="i")(x, c, t), twice)
+
+
+def joined(f, rows, examples):
+    """A collective over all examples, by NumPy, from what each of them gets."""
+    return np.stack([f(rows, k) for k in range(examples)])
+
+
+PARTS = RNG.standard_normal((3, 6, 2)) * 4  # three examples
+EXCHANGES = {
+    "psum": (lambda x: pb.psum(x, "i"), lambda x, k: x.sum(0), "iufc"),
+    "pmax": (lambda x: pb.pmax(x, "i"), lambda x, k: x.max(0), "biuf"),
+    "pmin": (lambda x: pb.pmin(x, "i"), lambda x, k: x.min(0), "biuf"),
+    "all_gather": (lambda x: pb.all_gather(x, "i", axis=1), lambda x, k: np.stack(x, 1), "biufc"),
+    "all_gather, tiled": (
+        lambda x: pb.all_gather(x, "i", tiled=True), lambda x, k: np.concatenate(x), "biufc",
+    ),
+    "reduce_scatter": (
+        lambda x: pb.reduce_scatter(x, "i"), lambda x, k: x.sum(0)[2 * k : 2 * k + 2], "iufc",
+    ),
+    "all_to_all": (
+        lambda x: pb.all_to_all(x, "i", 0, 1),
+        lambda x, k: np.concatenate(x[:, 2 * k : 2 * k + 2], 1), "biufc",
+    ),
+    "all_to_all, in place": (
+        lambda x: pb.all_to_all(x, "i", -2, 0),
+        lambda x, k: np.concatenate(x[:, 2 * k : 2 * k + 2]), "biufc",
+    ),
+    "ppermute": (
+        lambda x: pb.ppermute(x, "i", [(0, 2), (2, 1)]),
+        lambda x, k: [0 * x[0], x[2], x[0]][k], "iufc",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_every_element_type(name):
+    one, by_numpy, kinds = EXCHANGES[name]
+    for dtype in dtypes.ALL:
+        if dtype.kind not in kinds:
+            continue
+        data = (np.round(PARTS) > 0 if dtype.kind == "b" else np.round(np.abs(PARTS))).astype(
+            dtype.numpy
+        )
+        made = pb.vmap(one, axis_name="i")(pb.tensor(data)).numpy()
+        wide = data if dtype.kind in "bc" else data.astype(np.float64)
+        want = joined(by_numpy, wide, 3)
+        assert made.dtype == dtype.numpy or (dtype.kind in "iu" and made.dtype.itemsize == 8)
+        np.testing.assert_array_equal(made.astype(want.dtype), want, str(dtype))
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_other_examples_around_and_inside(name):
+    one, by_numpy, _ = EXCHANGES[name]
+    data = np.stack([PARTS, PARTS[::-1], PARTS + 1, -PARTS])
+    want = np.stack([joined(by_numpy, x, 3) for x in data])
+    along_i = pb.vmap(one, axis_name="i")
+    same(pb.vmap(along_i)(pb.tensor(data)), want)
+    same(pb.vmap(pb.vmap(one), axis_name="i", in_axes=1, out_axes=1)(pb.tensor(data)), want)
+    shared = pb.vmap(lambda x, y: one(x) + y.sum(), in_axes=(None, 0), axis_name="i")
+    y = pb.tensor(np.arange(3.0))
+    got = shared(pb.tensor(PARTS[0]), y).numpy()
+    repeated = joined(by_numpy, np.stack([PARTS[0]] * 3), 3)
+    same(got, repeated + np.arange(3.0).reshape(3, *[1] * (repeated.ndim - 1)))
+
+
+def test_parts_that_do_not_fit():
+    x = pb.tensor(PARTS[:, :5])
+    for call in (
+        lambda x: pb.reduce_scatter(x, "i"), lambda x: pb.all_to_all(x, "i", 0, 1),
+    ):  # fmt: skip
+        with told(ShapeError, ValueError, "dimension 0 must divide into 3 parts", "f64[5,2]"):
+            along(call, x)
+    for call in (
+        lambda x: pb.reduce_scatter(x, "i", axis=2), lambda x: pb.all_to_all(x, "i", 0, 2),
+        lambda x: pb.all_to_all(x, "i", 2, 0),
+    ):  # fmt: skip
+        with told(AxisError, IndexError, "axis 2", "f64[5,2]"):
+            along(call, x)
+    with told(ArgumentError, ValueError, "one name"):
+        along(lambda x: pb.all_to_all(x, ("i",), 0, 0), x)
+    assert pb.psum_scatter is pb.reduce_scatter
+    assert along(lambda x: pb.axis_size("i") + 0 * x[0, 0], x).tolist() == [3.0, 3.0, 3.0]
 
 
 def test_ties_share_the_gradient_of_an_extreme():
@@ -280,6 +375,8 @@ def test_names_that_are_not_bound_or_not_free():
         lambda x: pb.psum(x, "j"), lambda x: pb.pmean(x, ("i", "j")), lambda x: pb.pmax(x, "j"),
         lambda x: pb.pmin(x, "j"), lambda x: pb.all_gather(x, "j"),
         lambda x: pb.axis_index("j"), lambda x: pb.ppermute(x, "j", []),
+        lambda x: pb.axis_size("j"), lambda x: pb.pvary(x, "j"),
+        lambda x: pb.reduce_scatter(x, "j"), lambda x: pb.all_to_all(x, "j", 0, 0),
     ):  # fmt: skip
         with told(ArgumentError, ValueError, "no axis is named 'j'", "'i'", "axis_name"):
             along(call, x)

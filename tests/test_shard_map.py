@@ -182,7 +182,9 @@ def alike(got, want):
         same(a, b)
 
 
-def check_values_and_gradients(name):
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.usefixtures("reference")
+def test_values_and_gradients(name):
     f, whole = PROGRAMS[name]
     x, w = pb.tensor(X), pb.tensor(W)
     alike(f(x, w), whole(x, w))
@@ -197,15 +199,17 @@ def check_values_and_gradients(name):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.usefixtures("reference")
-def test_values_and_gradients(name):
-    check_values_and_gradients(name)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
 @on_devices
 def test_values_and_gradients_on_devices(name):
-    check_values_and_gradients(name)
+    f, whole = PROGRAMS[name]
+
+    def both(f, x, w):
+        return f(x, w), pb.grad(scalar(f), (0, 1))(x, w)
+
+    with pb.config(engine="reference"):
+        want = pb.tree.map(lambda y: y.numpy(), both(whole, pb.tensor(X), pb.tensor(W)))
+    x = pb.tensor(X).shard(MESH, P(None, "dp"))
+    alike(pb.compile(both, static_argnums=0)(f, x, pb.tensor(W)), want)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
