@@ -139,6 +139,8 @@ class Op(metaclass=OpMeta, abstract=True):
     combine: ClassVar[str] = "sum"
     neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
+    counted_once: ClassVar[tuple[int, ...]] = ()  # operands that one of these devices adds, not all
+    positions: ClassVar[int | None] = None  # operands from this one on are positions: 0 is valid
 
     # -- what an op says about itself ---------------------------------------------------------
 

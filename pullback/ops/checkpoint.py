@@ -65,6 +65,12 @@ class Kept(Op, abstract=True):
     def hlo(self, b: Any, out: Type, x: Any, *xs: Any) -> Any:
         return x
 
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+        return xs[0]
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        return [xs[0].sharding]
+
     def vjp(
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:

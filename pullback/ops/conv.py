@@ -20,6 +20,7 @@ from pullback.ir.types import show
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import rule
 from pullback.ops.folding import fold, unfold
 from pullback.ops.linalg import Contraction, wide
 from pullback.ops.sample import complexes, real
@@ -114,6 +115,20 @@ class Convolving(Contraction, abstract=True):
             place = tap_slices(tap, counts, self.strides, self.rhs_dilation)
             yield tap, (slice(None), *place)
 
+    def roles(self, x: Sequence[int], w: Sequence[int]) -> tuple[list[str], list[str], list[str]]:
+        """The factors of an input, a filter and a result, from the shapes of the first two.
+
+        A spatial dimension is passed on where the filter does not move along it.
+        """
+        motion = zip(w[:-2], self.strides, self.padding, self.lhs_dilation, strict=True)
+        spatial = [f"s{i}" if m == (1, 1, (0, 0), 1) else "_" for i, m in enumerate(motion)]
+        inputs, outputs = "c", "o"
+        if self.groups > 1:  # each device takes some of the groups
+            inputs, outputs = ("(g c)", "(g o)") if x[-1] and w[-1] else ("_", "_")
+        window = ["_"] * len(spatial)
+        channels = "_" if inputs == "_" else "c"
+        return (["n", *spatial, inputs], [*window, channels, outputs], ["n", *spatial, outputs])
+
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not axis.size:
             out = self.type_of(*_examples(xs, mapped))
@@ -123,6 +138,10 @@ class Convolving(Contraction, abstract=True):
         # Each example has a group of channels, or as many as it had, to itself.
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
         return unfold(apart(*[fold(x, -1, 1) for x in xs]), -1, 1, axis.size)
+
+    def groups_of(self, inputs: int, channels: int) -> int:
+        """How many groups an input's channels make, on one device."""
+        return inputs // channels if self.groups > 1 and channels else self.groups
 
     def bordered(self, x: np.ndarray) -> np.ndarray:
         border = ((0, 0), *self.padding, (0, 0))
@@ -152,6 +171,14 @@ class Convolution(Convolving):
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
         return convolve(b, out, x, w, *self.motion)
+
+    def factors(self, x: Type, w: Type) -> str:
+        inputs, filters, results = self.roles(x.shape, w.shape)
+        return rule([inputs, filters], [results])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        x, w = xs
+        return dataclasses.replace(self, groups=self.groups_of(x.shape[-1], w.shape[-2]))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, w = xs
@@ -210,6 +237,15 @@ class ConvolutionBackwardInput(Convolving):
         return convolve(b, out, g, w, self.lhs_dilation, padding, self.strides,
                         self.rhs_dilation, self.groups, "b*f,*oi->b*f")  # fmt: skip
 
+    def factors(self, g: Type, w: Type) -> str:
+        shape = self.infer(g, w).shape
+        inputs, filters, results = self.roles(shape, w.shape)
+        return rule([results, filters], [inputs])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        groups = self.groups_of(out.shape[-1], xs[1].shape[-2])
+        return dataclasses.replace(self, groups=groups, extents=out.shape[1:-1])
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         y, w = xs
         left = right = None
@@ -251,6 +287,14 @@ class ConvolutionBackwardFilter(Convolving):
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
         return convolve_filter(b, out, x, g, *self.motion)
+
+    def factors(self, x: Type, g: Type) -> str:
+        inputs, filters, results = self.roles(x.shape, self.infer(x, g).shape)
+        return rule([inputs, results], [filters])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        groups = self.groups_of(xs[0].shape[-1], out.shape[-2])
+        return dataclasses.replace(self, groups=groups)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, y = xs

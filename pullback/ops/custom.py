@@ -72,6 +72,9 @@ class Custom(Op, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return xs[: self.count]
 
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        return tuple(xs[: self.count])
+
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         rule = self._open(need)
         args = xs[self.count :]

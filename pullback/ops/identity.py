@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.base import Axis, Node, Op, Type
+from pullback.ops.factoring import named, rule
 from pullback.ops.sample import real
 
 
@@ -94,6 +95,10 @@ class Barrier(Op):
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
         return b.barrier(*xs)
+
+    def factors(self, *xs: Type) -> str:
+        words = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        return rule(words, words)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)

@@ -180,7 +180,6 @@ class Truth(Reduction, abstract=True):
     """Combines bools over axes."""
 
     kinds = "b"
-    combine = "again"
     differentiable: ClassVar[bool] = False
     stablehlo: ClassVar[str]
     ufunc: ClassVar[np.ufunc]
@@ -204,7 +203,7 @@ class Any_(Truth):
     """Whether any element over axes holds."""
 
     name = "Any"
-    neutral = False
+    combine = "max"
     stablehlo = "or"
     ufunc = np.logical_or
 
@@ -212,7 +211,7 @@ class Any_(Truth):
 class All(Truth):
     """Whether all elements over axes hold."""
 
-    neutral = True
+    combine = "min"
     stablehlo = "and"
     ufunc = np.logical_and
 

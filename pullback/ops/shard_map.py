@@ -105,8 +105,7 @@ class ShardMap(Holder):
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
         inputs = zip(parts, self.body.inputs, strict=True)
         made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
-        found = zip(made, type, self.out_specs, strict=True)
-        return tuple([to.placed(y, t, dims) for y, t, dims in found])
+        return to.placed(made, type, self.out_specs)
 
     def local(self, xs: Sequence[Type], out: Any) -> Op:
         """Where devices have the whole operands, and are to have whole results: each takes its

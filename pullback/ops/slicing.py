@@ -22,6 +22,7 @@ from pullback.ops.base import (
     zeros,
 )
 from pullback.ops.elementwise.base import align, where
+from pullback.ops.factoring import named, rule
 from pullback.ops.movement import Movement
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
@@ -77,6 +78,20 @@ class Slice(Movement):
             limit_indices=tuple(r.stop for r in ranges),
             strides=tuple(r.step for r in ranges),
         )  # fmt: skip
+
+    def _cut(self, shape: tuple[int, ...]) -> list[int]:
+        """The dimensions of which not all is taken."""
+        return [i for i, r in enumerate(self.ranges(shape)) if r != range(shape[i])]
+
+    def factors(self, x: Type) -> str:
+        words = named(x.rank, self._cut(x.shape))
+        return rule([words], [words])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        # a dimension of which all is taken ends where the device's part does
+        extents = zip(xs[0].shape, out.shape, strict=True)
+        stops = [n if n == m else stop for (n, m), stop in zip(extents, self.stops, strict=True)]
+        return Slice(self.starts, tuple(stops), self.steps)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape
@@ -169,6 +184,11 @@ class Pad(Op):
             edge_padding_high=self.high, interior_padding=self.interior,
         )  # fmt: skip
 
+    def factors(self, x: Type, value: Type) -> str:
+        sides = zip(self.low, self.high, self.interior, strict=True)
+        words = named(x.rank, [i for i, side in enumerate(sides) if any(side)])
+        return rule([words, []], [words])
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
         return [
@@ -254,6 +274,10 @@ class Concat(Op):
 
     def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
         return b.op("stablehlo.concatenate", *xs, out=out, dimension=self.axis)
+
+    def factors(self, *xs: Type) -> str:
+        words = named(xs[0].rank, (self.axis,))
+        return rule([words] * len(xs), [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         starts, stops = [0] * g.type.rank, list(g.type.shape)

@@ -121,5 +121,10 @@ class Sharding(metaclass=Interned):
         return f"Sharding({self.mesh}, {self.spec})"
 
 
+def layout(type: Any) -> Dims:
+    """The axes of each dimension of a value of the given type."""
+    return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
+
+
 def on_mesh(mesh: DeviceMesh, dims: Dims, priority: Sequence[int] = (), **more: Any) -> Sharding:
     return Sharding(mesh, P(*dims, priority=tuple(priority), **more))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -15,13 +16,14 @@ from pullback.ir.graph import Graph
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
-from pullback.ops.control import choice_rules
+from pullback.ops.control import choice_rules, parts
 from pullback.ops.control.held import Holder, held, hold, places_among, run
 from pullback.ops.control.varying import Axes, alike, axes_of, union
 from pullback.ops.elementwise.base import equal, less, negated
 from pullback.ops.places import require_below
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
+from pullback.sharding.spec import layout, on_mesh
 
 
 class Choice(Holder, abstract=True):
@@ -82,6 +84,21 @@ class Choice(Holder, abstract=True):
             return lambda: b.inline(branch, xs, held=True)
 
         return b.case(self.lowered(b, index), [lower(branch) for branch in self.branches])
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        """A result lies as the first branch gives it that does not give it whole."""
+        found = [parts.leaving(branch, xs[1:]) for branch in self.branches]
+        layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
+        return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        types = [x.type(to.mesh) for x in xs]
+        lie = self.shardings(to.mesh, types, type)
+        dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
+        operands = [to.ask(x, x.dims).node for x in xs]
+        branches = [parts.local(to, branch, types[1:], dims)[0] for branch in self.branches]
+        found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
+        return to.placed(found, type, dims)
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -199,6 +216,9 @@ class BranchNumber(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
+
+    def factors(self, index: Type) -> str:
+        return "... -> ..."
 
     @classmethod
     def samples(cls) -> Any:

@@ -7,14 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import bool_, float64, int64
 from pullback.ir.embed import embed
 from pullback.ir.errors import ArgumentError, ShapeError, UnsupportedOp
 from pullback.ir.graph import Graph
-from pullback.ir.node import origin
+from pullback.ir.node import origin, vary_over
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.call import check_operands
+from pullback.ops.control import parts
 from pullback.ops.control.examples import borrowed, chosen
 from pullback.ops.control.flow import bits, carried, dependence, positions
 from pullback.ops.control.held import (
@@ -32,6 +34,7 @@ from pullback.ops.control.varying import Axes, axes_of, while_graphs
 from pullback.ops.elementwise.base import both, greater, less
 from pullback.ops.sample import real
 from pullback.ops.structure import Input, placeholder
+from pullback.sharding.spec import layout
 
 
 class While(Holder):
@@ -75,6 +78,40 @@ class While(Holder):
             lambda *s: b.inline(self.condition, [*s, *constants], held=True)[0],
             lambda *s: b.inline(self.body, [*s, *constants], held=True),
         )
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        state, _ = parts.settled(mesh, self.body, xs[: self.carries], xs[self.carries :])
+        return [t.sharding for t in state]
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        n = self.carries
+        types = [x.type(to.mesh) for x in xs]
+        state, _ = parts.settled(to.mesh, self.body, types[:n], types[n:])
+        inner = [*state, *types[n:]]
+        layouts = [layout(t) for t in inner]
+        operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
+        answer, _ = parts.local(to, self.condition, inner, [()])
+        body, _ = parts.local(to, self.body, inner, layouts[:n])
+        loop = While(answer, body, n)
+        if not any(node.op.communicates() for node in answer.nodes):
+            return to.placed(to.results(loop, operands), type, layouts[:n])
+        # Devices do not communicate in a condition: whether to go on is part of the state.
+        (first,) = answer(*[vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)])
+        loop = loop._asking_ahead()
+        found = to.results(loop, [*operands[:n], first, *operands[n:]])
+        return to.placed(found[:n], type, layouts[:n])
+
+    def _asking_ahead(self) -> While:
+        """The loop with one more state, which tells whether it goes on."""
+        n = self.carries
+        inputs = [placeholder("x", x.type) for x in self.body.inputs]
+        going = placeholder("going", self.condition.outputs[0].type)
+        made = self.body(*inputs)
+        still = self.condition(*made, *inputs[n:])
+        ordered = [*inputs[:n], going, *inputs[n:]]
+        graphs = [Graph(ordered, outputs) for outputs in ((going,), (*made, *still))]
+        condition, body = (canonicalise(graph, True) for graph in graphs)
+        return While(condition, body, n + 1)
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable

@@ -14,7 +14,7 @@ from pullback.ir.graph import Graph
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
-from pullback.ops.control import scan_rules
+from pullback.ops.control import parts, scan_rules
 from pullback.ops.control.held import (
     Holder,
     held,
@@ -29,6 +29,7 @@ from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
+from pullback.sharding.spec import layout
 
 
 class Scan(Holder):
@@ -116,6 +117,31 @@ class Scan(Holder):
         for i in range(looped, self.length):
             values = turn(b.constant(i, count), values)
         return tuple(values)
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        state, made = self._settled(mesh, xs)
+        rows = [parts.behind(y, mesh) for y in made[self.carries :]]
+        return [*[t.sharding for t in state], *rows]
+
+    def _settled(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
+        state, rows, constants = self.split(xs)
+        others = [*[parts.row(t, mesh) for t in rows], *constants]
+        return parts.settled(mesh, self.body, state, others)
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        n, mesh = self.carries, to.mesh
+        types = [x.type(mesh) for x in xs]
+        state, made = self._settled(mesh, types)
+        _, rows, constants = self.split(types)
+        inner = [*state, *[parts.row(t, mesh) for t in rows], *constants]
+        wanted = [*map(layout, state), *[None] * (len(made) - n)]
+        layouts = [*wanted[:n], *[((), *layout(t)[1:]) for t in rows],
+                   *map(layout, constants)]  # fmt: skip
+        operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
+        body, ys = parts.local(to, self.body, inner, wanted)
+        found = to.results(self.with_body(body, n, self.scanned), operands)
+        dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
+        return to.placed(found, type, dims)
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable

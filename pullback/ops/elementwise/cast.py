@@ -57,6 +57,9 @@ class Cast(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
 
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
+
     @classmethod
     def samples(cls) -> Any:
         hard = np.array([np.nan, np.inf, -np.inf, 6e4, -6e4, 300.7, -300.7, 2.5, -1.5, 0.0])
@@ -114,6 +117,9 @@ class Bitcast(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
+
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
 
     @classmethod
     def samples(cls) -> Any:

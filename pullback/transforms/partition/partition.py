@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from pullback.ir.errors import EngineError
 from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, emit, origin, results
+from pullback.ir.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
-from pullback.sharding.spec import Dims
+from pullback.sharding.spec import Dims, layout
 from pullback.transforms.partition.choose import Chooser
 from pullback.transforms.partition.placed import Origin, Placed, neutral
 from pullback.transforms.rules import deriving
@@ -54,11 +54,6 @@ def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     return Partitioned(second.whole_program(graph), second.made_for, second.reasons)
 
 
-def layout(type: Type) -> Dims:
-    """The axes of each dimension of a value."""
-    return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
-
-
 class Partitioner(Chooser):
     """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
 
@@ -80,9 +75,7 @@ class Partitioner(Chooser):
         self._user = "the result"
         for y, p in zip(graph.outputs, made, strict=True):
             origin.where = y.where
-            p = self.ask(p, layout(y.type))
-            self._check(y, p)
-            ys.append(p.node)
+            ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
     def placeholder(self, name: str, type: Type) -> Placed:
@@ -115,6 +108,25 @@ class Partitioner(Chooser):
         self.asked.setdefault(p.number, set()).add(dims)
         return self.place(p, dims)
 
+    # -- for ops that hold graphs ------------------------------------------------------------------
+
+    def finished(self, p: Placed) -> Node:
+        """A complete value as a result of a program. What is the same on all devices must not have
+        been made from parts that differ."""
+        rest = [a for a in p.node.type.varying if a not in p.axes]
+        if rest:
+            op = p.node.op.title
+            raise EngineError(f"a result that must be whole along {', '.join(rest)} is not", op=op)
+        return vary_over(p.node, tuple(sorted(p.axes)))
+
+    def results(self, op: Op, operands: Sequence[Node]) -> tuple[Node, ...]:
+        return results(emit(op, tuple(operands)))
+
+    def placed(self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims]) -> tuple:
+        """Results of the given whole types, whose parts are nodes."""
+        triples = zip(nodes, types, dims, strict=True)
+        return tuple([Placed(n, t.plain, split) for n, t, split in triples])
+
     # -- one application ---------------------------------------------------------------------------
 
     def apply(self, node: Node, xs: list[Placed]) -> Any:
@@ -146,11 +158,7 @@ class Partitioner(Chooser):
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
 
     def _whole(self, node: Node, type: Type) -> Placed:
-        return self.placed(node, type, ((),) * type.rank)
-
-    def placed(self, node: Node, type: Type, dims: Dims) -> Placed:
-        """A value of the given type, of which every device has a part; for rules to hand back."""
-        return Placed(node, type.plain, dims)
+        return Placed(node, type.plain, ((),) * type.rank)
 
     def inline(self, graph: Graph, xs: Sequence[Node]) -> tuple[Node, ...]:
         """A program of one device, written into this one for the op whose rule is running."""
@@ -200,7 +208,10 @@ class Partitioner(Chooser):
                 moved = self.place(replace(x, partial=()), dims)
             else:
                 moved = self.ask(x, dims)
-            operands.append(self._neutral(op, moved, split.rule.operands[i], split))
+            moved = self._neutral(op, i, moved, split)
+            if i in op.counted_once and split.results[0].partial:
+                moved = self.on_first(moved, split.results[0].partial, op)
+            operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
         local = op.local([x.node.type.plain for x in operands], out)
@@ -248,14 +259,15 @@ class Partitioner(Chooser):
         known = self.known or {}
         return any(known.get(x.number, {_AS_IT_IS}) != {_AS_IT_IS} for x in xs)
 
-    def _neutral(self, op: Op, x: Placed, dims: Any, split: Plan) -> Placed:
-        """Where an operand's parts are padded: what pads must not count in the result."""
+    def _neutral(self, op: Op, i: int, x: Placed, split: Plan) -> Placed:
+        """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
         contracted = set(split.rule.contracted)
-        for dim, factors in enumerate(dims):
-            if factors and factors[0] in contracted:
-                x = self.masked(x, dim, neutral(op, x.whole.dtype))
-            elif op.fallible:
+        positions = op.fallible if op.positions is None else i >= op.positions
+        for dim, factors in enumerate(split.rule.operands[i]):
+            if positions:
                 x = self.masked(x, dim, 0)
+            elif factors and factors[0] in contracted:
+                x = self.masked(x, dim, neutral(op, x.whole.dtype))
         return x
 
     # -- what the second walk knows ----------------------------------------------------------------
@@ -272,14 +284,6 @@ class Partitioner(Chooser):
         if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
             p = replace(self.join(p), number=self._count)
         return p
-
-    def _check(self, y: Node, p: Placed) -> None:
-        """What is the same on all devices must not have been made from parts that differ."""
-        rest = [a for a in p.node.type.varying if a not in p.axes]
-        if rest:
-            raise EngineError(
-                f"a result that must be whole along {', '.join(rest)} is not", op=y.op.title
-            )
 
 
 def _named(node: Node) -> str:
