@@ -11,7 +11,7 @@ from pullback.ir.errors import ArgumentError, EngineError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results
-from pullback.ops.call import Call, check_operands
+from pullback.ops.call import check_operands
 from pullback.ops.control.flow import positions
 from pullback.ops.control.held import Holder, brought
 from pullback.ops.control.varying import Axes, axes_of, over, union
@@ -107,20 +107,6 @@ class ShardMap(Holder):
         made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
         return to.placed(made, type, self.out_specs)
 
-    def local(self, xs: Sequence[Type], out: Any) -> Op:
-        """Where devices have the whole operands, and are to have whole results: each takes its
-        parts, and what they make is gathered."""
-        return self._everywhere
-
-    @cached_property
-    def _everywhere(self) -> Call:
-        inputs, parts = [], []
-        for x, dims in zip(self.body.inputs, self.in_specs, strict=True):
-            inputs.append(placeholder("x", _whole_type(x.type, dims, self.mesh)))
-            parts.append(vary_over(take_part(inputs[-1], dims, self.mesh), x.type.varying))
-        made = zip(self.body(*parts), self.out_specs, strict=True)
-        return Call("shard_map", Graph(inputs, [join_parts(y, d, self.mesh) for y, d in made]))
-
     def numpy(self, *xs: Any) -> Any:
         raise self._off_the_mesh()
 
@@ -209,9 +195,7 @@ class ShardMap(Holder):
             size //= self.mesh.extent(split)
             pairs = zip(axes_of(body.inputs), mapped, strict=True)
             body = over(body, [union(a, split) if has else a for a, has in pairs])
-        # an axis of the same name, of the devices that a mesh is simulated by, is another one
-        name = None if axis.name in self.axis_names else axis.name
-        graph, flags = batched_graph(body, Axis(size, name), mapped)
+        graph, flags = batched_graph(body, Axis(size, axis.name), mapped)
 
         def specs(dims: Sequence[Dims], has_axis: Sequence[bool]) -> list[Dims]:
             return [(split, *d) if has else d for d, has in zip(dims, has_axis, strict=True)]
