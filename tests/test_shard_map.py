@@ -480,6 +480,30 @@ def test_meshes_and_axes_that_do_not_fit_together():
         mapped(P("dp"), P())(lambda x: pb.psum(x, "pp"))(x)
 
 
+@pytest.mark.usefixtures("reference")
+def test_devices_that_part_do_not_wait_for_each_other():
+    """It would never end on devices, so it is not even recorded."""
+    x, first = pb.tensor(X), lambda: pb.axis_index("dp") == 0
+
+    def total(x):
+        return pb.psum(x, "dp")
+
+    with told(ArgumentError, ValueError, "cond", "a branch communicates along axis 'dp'"):
+        mapped(P("dp"), P())(lambda x: pb.cond(first(), total, lambda x: x[:4] * 0, x))(x)
+    with told(ArgumentError, ValueError, "while", "communicates along axis 'dp'", "pb.pmax"):
+        mapped(P("dp"), P("dp"))(
+            lambda x: pb.while_loop(lambda x: x.sum() < 100, lambda x: x + total(x) ** 2, x)
+        )(x)
+
+    # along another axis, all that communicate take the same branch
+    @mapped(P("dp", "tp"), P("dp"))
+    def along_tp(x):
+        return pb.cond(first(), lambda: pb.psum(x, "tp"), lambda: pb.pmax(x, "tp") * 2)
+
+    halves = [X[:4, :2] + X[:4, 2:], 2 * np.maximum(X[4:, :2], X[4:, 2:])]
+    same(along_tp(x), np.concatenate(halves))
+
+
 @on_devices
 def test_a_failure_inside_names_its_line():
     f = mapped((P("dp"), P()), P("dp"))(lambda x, i: x[i])

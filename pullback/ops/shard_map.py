@@ -97,6 +97,9 @@ class ShardMap(Holder):
         """Those of vmaps around it: the mesh's are its own affair."""
         return tuple([a for a in self._named_axes if a not in self.axis_names])
 
+    def communicates(self) -> tuple[str, ...]:
+        return tuple([a for a in super().communicates() if a not in self.axis_names])
+
     # -- meaning ----------------------------------------------------------------------------------
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:  # type: ignore[override]
