@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exchanges import EXCHANGES, PARTS, check_exact, joined, of_every_type
 from helpers import told
 from rows import RNG, V, W, X, looped, loss, same
 
 import pullback as pb
-from pullback.ir import dtypes
 from pullback.ir.dtypes import float64
 from pullback.ir.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pullback.ir.graph import Graph
@@ -196,52 +196,12 @@ def test_derivatives_of_collectives(name):
         same(pb.vmap(pb.grad(second), axis_name="i")(x, c, t), twice)
 
 
-def joined(f, rows, examples):
-    """A collective over all examples, by NumPy, from what each of them gets."""
-    return np.stack([f(rows, k) for k in range(examples)])
-
-
-PARTS = RNG.standard_normal((3, 6, 2)) * 4  # three examples
-EXCHANGES = {
-    "psum": (lambda x: pb.psum(x, "i"), lambda x, k: x.sum(0), "iufc"),
-    "pmax": (lambda x: pb.pmax(x, "i"), lambda x, k: x.max(0), "biuf"),
-    "pmin": (lambda x: pb.pmin(x, "i"), lambda x, k: x.min(0), "biuf"),
-    "all_gather": (lambda x: pb.all_gather(x, "i", axis=1), lambda x, k: np.stack(x, 1), "biufc"),
-    "all_gather, tiled": (
-        lambda x: pb.all_gather(x, "i", tiled=True), lambda x, k: np.concatenate(x), "biufc",
-    ),
-    "reduce_scatter": (
-        lambda x: pb.reduce_scatter(x, "i"), lambda x, k: x.sum(0)[2 * k : 2 * k + 2], "iufc",
-    ),
-    "all_to_all": (
-        lambda x: pb.all_to_all(x, "i", 0, 1),
-        lambda x, k: np.concatenate(x[:, 2 * k : 2 * k + 2], 1), "biufc",
-    ),
-    "all_to_all, in place": (
-        lambda x: pb.all_to_all(x, "i", -2, 0),
-        lambda x, k: np.concatenate(x[:, 2 * k : 2 * k + 2]), "biufc",
-    ),
-    "ppermute": (
-        lambda x: pb.ppermute(x, "i", [(0, 2), (2, 1)]),
-        lambda x, k: [0 * x[0], x[2], x[0]][k], "iufc",
-    ),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", EXCHANGES)
 def test_every_element_type(name):
-    one, by_numpy, kinds = EXCHANGES[name]
-    for dtype in dtypes.ALL:
-        if dtype.kind not in kinds:
-            continue
-        data = (np.round(PARTS) > 0 if dtype.kind == "b" else np.round(np.abs(PARTS))).astype(
-            dtype.numpy
-        )
-        made = pb.vmap(one, axis_name="i")(pb.tensor(data)).numpy()
-        wide = data if dtype.kind in "bc" else data.astype(np.float64)
-        want = joined(by_numpy, wide, 3)
-        assert made.dtype == dtype.numpy or (dtype.kind in "iu" and made.dtype.itemsize == 8)
-        np.testing.assert_array_equal(made.astype(want.dtype), want, str(dtype))
+    one, _, kinds = EXCHANGES[name]
+    arrays = of_every_type(kinds)
+    made = along(lambda xs: [one(x) for x in xs], [pb.tensor(a) for a in arrays])
+    check_exact(name, arrays, made)
 
 
 @pytest.mark.parametrize("name", EXCHANGES)

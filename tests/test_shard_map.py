@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from devices import on_devices
+from exchanges import EXCHANGES, check_exact, of_every_type
 from helpers import told
 from rows import same
 
@@ -239,6 +240,21 @@ def test_batches(name):
         return lambda xs, w: pb.vmap(scalar(f), (0, None))(xs, w).sum()
 
     alike(pb.grad(total(f), (0, 1))(xs, w), pb.grad(total(whole), (0, 1))(xs, w))
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+@on_devices
+def test_every_element_type_on_devices(name):
+    """On a mesh with another axis, along which all is the same."""
+    one, _, kinds = EXCHANGES[name]
+    arrays = of_every_type(kinds)
+
+    def parts(xs):
+        return [pb.pvary(one(x[0]), "i")[None] for x in xs]
+
+    mesh = pb.DeviceMesh((2, 3), ("j", "i"))
+    f = pb.shard_map(parts, mesh, pb.P("i"), pb.P("i"))
+    check_exact(name, arrays, f([pb.tensor(a) for a in arrays]))
 
 
 # -- what lies where ------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_N34_axes_inside_vmap_are_logical_and_a_mesh_may_split_the_mapped_one():
             pb.vmap(lambda x: x, spmd_axis_name=wrong)(pb.tensor(y).shard(mesh, P()))
     with pytest.raises(pb.PullbackError, match="cannot be split along 'tp': it uses it"):
         pb.vmap(product, (0, None), spmd_axis_name="tp")(xs, w)
-    with pytest.raises(pb.PullbackError, match="3 examples .* do not divide"):
+    with pytest.raises(pb.PullbackError, match=r"3 examples .* do not divide"):
         pb.vmap(product, (0, None), spmd_axis_name="dp")(pb.stack([xs[0]] * 3), w)
 
 
