@@ -65,13 +65,17 @@ class Holder(Op, abstract=True):
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Operands that vary along more axes than the graphs' inputs need other graphs."""
-        wanted, given = axes_of(self.graphs[-1].inputs), axes_of(xs)
+        wanted, given = self.operand_axes, axes_of(xs)
         if wanted == given:
             return self, xs
         wider = [union(a, b) for a, b in zip(wanted, given, strict=True)]
         op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
-        pairs = zip(xs, axes_of(op.graphs[-1].inputs), strict=True)
-        return op, tuple([vary_over(x, a) for x, a in pairs])
+        return op, tuple([vary_over(x, a) for x, a in zip(xs, op.operand_axes, strict=True)])
+
+    @property
+    def operand_axes(self) -> list[Axes]:
+        """The named axes that operands vary along."""
+        return axes_of(self.graphs[-1].inputs)
 
     @abstractmethod
     def over(self, axes: Sequence[Axes]) -> Holder:
