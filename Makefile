@@ -3,7 +3,7 @@
 #   make demo    train a small classifier on handwritten digits
 #   make test    run every test, with the examples in the documentation
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
-#                random programs on meshes
+#                random programs on meshes, 100,000 broken texts
 #   make lint    run the linter and the type checker
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove what was made, .venv included
@@ -26,6 +26,8 @@ long: .venv/ready
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
 	$(BIN)/python tests/long/sharded_programs.py
+	$(BIN)/python tests/long/fuzz_ir.py
+	$(BIN)/python tests/long/stablehlo_bits.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -6,7 +6,17 @@ also inherits the builtin that a Python user would catch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Place(NamedTuple):
+    """A place in the text of a module; both numbers count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
 
 
 class PullbackError(Exception):
@@ -69,6 +79,19 @@ class VerificationError(PullbackError, ValueError):
     """A graph that breaks the IR's rules."""
 
     code = "E4001"
+
+
+class ParseError(PullbackError, ValueError):
+    """A text that is no module. `line` and `column` count from 1; `source` is the whole line."""
+
+    code = "syntax"
+
+    def __init__(
+        self, message: str, *, line: int, column: int, source: str, code: str | None = None
+    ) -> None:
+        place = Place(line, column)
+        super().__init__(message, code=code, where=place, line=line, column=column)
+        self.line, self.column, self.source = line, column, source
 
 
 class EngineError(PullbackError, RuntimeError):

@@ -15,6 +15,7 @@ from pullback.ops import (
     extremes,
     identity,
     index,
+    instructions,
     linalg,
     movement,
     placement,
@@ -33,7 +34,7 @@ from pullback.ops import (
 
 __all__ = [
     "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "exchange", "extremes", "identity", "index", "linalg", "movement", "placement",
-    "random", "reduce", "scan", "scatter", "shard_map", "slicing", "softmax", "sort", "structure",
-    "update", "window",
+    "elementwise", "exchange", "extremes", "identity", "index", "instructions", "linalg",
+    "movement", "placement", "random", "reduce", "scan", "scatter", "shard_map", "slicing",
+    "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

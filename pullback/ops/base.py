@@ -126,6 +126,8 @@ class Op(metaclass=OpMeta, abstract=True):
     detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+    spellings: ClassVar[dict[str, str]] = {}  # other names that a text may give to parameters
+    profile: ClassVar[str] = "extended"  # the smallest that has it; empty: no text names it
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
     sparse: ClassVar[bool] = False  # of several results, `vjp` gets None for one without cotangent
     pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
@@ -141,6 +143,10 @@ class Op(metaclass=OpMeta, abstract=True):
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
     counted_once: ClassVar[tuple[int, ...]] = ()  # operands that one of these devices adds, not all
     positions: ClassVar[int | None] = None  # operands from this one on are positions: 0 is valid
+    instructions: ClassVar[tuple[str, ...]] = ()  # of StableHLO, that it may be lowered to alone
+    implied: ClassVar[int] = 0  # last operands of that instruction that are the op's own constants
+    taken: ClassVar[tuple[int, ...]] = ()  # where its operands are in that instruction, if turned
+    reads_last: ClassVar[bool] = False  # an op that says more reads the instruction first
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -155,6 +161,14 @@ class Op(metaclass=OpMeta, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         """The StableHLO that computes it, written with the builder `b`."""
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        """The op that is lowered to the instruction `i`, one of `instructions`; None: none is.
+
+        Whoever asks lowers it and compares, so it may leave out what it does not express.
+        """
+        return None if dataclasses.fields(cls) else cls()
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         """Cotangents of the inputs from the result's; `None` where there is none."""
@@ -221,6 +235,26 @@ class Op(metaclass=OpMeta, abstract=True):
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
         return None
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The parameters as the text states them, on operands of these types."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], **stated: Any) -> Op:
+        """The op that a text states, on operands of these types: the inverse of `written`.
+
+        One that is stated otherwise than by its fields names the parameters as keywords. An axis
+        may count from the end.
+        """
+        for name in ("axis", "axes"):
+            if xs and name in stated:
+                stated[name] = counted(stated[name], xs[0].rank)
+        return cls(**stated)
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        """The smallest profile that has the op with its parameters, on operands of these types."""
+        return type(self).profile
 
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
@@ -475,6 +509,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def counted(axes: Any, rank: int) -> Any:
+    """Axes, or one, with those that count from the end as they count from 0."""
+    if isinstance(axes, tuple):
+        return tuple([counted(a, rank) for a in axes])
+    return axes + rank if type(axes) is int and -rank <= axes < 0 else axes
+
+
 def same_dtype(op: str, *xs: Type) -> Any:
     """The one element type of all operands: the IR never promotes."""
     from pullback.ir.errors import DTypeError
@@ -482,7 +523,8 @@ def same_dtype(op: str, *xs: Type) -> Any:
     first = xs[0].dtype
     for x in xs:
         if x.dtype is not first:
-            raise DTypeError(f"operands must have one element type, got {show(xs)}", code="E2004")
+            what = f"operands must have one element type, got {show(xs)}"
+            raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
 
 
@@ -498,6 +540,7 @@ __all__ = [
     "broadcast_types",
     "conjugate",
     "constant",
+    "counted",
     "full",
     "interpret",
     "laid_out",

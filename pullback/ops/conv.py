@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
@@ -93,6 +94,7 @@ class Convolving(Contraction, abstract=True):
             raise ShapeError(
                 f"{rule}, got {show(shown)}",
                 code="E4009",
+                channels=tuple([t.shape[-1] for t in shown]),
                 hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
             )
 
@@ -152,6 +154,16 @@ class Convolution(Convolving):
     """Slides a filter over an input; the dilations set their elements apart before that."""
 
     folds = (0, 0), (-1, -1)
+    instructions = ("convolution",)
+    reads_last = True
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Convolution:
+        ones = (1,) * (i.types[0].rank - 2)
+        return cls(
+            i.get("window_strides", ones), i.get("padding", tuple([(0, 0) for _ in ones])),
+            i.get("lhs_dilation", ones), i.get("rhs_dilation", ones), i["feature_group_count"],
+        )  # fmt: skip
 
     def infer(self, x: Type, w: Type) -> Type:
         self.check(x, w)
@@ -202,6 +214,7 @@ class ConvolutionBackwardInput(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((0, 0), (-2, -1))
+    profile = "core-v1+gradient"
 
     def infer(self, g: Type, w: Type) -> Type:
         self.check(g, w)
@@ -267,6 +280,7 @@ class ConvolutionBackwardFilter(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((-1, -2), (-1, -1))
+    profile = "core-v1+gradient"
 
     def infer(self, x: Type, g: Type) -> Type:
         self.check(x, g)
@@ -321,17 +335,51 @@ class Conv2d(Composite):
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
     product: ClassVar[bool] = True
+    profile = "core-v1"
+    instructions = ("convolution",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        """With the padding by name, where one says it."""
+        x, w = i.operand_types
+        if x.rank != 4:
+            return None
+        found = Convolution.from_hlo(i)
+        for word in ("VALID", "SAME"):
+            named = resolve_padding(word, x.shape[1:3], w.shape[:2], found.strides, (1, 1))
+            if named == found.padding:
+                return cls(found.strides, word)
+        return cls(found.strides, found.padding)
 
     def __post_init__(self) -> None:
         given = self.padding
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
 
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+        given = self.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {"strides": self.strides, "padding": word}
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, strides: tuple[int, ...], padding: Any) -> Conv2d:
+        if padding in (Word("Valid"), Word("Same")):
+            return cls(strides, padding.name)
+        match padding:
+            case Applied("Custom", (((int(), int()), (int(), int())) as given,)):
+                return cls(strides, given)
+        raise ArgumentError(
+            "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
+        )
+
     def general(self, x: Type, w: Type) -> Convolution:
         if x.rank != 4 or w.rank != 4:
-            raise ShapeError(f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}", code="E3002")
+            what = f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, w.rank))
         strides = self.strides
         if len(strides) != 2 or min(strides) < 1:
-            raise ShapeError(f"strides must be two positive numbers, got {strides}", code="E4010")
+            what = f"strides must be two positive numbers, got {strides}"
+            raise ShapeError(what, code="E4010", strides=strides)
         window = w.shape[:2]
         padding = resolve_padding(self.padding, x.shape[1:3], window, strides, (1, 1))
         return Convolution(strides, padding)

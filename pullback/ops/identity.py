@@ -65,6 +65,11 @@ class OptimizationBarrier(_Identity):
 
     mergeable: ClassVar[bool] = False
     cheap: ClassVar[bool] = False
+    instructions = ("optimization_barrier",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls() if len(i.types) == 1 else None
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.barrier(x)[0]
@@ -80,6 +85,8 @@ class Barrier(Op):
     """Hands its operands on, all of them together: none is used before every one is there."""
 
     mergeable: ClassVar[bool] = False
+    instructions = ("optimization_barrier",)
+    reads_last = True
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs

@@ -36,6 +36,12 @@ class Iota(Op):
     axis: int
     dtype: DType
     differentiable: ClassVar[bool] = False  # no operands
+    instructions = ("iota",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        (out,) = i.types
+        return cls(out.shape, i["iota_dimension"], out.dtype)
 
     def infer(self) -> Type:
         check_kind(self.dtype, "iufc")
@@ -48,7 +54,9 @@ class Iota(Op):
         return np.broadcast_to(places.reshape(-1, *after), self.shape)
 
     def hlo(self, b: Any, out: Type) -> Any:
-        # counted in integers first: small floats would stop growing, and complex has no iota
+        if self.dtype.is_integer and self.dtype.bits >= 32:
+            return b.iota(self.shape, self.dtype, self.axis)
+        # counted in wide integers: small types would stop growing, and complex has no iota
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
 
     def factors(self) -> str:
@@ -70,6 +78,7 @@ class Index(Movement):
 
     indices: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("indices",)
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
@@ -79,8 +88,8 @@ class Index(Movement):
             raise ShapeError(
                 f"needs one index for each of the {x.rank} dimensions of {x}, "
                 f"got {list(self.indices)}",
-                code="E4006",
-            )
+                code="E4006", indices=len(self.indices), rank=x.rank,
+            )  # fmt: skip
         for axis, (i, n) in enumerate(zip(self.indices, x.shape, strict=True)):
             if not 0 <= i < n:
                 raise out_of_range(axis, n, i)
@@ -228,6 +237,10 @@ class Gather(Op):
     fallible: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0,)
     positions: ClassVar[int | None] = 1
+    profile = "core-v1"
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return "extended" if self.axis else self.profile
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))

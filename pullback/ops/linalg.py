@@ -35,6 +35,7 @@ class Contraction(Op, abstract=True):
     kinds: ClassVar[str] = "iufc"
     product: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0, 1)
+    instructions = ("dot_general",)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
@@ -53,6 +54,14 @@ class DotGeneral(Contraction):
 
     contract: Pair
     batched: Pair
+    reads_last = True
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        found = i["dot_dimension_numbers"]
+        left, right = ([found.get(f"{side}_{w}_dimensions", ()) for side in ("lhs", "rhs")]
+                       for w in ("contracting", "batching"))  # fmt: skip
+        return cls(tuple(left), tuple(right))
 
     def __post_init__(self) -> None:
         for field in ("contract", "batched"):
@@ -141,13 +150,16 @@ class MatMul(Contraction):
     """The product of matrices in the last two dimensions; those before them broadcast."""
 
     title = "matmul"
+    profile = "core-v1"
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
-            raise ShapeError(f"operands must have rank 2 or more, got {x} @ {y}", code="E3002")
+            what = f"operands must have rank 2 or more, got {x} @ {y}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
         check_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[-2]:
-            raise ShapeError(f"inner dimensions must agree, got {x} @ {y}", code="E3003")
+            what = f"inner dimensions must agree, got {x} @ {y}"
+            raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[-2]))
         batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
         return x.with_shape((*batch, x.shape[-2], y.shape[-1]))
 
@@ -214,12 +226,16 @@ class MatMul(Contraction):
 class Dot(Contraction):
     """The product of vectors and matrices: the last dimension of x with the first of y."""
 
+    profile = "core-v1"
+
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:
-            raise ShapeError(f"operands must have rank 1 or 2, got {x} and {y}", code="E3002")
+            what = f"operands must have rank 1 or 2, got {x} and {y}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
         check_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[0]:
-            raise ShapeError(f"inner dimensions must agree, got {x} and {y}", code="E3003")
+            what = f"inner dimensions must agree, got {x} and {y}"
+            raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[0]))
         return x.with_shape((*x.shape[:-1], *y.shape[1:]))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:

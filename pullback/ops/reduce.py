@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, conjugate
+from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factoring import named, rule
 from pullback.ops.sample import booleans, real
@@ -24,6 +24,12 @@ class Reduction(Op, abstract=True):
     kinds: ClassVar[str] = "iufc"
     positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
     batch = batch_along
+    instructions = ("reduce",)
+    implied = 1  # what it starts with
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls(i["dimensions"], False) if len(i.types) == 1 else None
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
@@ -33,6 +39,25 @@ class Reduction(Op, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, an empty list stands for all axes; over none of them is `none`."""
+        none = not self.axes and bool(xs[0].shape)
+        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
+    ) -> Reduction:
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return self.profile if self.axes or not xs[0].shape else "extended"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -71,6 +96,7 @@ class Sum(Reduction):
     """The sum over axes; half precision is summed in f32."""
 
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -94,6 +120,7 @@ class Mean(Reduction):
 
     kinds = "fc"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
     expansion = Composite.expansion  # type: ignore[assignment]
 
     def factors(self, x: Type) -> str:
@@ -222,9 +249,10 @@ class All(Truth):
 def check_axes(axes: Sequence[int], rank: int) -> None:
     for i, axis in enumerate(axes):
         if not 0 <= axis < rank:
-            raise AxisError(f"axis {axis} is out of range for rank {rank}", code="E3004")
+            what = f"axis {axis} is out of range for rank {rank}"
+            raise AxisError(what, code="E3004", axis=axis, rank=rank)
         if axis in axes[:i]:
-            raise AxisError(f"axis {axis} is named twice", code="E3005")
+            raise AxisError(f"axis {axis} is named twice", code="E3005", axis=axis)
 
 
 def accumulator(dtype: DType) -> DType:

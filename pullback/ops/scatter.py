@@ -145,6 +145,7 @@ class ScatterAdd(Scatter):
     ufunc = np.add
     stablehlo = "add"
     counted_once: ClassVar[tuple[int, ...]] = (0,)
+    profile = "core-v1+gradient"
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Range
 from pullback.ops.base import (
     TABLE,
     Axis,
@@ -37,11 +38,35 @@ class Slice(Movement):
     starts: tuple[int, ...]
     stops: tuple[int, ...]
     steps: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("starts", "stops", "steps")
+    positional: ClassVar[tuple[str, ...]] = ("ranges",)
+    spellings: ClassVar[dict[str, str]] = {"ends": "stops"}
+    profile = "core-v1"
+    instructions = ("slice",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["start_indices"], i["limit_indices"], i["strides"])
 
     def __post_init__(self) -> None:
         for field in ("starts", "stops", "steps"):
             self.set(field, tuple(map(int, getattr(self, field))))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The text has one list of ranges, unless the lists do not even agree."""
+        lists = {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+        if len(set(map(len, lists.values()))) > 1:
+            return lists
+        return {"ranges": tuple(map(Range, *lists.values()))}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
+    ) -> Slice:  # fmt: skip
+        if ranges is not None:
+            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
+            steps = tuple([r.step for r in ranges])
+        return cls(starts, stops, steps)
 
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
@@ -49,13 +74,12 @@ class Slice(Movement):
             raise ShapeError(
                 f"a slice needs a start, a stop and a step for each of the {x.rank} dimensions "
                 f"of {x}, got {lengths[0]}, {lengths[1]} and {lengths[2]}",
-                code="E4007",
-            )
+                code="E4007", lengths=tuple(lengths), rank=x.rank,
+            )  # fmt: skip
         for axis, step in enumerate(self.steps):
             if step < 1:
-                raise ShapeError(
-                    f"a step must be positive, got {step} for axis {axis}", code="E4008"
-                )
+                what = f"a step must be positive, got {step} for axis {axis}"
+                raise ShapeError(what, code="E4008", axis=axis, step=step)
         return x.with_shape(map(len, self.ranges(x.shape)))
 
     def ranges(self, shape: tuple[int, ...]) -> list[range]:
@@ -126,6 +150,12 @@ class Pad(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
+    profile = "core-v1+gradient"
+    instructions = ("pad",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -248,6 +278,11 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
+    instructions = ("concatenate",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimension"])
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

@@ -25,7 +25,7 @@ from pullback.ir.types import Type
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 # Programs are saved in the oldest of these versions that has all they need.
-_STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
+STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
@@ -167,7 +167,7 @@ class Client:
 
     def portable(self, text: str) -> bytes:
         """StableHLO in its portable form: of the oldest version that can say it."""
-        for target in _STABLEHLO_VERSIONS:
+        for target in STABLEHLO_VERSIONS:
             try:
                 return _jax.mlir.serialize_portable_artifact(text, target)
             except Exception as error:

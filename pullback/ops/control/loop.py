@@ -47,6 +47,12 @@ class While(Holder):
     body: Graph
     carries: int
     fallible: ClassVar[bool] = True  # it may never end
+    instructions = ("while",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        condition, body = i.graphs
+        return cls(condition, body, len(i.types))
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         operands = [x.plain for x in xs]

@@ -39,6 +39,7 @@ class Add(Binary):
     stablehlo = "add"
     linear: ClassVar[bool] = True
     commutative: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, 1)
@@ -50,6 +51,7 @@ class Sub(Binary):
     ufunc = np.subtract
     stablehlo = "subtract"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, -1)
@@ -62,6 +64,7 @@ class Mul(Binary):
     stablehlo = "multiply"
     commutative: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0, 1)
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (y, x)
@@ -78,6 +81,7 @@ class MulNoNan(Binary):
 
     kinds = "fc"
     singular = True
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.where(x == 0, np.zeros((), x.dtype), x * y)
@@ -106,6 +110,7 @@ class Neg(Unary):
     ufunc = np.negative
     stablehlo = "negate"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (-1,)
@@ -132,6 +137,7 @@ class Div(Binary):
     stablehlo = "divide"
     singular = True
     linear_in: ClassVar[tuple[int, ...]] = (0,)
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
@@ -150,6 +156,7 @@ class Reciprocal(Unary):
 
     kinds = "fc"
     singular = True
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.true_divide(np.ones((), x.dtype), x))
@@ -228,6 +235,7 @@ class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
     ufunc = np.abs
+    instructions = ("abs",)
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -251,6 +259,7 @@ class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
     ufunc = np.sign
+    instructions = ("sign",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":

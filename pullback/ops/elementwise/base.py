@@ -158,7 +158,8 @@ class Transcendental(Unary, abstract=True):
 def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
-        raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
+        what = f"needs {wanted} elements, got {dtype}"
+        raise DTypeError(what, code="E2005", dtype=dtype.name)
 
 
 def align(x: Node, rank: int) -> Node:

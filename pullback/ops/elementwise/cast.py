@@ -25,6 +25,11 @@ class Cast(Op):
     dtype: DType
     kinds = "biufc"
     positional: ClassVar[tuple[str, ...]] = ("dtype",)
+    instructions = ("convert",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].dtype)
 
     def infer(self, x: Type) -> Type:
         return x.with_dtype(self.dtype)
@@ -89,6 +94,11 @@ class Bitcast(Op):
 
     dtype: DType
     positional: ClassVar[tuple[str, ...]] = ("dtype",)
+    instructions = ("bitcast_convert",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].dtype)
 
     def infer(self, x: Type) -> Type:
         if x.dtype is not self.dtype:

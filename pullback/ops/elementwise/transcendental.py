@@ -34,6 +34,7 @@ class Exp(Transcendental):
     stablehlo = "exponential"
     kinds = "fc"
     singular = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (out,)
@@ -78,6 +79,7 @@ class Log(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: reciprocal(x),)
@@ -133,6 +135,7 @@ class Sqrt(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+    instructions = ("sqrt",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         root = b.op("stablehlo.sqrt", x, out=out)
