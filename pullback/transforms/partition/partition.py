@@ -159,12 +159,9 @@ class Partitioner(Chooser):
 
     def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
         """Whole operands: every device does the same."""
-        several = isinstance(node.type, tuple)
-        out: Any = tuple([t.plain for t in node.type]) if several else node.type.plain
-        op = node.op.local([x.whole for x in xs], out)
-        made = emit(op, tuple([x.node for x in xs]))
+        made = emit(node.op, tuple([x.node for x in xs]))
         self.made_for[made] = node
-        if several:
+        if isinstance(node.type, tuple):
             return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
 
