@@ -10,7 +10,7 @@ from typing import Any
 from pullback.ir.errors import ArgumentError, NonDifferentiableInput
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.base import zeros
+from pullback.ops.base import zeros_like
 from pullback.ops.identity import Alias
 from pullback.tensor import settings, tree
 from pullback.tensor.creation import asarray
@@ -79,7 +79,7 @@ class Recording:
     def gradients(self, found: Sequence[Node | None]) -> Any:
         """Nodes for the inputs, zeros where there is none, in the arguments' tree."""
         made = [
-            deliver(zeros(x.type) if g is None else g)
+            deliver(zeros_like(x.type) if g is None else g)
             for x, g in zip(self.inputs, found, strict=True)
         ]
         return tree.unflatten(self.in_tree, made)

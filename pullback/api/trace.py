@@ -13,8 +13,8 @@ from pullback.ir.errors import ArgumentError, TraceError
 from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.base import ones, zeros
-from pullback.ops.structure import Input
+from pullback.ops.base import ones, zeros_like
+from pullback.ops.structure import placeholder
 from pullback.tensor import tree
 from pullback.tensor.tensor import Tensor
 from pullback.transforms.reverse import Contribution, accumulate, gradients
@@ -83,7 +83,7 @@ class Trace:
     def closed(self) -> tuple[Graph, list[Node]]:
         """The program, and the nodes from outside that its last inputs stand for."""
         named = zip(self.names, self._recording.inputs, strict=True)
-        inputs = {x: Input(name, x.type.shape, x.type.dtype)() for name, x in named}
+        inputs = {x: placeholder(name, x.type) for name, x in named}
         return close_over(inputs, self._made, self._outside())
 
     def refuse_if_branched(self, what: str) -> None:
@@ -127,7 +127,7 @@ def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tens
             if g is not None:  # a tensor that was given twice gets the sum
                 arrived[x].append((0, i, g))
         totals = {x: accumulate(x._node, arrived[x]) for x in arrived}
-        return {x: deliver(g or zeros(x._node.type)) for x, g in totals.items()}
+        return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
 def _names(f: Callable, args: Sequence[Any]) -> list[str]:

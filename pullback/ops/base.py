@@ -294,11 +294,13 @@ class Op(metaclass=OpMeta, abstract=True):
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
         made = self.over_axes(axes, self._checked_type(plain))
-        if several or all(t.sharding is None for t in types):
-            return made
-        from pullback.sharding.propagate import lay_out
+        if not several:
+            for t in types:
+                if t.sharding is not None:
+                    from pullback.sharding.propagate import lay_out
 
-        return lay_out(self, types, made)
+                    return lay_out(self, types, made)
+        return made
 
     def _checked_type(self, types: tuple) -> Any:
         made = self.infer(*types)
@@ -457,6 +459,11 @@ def zeros(type: Type) -> Node:
     return full(type, 0)
 
 
+def zeros_like(type: Type) -> Node:
+    """Zeros that lie on the mesh as values of the type do."""
+    return laid_out(zeros(type), type)
+
+
 def ones(type: Type) -> Node:
     return full(type, 1)
 
@@ -579,4 +586,5 @@ __all__ = [
     "spread_all",
     "sum_to",
     "zeros",
+    "zeros_like",
 ]  # fmt: skip
