@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from devices import on_devices
+from exchanges import EXCHANGES, check_exact, of_every_type
 from helpers import told
 from rows import same
 
@@ -182,7 +183,9 @@ def alike(got, want):
         same(a, b)
 
 
-def check_values_and_gradients(name):
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.usefixtures("reference")
+def test_values_and_gradients(name):
     f, whole = PROGRAMS[name]
     x, w = pb.tensor(X), pb.tensor(W)
     alike(f(x, w), whole(x, w))
@@ -197,15 +200,17 @@ def check_values_and_gradients(name):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.usefixtures("reference")
-def test_values_and_gradients(name):
-    check_values_and_gradients(name)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
 @on_devices
 def test_values_and_gradients_on_devices(name):
-    check_values_and_gradients(name)
+    f, whole = PROGRAMS[name]
+
+    def both(f, x, w):
+        return f(x, w), pb.grad(scalar(f), (0, 1))(x, w)
+
+    with pb.config(engine="reference"):
+        want = pb.tree.map(lambda y: y.numpy(), both(whole, pb.tensor(X), pb.tensor(W)))
+    x = pb.tensor(X).shard(MESH, P(None, "dp"))
+    alike(pb.compile(both, static_argnums=0)(f, x, pb.tensor(W)), want)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -235,6 +240,21 @@ def test_batches(name):
         return lambda xs, w: pb.vmap(scalar(f), (0, None))(xs, w).sum()
 
     alike(pb.grad(total(f), (0, 1))(xs, w), pb.grad(total(whole), (0, 1))(xs, w))
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+@on_devices
+def test_every_element_type_on_devices(name):
+    """On a mesh with another axis, along which all is the same."""
+    one, _, kinds = EXCHANGES[name]
+    arrays = of_every_type(kinds)
+
+    def parts(xs):
+        return [pb.pvary(one(x[0]), "i")[None] for x in xs]
+
+    mesh = pb.DeviceMesh((2, 3), ("j", "i"))
+    f = pb.shard_map(parts, mesh, pb.P("i"), pb.P("i"))
+    check_exact(name, arrays, f([pb.tensor(a) for a in arrays]))
 
 
 # -- what lies where ------------------------------------------------------------------------------
@@ -474,6 +494,30 @@ def test_meshes_and_axes_that_do_not_fit_together():
         pb.psum(x, "dp")
     with told(ArgumentError, ValueError, "no axis is named 'pp'", "'dp', 'tp'"):
         mapped(P("dp"), P())(lambda x: pb.psum(x, "pp"))(x)
+
+
+@pytest.mark.usefixtures("reference")
+def test_devices_that_part_do_not_wait_for_each_other():
+    """It would never end on devices, so it is not even recorded."""
+    x, first = pb.tensor(X), lambda: pb.axis_index("dp") == 0
+
+    def total(x):
+        return pb.psum(x, "dp")
+
+    with told(ArgumentError, ValueError, "cond", "a branch communicates along axis 'dp'"):
+        mapped(P("dp"), P())(lambda x: pb.cond(first(), total, lambda x: x[:4] * 0, x))(x)
+    with told(ArgumentError, ValueError, "while", "communicates along axis 'dp'", "pb.pmax"):
+        mapped(P("dp"), P("dp"))(
+            lambda x: pb.while_loop(lambda x: x.sum() < 100, lambda x: x + total(x) ** 2, x)
+        )(x)
+
+    # along another axis, all that communicate take the same branch
+    @mapped(P("dp", "tp"), P("dp"))
+    def along_tp(x):
+        return pb.cond(first(), lambda: pb.psum(x, "tp"), lambda: pb.pmax(x, "tp") * 2)
+
+    halves = [X[:4, :2] + X[:4, 2:], 2 * np.maximum(X[4:, :2], X[4:, 2:])]
+    same(along_tp(x), np.concatenate(halves))
 
 
 @on_devices

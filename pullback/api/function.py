@@ -58,7 +58,8 @@ class Recording:
         self.constant = constant = not settings.current().grad_enabled
         chosen = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(chosen)
-        self.tensors = [differentiable(name, x, i, chosen) for i, x in enumerate(leaves)]
+        read = value if name == "trace" else differentiable
+        self.tensors = [read(name, x, i, chosen) for i, x in enumerate(leaves)]
         tokens = (self.derivative.token,)
         self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
@@ -123,13 +124,7 @@ def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
     """A leaf of the arguments as a tensor that can carry a derivative."""
     if type(x) is Tensor and x._node.type.inexact:
         return x
-    if not is_value(x):
-        raise ArgumentError(
-            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
-            f"{_place(chosen, i)}",
-            where=user_line(),
-        )
-    made = asarray(x)
+    made = value(name, x, i, chosen)
     if not made.dtype.is_inexact:
         raise NonDifferentiableInput(
             f"{name}: can only differentiate by float or complex values, got {made._node.type}"
@@ -138,6 +133,17 @@ def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
             hint="Choose other arguments with argnums, or write the number as a float: 1.0 for 1.",
         )
     return made
+
+
+def value(name: str, x: Any, i: int, chosen: Any) -> Tensor:
+    """A leaf of the arguments as a tensor."""
+    if not is_value(x):
+        raise ArgumentError(
+            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
+            f"{_place(chosen, i)}",
+            where=user_line(),
+        )
+    return asarray(x)
 
 
 def _place(chosen: Any, i: int) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
@@ -19,11 +21,14 @@ from pullback.ir import table
 from pullback.ir.errors import (
     ArgumentError,
     EngineError,
+    OutOfMemory,
     PullbackError,
     ShapeError,
+    TimeLimit,
     UnsupportedOp,
     VerificationError,
 )
+from pullback.ir.graph import graphs_within
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results, vary_alike, vary_over
 from pullback.ir.table import TABLE
@@ -193,6 +198,10 @@ class Op(metaclass=OpMeta, abstract=True):
 
         return one_after_the_other(self, axis, xs, mapped)
 
+    def unguarded(self) -> Op:
+        """The op to the letter: a product or quotient without its guard against 0 * infinity."""
+        return self
+
     def named_axes(self) -> tuple[str, ...]:
         """The named axes that it means something along."""
         return ()
@@ -315,6 +324,11 @@ class Op(metaclass=OpMeta, abstract=True):
         return type(self).pure and _predictable(self.parameters())
 
     @cached_property
+    def graphs(self) -> list:
+        """The graphs among its parameters: bodies of loops, branches, calls."""
+        return graphs_within(self.parameters())
+
+    @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
         """Results of the type rule, by operand types; recording looks here first."""
         return {}
@@ -389,10 +403,21 @@ class Composite(Op, abstract=True):
     batch: ClassVar[Any] = None
 
 
+class Deadline(threading.local):
+    """When this thread must have finished what it interprets."""
+
+    at: float | None = None
+
+
+deadline = Deadline()
+
+
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
+        if deadline.at is not None and time.monotonic() > deadline.at:
+            raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
         xs = [values[x] for x in node.inputs]
         if xs and isinstance(node.inputs[0].type, tuple):
             values[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
@@ -402,6 +427,9 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         except PullbackError as error:
             error.values["node"] = node  # whoever runs the graph knows its line
             raise error.at(node.op.title, None) from None
+        except MemoryError:
+            message = f"there is not enough memory for {show(node.type)}"
+            raise OutOfMemory(message, op=node.op.title, where=node.where) from None
         _check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pullback.ops.base import Axis, Node, Op, Type, laid_out
+from pullback.ops.base import Axis, Node, Type, laid_out
 from pullback.ops.collective import Collective
-from pullback.ops.identity import Alias, _Identity
+from pullback.ops.identity import _Identity
 from pullback.ops.sample import real
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
@@ -44,9 +44,6 @@ class Reshard(_Identity, Collective):
 
     def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
         return to.ask(xs[0], self.sharding.dims(type.rank))
-
-    def local(self, xs: Sequence[Type], out: Any) -> Op:
-        return Alias()  # what is whole everywhere lies as it does
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [laid_out(g, xs[0].type)]

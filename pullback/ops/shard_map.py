@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import ArgumentError, EngineError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
-from pullback.ops.base import TABLE, Axis, Node, Op, Type, results
-from pullback.ops.call import Call, check_operands
+from pullback.ops.base import TABLE, Axis, Node, Type, results
+from pullback.ops.call import check_operands
 from pullback.ops.control.flow import positions
-from pullback.ops.control.held import Holder, brought
+from pullback.ops.control.held import Holder, brought, derivative, hold
 from pullback.ops.control.varying import Axes, axes_of, over, union
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
@@ -43,9 +42,8 @@ class ShardMap(Holder):
         outputs: Sequence[tuple[Node, Dims]],
     ) -> ShardMap:
         """The op whose body leads from `inputs` to `outputs`, each with its spec."""
-        ys = [_along(mesh, y, dims) for y, dims in outputs]
-        names = [f"x{i}" for i in range(len(inputs))]
-        body = canonicalise(Graph([x for x, _ in inputs], ys, names), True)
+        ys = [vary_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs]
+        body = hold([x for x, _ in inputs], ys)
         specs = [tuple([dims for _, dims in side]) for side in (inputs, outputs)]
         return cls(body, *mesh.parameters(), *specs)
 
@@ -79,23 +77,23 @@ class ShardMap(Holder):
         """The axes of vmaps around it along which a value of the body varies."""
         return tuple([a for a in x.type.varying if a not in self.axis_names])
 
-    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
-        wanted = [self._around(x) for x in self.body.inputs]
-        wider = [union(a, b) for a, b in zip(wanted, axes_of(xs), strict=True)]
-        op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
-        return op, tuple([vary_over(x, a) for x, a in zip(xs, wider, strict=True)])
+    @property
+    def operand_axes(self) -> list[Axes]:
+        return [self._around(x) for x in self.body.inputs]
 
     def over(self, axes: Sequence[Axes]) -> ShardMap:
-        found = zip(axes, self.body.inputs, strict=True)
-        return self._with_body(over(self.body, [union(a, x.type.varying) for a, x in found]))
-
-    def _with_body(self, body: Graph) -> ShardMap:
+        wider = zip(axes, axes_of(self.body.inputs), strict=True)
+        body = over(self.body, [union(a, b) for a, b in wider])
         inputs = zip(body.inputs, self.in_specs, strict=True)
-        return ShardMap.on(self.mesh, list(inputs), list(zip(body.outputs, self.out_specs)))
+        outputs = zip(body.outputs, self.out_specs, strict=True)
+        return ShardMap.on(self.mesh, list(inputs), list(outputs))
 
     def named_axes(self) -> tuple[str, ...]:
         """Those of vmaps around it: the mesh's are its own affair."""
         return tuple([a for a in self._named_axes if a not in self.axis_names])
+
+    def communicates(self) -> tuple[str, ...]:
+        return tuple([a for a in super().communicates() if a not in self.axis_names])
 
     # -- meaning ----------------------------------------------------------------------------------
 
@@ -106,20 +104,6 @@ class ShardMap(Holder):
         inputs = zip(parts, self.body.inputs, strict=True)
         made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
         return to.placed(made, type, self.out_specs)
-
-    def local(self, xs: Sequence[Type], out: Any) -> Op:
-        """Where devices have the whole operands, and are to have whole results: each takes its
-        parts, and what they make is gathered."""
-        return self._everywhere
-
-    @cached_property
-    def _everywhere(self) -> Call:
-        inputs, parts = [], []
-        for x, dims in zip(self.body.inputs, self.in_specs, strict=True):
-            inputs.append(placeholder("x", _whole_type(x.type, dims, self.mesh)))
-            parts.append(vary_over(take_part(inputs[-1], dims, self.mesh), x.type.varying))
-        made = zip(self.body(*parts), self.out_specs, strict=True)
-        return Call("shard_map", Graph(inputs, [join_parts(y, d, self.mesh) for y, d in made]))
 
     def numpy(self, *xs: Any) -> Any:
         raise self._off_the_mesh()
@@ -157,11 +141,11 @@ class ShardMap(Holder):
         seeds = [placeholder("g", y.type) for y in outputs]
         targets = [self.body.inputs[i] for i in needed]
         found = dict(zip(needed, gradients(outputs, seeds, targets), strict=True))
-        made = [(vary_over(ct, self.body.inputs[i].type.varying), self.in_specs[i])
-                for i, ct in found.items() if ct is not None]  # fmt: skip
+        reached = [i for i, ct in found.items() if ct is not None]
+        made = [(derivative(self.body.inputs[i], found[i]), self.in_specs[i]) for i in reached]
         given = [(g, self.out_specs[i]) for i, g in zip(live, seeds, strict=True)]
         op, extra = self._transformed(given, made)
-        return op, [i for i, ct in found.items() if ct is not None], extra
+        return op, reached, extra
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
         active = positions(t is not None for t in ts)
@@ -179,8 +163,7 @@ class ShardMap(Holder):
         ts = [placeholder("t", x.type) for x in inputs]
         pushed = tangents(self.body.outputs, inputs, ts)
         moving = positions(t is not None for t in pushed)
-        made = [(vary_over(pushed[i], self.body.outputs[i].type.varying), self.out_specs[i])
-                for i in moving]  # fmt: skip
+        made = [(derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving]
         given = [(t, self.in_specs[i]) for i, t in zip(active, ts, strict=True)]
         op, extra = self._transformed(given, made)
         return op, moving, extra
@@ -209,9 +192,7 @@ class ShardMap(Holder):
             size //= self.mesh.extent(split)
             pairs = zip(axes_of(body.inputs), mapped, strict=True)
             body = over(body, [union(a, split) if has else a for a, has in pairs])
-        # an axis of the same name, of the devices that a mesh is simulated by, is another one
-        name = None if axis.name in self.axis_names else axis.name
-        graph, flags = batched_graph(body, Axis(size, name), mapped)
+        graph, flags = batched_graph(body, Axis(size, axis.name), mapped)
 
         def specs(dims: Sequence[Dims], has_axis: Sequence[bool]) -> list[Dims]:
             return [(split, *d) if has else d for d, has in zip(dims, has_axis, strict=True)]
@@ -257,11 +238,6 @@ def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
 def _whole_type(y: Type, dims: Dims, mesh: DeviceMesh) -> Type:
     pairs = zip(y.shape, dims, strict=True)
     return Type([n * mesh.extent(axes) for n, axes in pairs], y.dtype)
-
-
-def _along(mesh: DeviceMesh, y: Node, dims: Dims) -> Node:
-    """An output that varies along the axes of its spec."""
-    return vary_over(y, tuple([a for axes in dims for a in axes]))
 
 
 def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:

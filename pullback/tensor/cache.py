@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback.ir.node import Node
 from pullback.ir.types import Type
+from pullback.ir.where import Where
 from pullback.ops.base import Op
 from pullback.tensor.collect import Work
 
@@ -208,8 +209,8 @@ def _place(work: Work) -> Any:
 
 
 def _line(place: Any) -> Any:
-    """The line of a place: one line may be several pieces of code."""
-    return None if place is None else (place.code, place.line)
+    """The line of a place, which is one line of a text, but may be several pieces of code."""
+    return (place.code, place.line) if isinstance(place, Where) else place
 
 
 def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:

@@ -45,6 +45,10 @@ class Choice(Holder, abstract=True):
                 raise ShapeError(what, code="E2001")
         return found[0]
 
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        choice_rules.refuse_collectives(self, types[0].varying)
+        return super()._derive_type(types)
+
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """What is chosen by an index that varies along an axis varies along it."""
         index, first = xs[0].type.varying, self.branches[0]
@@ -96,7 +100,7 @@ class Choice(Holder, abstract=True):
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
         operands = [to.ask(x, x.dims).node for x in xs]
-        branches = [parts.local(to, branch, types[1:], dims)[0] for branch in self.branches]
+        branches = [parts.local(to, branch, types[1:], dims) for branch in self.branches]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.placed(found, type, dims)
 

@@ -202,7 +202,7 @@ def batch(
     """The same branch for all examples, or every branch, of which each example takes its own."""
     key = ("batch", axis, tuple(mapped))
     if mapped[0]:
-        _refuse_collectives(op, axis)
+        refuse_collectives(op, () if axis.name is None else (axis.name,))
         branches = op.derived(key, lambda: _each_branch(op, axis, mapped, True, batched_graph))
         return _select(op, axis, xs, mapped, branches)
     branches = op.derived(key, lambda: _each_branch(op, axis, mapped, False, batched_graph))
@@ -257,10 +257,12 @@ def _run_for(
     return results(TABLE["Cond"]((nothing, branch))(any_taken, *given))
 
 
-def _refuse_collectives(op: Choice, axis: Axis) -> None:
-    if axis.name is not None and axis.name in op.communicates():
-        raise ArgumentError(
-            f"a branch communicates along axis {axis.name!r}, but not every example along it "
-            "takes that branch",
-            hint="Communicate outside of the branches, and choose between the results.",
-        )
+def refuse_collectives(op: Choice, axes: Sequence[str]) -> None:
+    """Those that take a branch would wait for those that do not."""
+    for a in axes:
+        if a in op.communicates():
+            raise ArgumentError(
+                f"a branch communicates along axis {a!r}, but not every example along it takes "
+                "that branch",
+                hint="Communicate outside of the branches, and choose between the results.",
+            )

@@ -12,11 +12,9 @@ import numpy as np
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, ancestors, graphs_within
-from pullback.ir.node import origin, results, vary_over
+from pullback.ir.node import vary_over
 from pullback.ops.base import Node, Op, Type, interpret, zeros
 from pullback.ops.control.varying import Axes, axes_of, union
-from pullback.ops.structure import placeholder
-from pullback.sharding.spec import on_mesh
 
 
 class Holder(Op, abstract=True):
@@ -53,32 +51,31 @@ class Holder(Op, abstract=True):
         return tuple([t.over(y.type.varying) for t, y in pairs])
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        """Where operands are on no mesh, but something inside runs on one, so do the results."""
+        """Where operands are on no mesh, but something inside runs on one, results are on it."""
         made = super()._derive_type(types)
         if self._mesh is None or any(t.sharding for t in types):
             return made
-        return tuple([t.sharded(on_mesh(self._mesh, ((),) * t.rank)) for t in made])
+        found = self.shardings(self._mesh, types, made)
+        return tuple([t.sharded(s) for t, s in zip(made, found, strict=True)])
 
     @cached_property
     def _mesh(self) -> Any:
         found = [t for g in self.graphs for n in g.nodes for t in several(n.type) if t.sharding]
         return found[0].sharding.mesh if found else None
 
-    def local(self, xs: Sequence[Type], out: Any) -> Op:
-        """On whole operands: ops inside that run on a mesh are written for one device."""
-        if self._mesh is None:
-            return self
-        return self.derived("local", lambda: type(self)(*map(_for_one_device, self.parameters())))
-
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Operands that vary along more axes than the graphs' inputs need other graphs."""
-        wanted, given = axes_of(self.graphs[-1].inputs), axes_of(xs)
+        wanted, given = self.operand_axes, axes_of(xs)
         if wanted == given:
             return self, xs
         wider = [union(a, b) for a, b in zip(wanted, given, strict=True)]
         op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
-        pairs = zip(xs, axes_of(op.graphs[-1].inputs), strict=True)
-        return op, tuple([vary_over(x, a) for x, a in pairs])
+        return op, tuple([vary_over(x, a) for x, a in zip(xs, op.operand_axes, strict=True)])
+
+    @property
+    def operand_axes(self) -> list[Axes]:
+        """The named axes that operands vary along."""
+        return axes_of(self.graphs[-1].inputs)
 
     @abstractmethod
     def over(self, axes: Sequence[Axes]) -> Holder:
@@ -95,29 +92,6 @@ class Holder(Op, abstract=True):
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
-
-
-def _for_one_device(parameter: Any) -> Any:
-    """The graphs of a parameter, with each op as it is in the program of one device."""
-    if isinstance(parameter, tuple):
-        return tuple(map(_for_one_device, parameter))
-    if not isinstance(parameter, Graph):
-        return parameter
-    inputs = [placeholder("x", x.type.sharded(None)) for x in parameter.inputs]
-    new: dict[Node, Any] = dict(zip(parameter.inputs, inputs, strict=True))
-    for node in parameter.nodes[len(inputs) :]:
-        xs = [new[x] for x in node.inputs]
-        if xs and isinstance(xs[0], tuple):
-            new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
-        elif not xs and not node.op.mergeable:
-            new[node] = node  # a leaf is itself
-        else:
-            origin.where, origin.backward = node.where, node.backward
-            plain = [t.plain for t in several(node.type)]
-            out = tuple(plain) if isinstance(node.type, tuple) else plain[0]
-            made = node.op.local([x.type.plain for x in xs], out)(*xs)
-            new[node] = results(made) if isinstance(made.type, tuple) else made
-    return hold(inputs, [new[y] for y in parameter.outputs])
 
 
 def several(type: Any) -> tuple[Type, ...]:

@@ -67,6 +67,21 @@ class While(Holder):
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return tuple(state)
 
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        self._refuse_collectives(self.condition.outputs[0].type.varying)
+        return super()._derive_type(types)
+
+    def _refuse_collectives(self, axes: Sequence[str]) -> None:
+        """Those that go on would wait for those that have ended."""
+        for a in axes:
+            if a in self.communicates():
+                raise ArgumentError(
+                    f"a loop that communicates along axis {a!r} must go on for every example along "
+                    "it alike",
+                    hint="Let the condition depend on values that are the same for all, as pb.pmax "
+                    "gives.",
+                )
+
     def over(self, axes: Sequence[Axes]) -> While:
         condition, body = while_graphs(self.condition, self.body, axes, self.carries)
         return While(held(condition), held(body), self.carries)
@@ -96,8 +111,8 @@ class While(Holder):
         inner = [*state, *types[n:]]
         layouts = [layout(t) for t in inner]
         operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
-        answer, _ = parts.local(to, self.condition, inner, [()])
-        body, _ = parts.local(to, self.body, inner, layouts[:n])
+        answer = parts.local(to, self.condition, inner, [()])
+        body = parts.local(to, self.body, inner, layouts[:n])
         loop = While(answer, body, n)
         if not any(node.op.communicates() for node in answer.nodes):
             return to.placed(to.results(loop, operands), type, layouts[:n])
@@ -190,13 +205,7 @@ class While(Holder):
         condition, body = map(held, while_graphs(condition, body, axes_of(body.inputs), n))
         if not differs:
             return While(condition, body, n), None, flags
-        if axis.name is not None and axis.name in self.communicates():
-            raise ArgumentError(
-                f"a loop that communicates along axis {axis.name!r} must go on for every example "
-                "along it alike",
-                hint="Let the condition depend on values that are the same for all, as pb.pmax "
-                "gives.",
-            )
+        self._refuse_collectives(() if axis.name is None else (axis.name,))
         return _until_all_end(condition, body, n, flags), condition, flags
 
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
