@@ -191,7 +191,8 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
     raises.
 
     The inferred type is NumPy's, XLA agrees with NumPy, derivatives in both modes agree with
-    central differences up to `order`, and the batching rule with a loop over examples.
+    central differences up to `order`, the batching rule with a loop over examples, and parts of
+    the operands on simulated devices give what whole ones give.
 
     >>> import pullback as pb
     >>> from pullback import testing
@@ -209,6 +210,8 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
         if isinstance(op, Elementwise):
             check_cotangent_shapes(op, wide)
     check_batch(op, given)
+    for seed in range(4):
+        check_sharded(op, given, seed)
 
 
 _WIDE = {"f": np.float64, "c": np.complex128}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +22,17 @@ def on_devices(test):
     return elsewhere
 
 
+def on_meshes(test):
+    """Run a test with the fixture `engine` on simulated devices, and on eight virtual ones."""
+    there = on_devices(test)
+
+    @functools.wraps(test)
+    def somewhere(**parameters):
+        (there if parameters["engine"] == "xla" else test)(**parameters)
+
+    return somewhere
+
+
 @functools.cache
 def _process():
     context = multiprocessing.get_context("spawn")
@@ -32,7 +44,7 @@ def _prepare():
 
 
 def _run(module, name, parameters):
-    getattr(importlib.import_module(module), name).__wrapped__(**parameters)
+    inspect.unwrap(getattr(importlib.import_module(module), name))(**parameters)
 
 
 def Grid(**axes):

@@ -192,3 +192,13 @@ def test_devices_do_not_communicate_in_a_condition():
     (loop,) = [n.op for n in local.nodes if n.op.name == "While"]
     assert not collectives(loop.condition)
     assert collectives(local) == {"PSum": 2}  # before the loop, and in its body
+
+
+def test_N45_a_sum_over_rounds_is_joined_behind_the_loop():
+    """Gradients of what all rounds use: one sum of all, though each round adds to them."""
+    arrays = numbers((2, 3), (3, 3), (4, 6, 2))
+    _, local = on_two(loss_of(recurrent), arrays, P(), P(), P(None, "x"))
+    bodies = [n.op.body for n in local.nodes if n.op.name == "Scan"]
+    assert len(bodies) > 1
+    assert not any(collectives(body) for body in bodies)
+    assert collectives(local) == {"PSum": 4}  # both gradients, and both terms of the loss

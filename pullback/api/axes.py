@@ -26,8 +26,9 @@ _bound = _Bound()
 
 
 def bound_axes() -> tuple[Any, ...]:
-    """The named axes that are known here, with their sizes, and the mesh that some belong to."""
-    return (*_bound.sizes.items(), _bound.mesh)
+    """The named axes that are known here, with their sizes, and the mesh that some belong to;
+    nothing where there are none."""
+    return (*_bound.sizes.items(), _bound.mesh) if _bound.sizes else ()
 
 
 def bound_mesh() -> DeviceMesh | None:
@@ -70,7 +71,7 @@ def bind_mesh(mesh: DeviceMesh) -> bind:
 def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
     """The axes that were bound where a function was called, for a rule of it that runs later."""
     before = _bound.sizes, _bound.mesh
-    *sizes, mesh = axes
+    *sizes, mesh = axes or (None,)
     _bound.sizes, _bound.mesh = {**before[0], **dict(sizes)}, mesh or before[1]
     try:
         yield

@@ -11,11 +11,18 @@ from typing import Any
 
 _PUBLIC = {
     "CATALOGUE": "pullback.ir.catalogue",
+    "Gradient": "pullback.module.autodiff",
+    "GradientOptions": "pullback.module.autodiff",
     "Module": "pullback.ir.module",
+    "autodiff": "pullback.module.autodiff",
     "canonicalise": "pullback.ir.module",
+    "extensions": "pullback.module.extensions",
     "fingerprint": "pullback.ir.module",
+    "from_function": "pullback.module.functions",
     "from_stablehlo": "pullback.module.stablehlo",
     "parse": "pullback.ir.syntax",
+    "run": "pullback.module.run",
+    "to_function": "pullback.module.functions",
     "to_stablehlo": "pullback.module.stablehlo",
     "verify": "pullback.ir.module",
 }

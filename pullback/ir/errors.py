@@ -104,6 +104,22 @@ class OutOfMemory(EngineError, MemoryError):
     code = "E6004"
 
 
+class NumericOverflow(EngineError, OverflowError):
+    """Finite numbers gave an infinite one, where all must be finite."""
+
+    code = "E6005"
+
+
+class InvalidNumber(EngineError, FloatingPointError):
+    """NaN, or an infinite number that was given, where all must be finite."""
+
+    code = "E6006"
+
+
+class TimeLimit(EngineError, TimeoutError):
+    code = "E6007"
+
+
 class InPlaceError(PullbackError, RuntimeError):
     """A write that would change a value some derivative still needs."""
 
@@ -134,6 +150,10 @@ class UnsupportedOp(AutodiffError, TypeError):
 
 class GradientVerification(AutodiffError, ValueError):
     code = "E5002"
+
+
+class InvalidAxis(AutodiffError, IndexError):
+    code = "E5003"
 
 
 class UnsupportedShape(AutodiffError, ValueError):

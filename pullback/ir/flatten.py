@@ -32,6 +32,7 @@ class Flattener:
 
     def __init__(self, provenance: bool = False) -> None:
         self.provenance = provenance
+        self.seen: dict[tuple, dict[str, Any]] = {}  # the same op on the same types comes again
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         return graph.names
@@ -46,24 +47,27 @@ class Flattener:
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
         for i, node in enumerate(nodes):
-            if node.op.name == "Result" and node.inputs[0] in several:
+            op = node.op.name
+            if op == "Result" and node.inputs[0] in several:
                 continue  # it was named on the line of its op
             results = several.get(node) or (numbers[node],)
             types = node.type if isinstance(node.type, tuple) else (node.type,)
             comment = comment_on(node) if self.provenance else ""
-            if node in inputs or node.op.name == "Leaf":
+            if node in inputs or op == "Leaf":
                 name = inputs.get(node, f"leaf{i}")
                 line = Instruction(results, "Input", types=types, name=name, comment=comment)
-            elif node.op.name in _SOURCES:
+            elif op in _SOURCES:
                 array = _array(node)
                 name = constant_name(node.type)
                 line = Instruction(results, name, types=types, literal=array, comment=comment)
             else:
                 operands = tuple([numbers[x] for x in node.inputs])
-                parameters = {k: self.value(v) for k, v in self.stated(node).items()}
-                line = Instruction(
-                    results, node.op.name, operands, parameters, types, comment=comment
-                )
+                key = (node.op, *[x.type for x in node.inputs])
+                parameters = self.seen.get(key)
+                if parameters is None:
+                    stated = self.stated(node).items()
+                    parameters = self.seen[key] = {k: self.value(v) for k, v in stated}
+                line = Instruction(results, op, operands, parameters, types, comment=comment)
             made.append(line)
         return Module(made, [numbers[y] for y in graph.outputs], profile)
 

@@ -156,7 +156,7 @@ def _convert_one(value: Any, hint: Any) -> Any:
     if hint is complex and kind is Pair:
         return _plain(value)
     if hint is Graph:
-        return value if hasattr(value, "instructions") else _MISSING
+        return value if hasattr(value, "outputs") else _MISSING
     if kind is Applied and value.name in TABLE and issubclass(TABLE[value.name], hint):
         return _plain(value)
     return value if kind is hint else _MISSING

@@ -76,7 +76,7 @@ class Writer:
 
     def value(self, value: Any) -> str:
         """A parameter; a graph among them is written out in place."""
-        if hasattr(value, "instructions"):
+        if hasattr(value, "outputs"):
             return self.inner(self.lines(value))
         if isinstance(value, tuple):
             return bracketed(map(self.value, value))

@@ -7,6 +7,7 @@ from pullback.ops import (
     collective,
     control,
     conv,
+    conv2d,
     custom,
     dynamic,
     einsum,
@@ -33,8 +34,8 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "exchange", "extremes", "identity", "index", "instructions", "linalg",
+    "along", "call", "checkpoint", "collective", "control", "conv", "conv2d", "custom", "dynamic",
+    "einsum", "elementwise", "exchange", "extremes", "identity", "index", "instructions", "linalg",
     "movement", "placement", "random", "reduce", "scan", "scatter", "shard_map", "slicing",
     "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
@@ -19,11 +21,14 @@ from pullback.ir import table
 from pullback.ir.errors import (
     ArgumentError,
     EngineError,
+    OutOfMemory,
     PullbackError,
     ShapeError,
+    TimeLimit,
     UnsupportedOp,
     VerificationError,
 )
+from pullback.ir.graph import graphs_within
 from pullback.ir.interned import Interned
 from pullback.ir.node import Node, constant, emit, results, vary_alike, vary_over
 from pullback.ir.table import TABLE
@@ -193,6 +198,10 @@ class Op(metaclass=OpMeta, abstract=True):
 
         return one_after_the_other(self, axis, xs, mapped)
 
+    def unguarded(self) -> Op:
+        """The op to the letter: a product or quotient without its guard against 0 * infinity."""
+        return self
+
     def named_axes(self) -> tuple[str, ...]:
         """The named axes that it means something along."""
         return ()
@@ -285,11 +294,13 @@ class Op(metaclass=OpMeta, abstract=True):
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
         made = self.over_axes(axes, self._checked_type(plain))
-        if several or all(t.sharding is None for t in types):
-            return made
-        from pullback.sharding.propagate import lay_out
+        if not several:
+            for t in types:
+                if t.sharding is not None:
+                    from pullback.sharding.propagate import lay_out
 
-        return lay_out(self, types, made)
+                    return lay_out(self, types, made)
+        return made
 
     def _checked_type(self, types: tuple) -> Any:
         made = self.infer(*types)
@@ -311,6 +322,11 @@ class Op(metaclass=OpMeta, abstract=True):
     def predictable(self) -> bool:
         """Whether its rules give the same again: they are pure, also of the ops that it holds."""
         return type(self).pure and _predictable(self.parameters())
+
+    @cached_property
+    def graphs(self) -> list:
+        """The graphs among its parameters: bodies of loops, branches, calls."""
+        return graphs_within(self.parameters())
 
     @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
@@ -387,10 +403,21 @@ class Composite(Op, abstract=True):
     batch: ClassVar[Any] = None
 
 
+class Deadline(threading.local):
+    """When this thread must have finished what it interprets."""
+
+    at: float | None = None
+
+
+deadline = Deadline()
+
+
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
+        if deadline.at is not None and time.monotonic() > deadline.at:
+            raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
         xs = [values[x] for x in node.inputs]
         if xs and isinstance(node.inputs[0].type, tuple):
             values[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
@@ -400,6 +427,9 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         except PullbackError as error:
             error.values["node"] = node  # whoever runs the graph knows its line
             raise error.at(node.op.title, None) from None
+        except MemoryError:
+            message = f"there is not enough memory for {show(node.type)}"
+            raise OutOfMemory(message, op=node.op.title, where=node.where) from None
         _check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 
@@ -427,6 +457,11 @@ def _check_value(node: Node, made: Any) -> None:
 def zeros(type: Type) -> Node:
     """Explicit zeros: a constant, spread over the type's shape."""
     return full(type, 0)
+
+
+def zeros_like(type: Type) -> Node:
+    """Zeros that lie on the mesh as values of the type do."""
+    return laid_out(zeros(type), type)
 
 
 def ones(type: Type) -> Node:
@@ -551,4 +586,5 @@ __all__ = [
     "spread_all",
     "sum_to",
     "zeros",
+    "zeros_like",
 ]  # fmt: skip

@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ArgumentError, ShapeError
+from pullback.ir.errors import ShapeError
 from pullback.ir.types import show
-from pullback.ir.values import Applied, Word
-from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
+from pullback.ops.base import Axis, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factoring import rule
@@ -29,7 +28,6 @@ from pullback.ops.sliding import (
     Padding,
     padded,
     pairs,
-    resolve_padding,
     spread,
     tap_slices,
     transposed_padding,
@@ -133,7 +131,7 @@ class Convolving(Contraction, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not axis.size:
-            out = self.type_of(*_examples(xs, mapped))
+            out = self.type_of(*examples(xs, mapped))
             return zeros(out.with_shape((0, *out.shape)))
         if not all(mapped):
             return batch_one(self, self, axis, xs, mapped)
@@ -214,7 +212,6 @@ class ConvolutionBackwardInput(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((0, 0), (-2, -1))
-    profile = "core-v1+gradient"
 
     def infer(self, g: Type, w: Type) -> Type:
         self.check(g, w)
@@ -280,7 +277,6 @@ class ConvolutionBackwardFilter(Convolving):
 
     extents: tuple[int, ...] = ()
     folds: ClassVar = ((-1, -2), (-1, -1))
-    profile = "core-v1+gradient"
 
     def infer(self, x: Type, g: Type) -> Type:
         self.check(x, g)
@@ -325,92 +321,6 @@ class ConvolutionBackwardFilter(Convolving):
             yield cls(*op.motion, w.shape[:-2]), (x, _result(op, x, w))
 
 
-class Conv2d(Composite):
-    """Convolution of images [N, H, W, C] with a filter [h, w, C, F].
-
-    `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
-    """
-
-    strides: tuple[int, ...]
-    padding: str | Padding
-    kinds: ClassVar[str] = "fc"
-    product: ClassVar[bool] = True
-    profile = "core-v1"
-    instructions = ("convolution",)
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op | None:
-        """With the padding by name, where one says it."""
-        x, w = i.operand_types
-        if x.rank != 4:
-            return None
-        found = Convolution.from_hlo(i)
-        for word in ("VALID", "SAME"):
-            named = resolve_padding(word, x.shape[1:3], w.shape[:2], found.strides, (1, 1))
-            if named == found.padding:
-                return cls(found.strides, word)
-        return cls(found.strides, found.padding)
-
-    def __post_init__(self) -> None:
-        given = self.padding
-        self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
-
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
-        given = self.padding
-        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
-        return {"strides": self.strides, "padding": word}
-
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, strides: tuple[int, ...], padding: Any) -> Conv2d:
-        if padding in (Word("Valid"), Word("Same")):
-            return cls(strides, padding.name)
-        match padding:
-            case Applied("Custom", (((int(), int()), (int(), int())) as given,)):
-                return cls(strides, given)
-        raise ArgumentError(
-            "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
-        )
-
-    def general(self, x: Type, w: Type) -> Convolution:
-        if x.rank != 4 or w.rank != 4:
-            what = f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}"
-            raise ShapeError(what, code="E3002", ranks=(x.rank, w.rank))
-        strides = self.strides
-        if len(strides) != 2 or min(strides) < 1:
-            what = f"strides must be two positive numbers, got {strides}"
-            raise ShapeError(what, code="E4010", strides=strides)
-        window = w.shape[:2]
-        padding = resolve_padding(self.padding, x.shape[1:3], window, strides, (1, 1))
-        return Convolution(strides, padding)
-
-    def infer(self, x: Type, w: Type) -> Type:
-        return self.general(x, w).infer(x, w)
-
-    def expand(self, x: Node, w: Node) -> Node:
-        return self.general(x.type, w.type)(x, w)
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return self.general(xs[0].type, xs[1].type).vjp(g, out, xs, need)
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
-        return self.general(xs[0].type, xs[1].type).jvp(out, xs, ts)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        general = self.general(*_examples(xs, mapped))
-        if all(mapped) or not axis.size:
-            return general.batch(axis, xs, mapped)
-        return batch_one(self, general, axis, xs, mapped)
-
-    @classmethod
-    def samples(cls) -> Any:
-        x, w = real(2, 5, 6, 3), real(3, 3, 3, 4, salt=1)
-        yield cls((1, 1), "VALID"), (x, w)
-        yield cls((2, 2), "SAME"), (x, w)
-        yield cls((2, 1), ((2, 0), (1, 3))), (x, w)
-        yield cls((1, 1), "SAME"), (complexes(1, 3, 3, 1), complexes(2, 2, 1, 2, salt=1))
-
-
 # -- words of this family -----------------------------------------------------------------------
 
 
@@ -425,7 +335,7 @@ def batch_one(
     return unfold(op(*operands), result, like.groups if result == -1 else 1, axis.size)
 
 
-def _examples(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
+def examples(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
     """The operands' types for one example."""
     types = [x.type for x in xs]
     return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]

@@ -70,6 +70,7 @@ class Reduction(Op, abstract=True):
 
     def spread(self, y: Node, x: Type) -> Node:
         """A value of the result's shape in the operand's: it repeats along the reduced axes."""
+        check_axes(self.axes, x.rank)
         if not self.keepdims and self.axes:
             y = TABLE["ExpandDims"](self.axes)(y)
         return TABLE["Broadcast"](x.shape)(y) if y.type.shape != x.shape else y
@@ -147,6 +148,7 @@ class Mean(Reduction):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
+        check_axes(self.axes, x.rank)
         # 1/N is taken in f32 at least: in f16 a count over 65504 would be infinite
         share = 1.0 / max(self.count(x.shape), 1)
         g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)

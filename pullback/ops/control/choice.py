@@ -100,7 +100,7 @@ class Choice(Holder, abstract=True):
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
         operands = [to.ask(x, x.dims).node for x in xs]
-        branches = [parts.local(to, branch, types[1:], dims)[0] for branch in self.branches]
+        branches = [parts.local(to, branch, types[1:], dims) for branch in self.branches]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.placed(found, type, dims)
 

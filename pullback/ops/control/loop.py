@@ -111,8 +111,8 @@ class While(Holder):
         inner = [*state, *types[n:]]
         layouts = [layout(t) for t in inner]
         operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
-        answer, _ = parts.local(to, self.condition, inner, [()])
-        body, _ = parts.local(to, self.body, inner, layouts[:n])
+        answer = parts.local(to, self.condition, inner, [()])
+        body = parts.local(to, self.body, inner, layouts[:n])
         loop = While(answer, body, n)
         if not any(node.op.communicates() for node in answer.nodes):
             return to.placed(to.results(loop, operands), type, layouts[:n])

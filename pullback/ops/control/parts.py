@@ -8,11 +8,15 @@ is as parallel as what it is over.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 from pullback.ir.canonical import canonicalise
 from pullback.ir.graph import Graph
-from pullback.ops.base import Type
+from pullback.ir.node import vary_over
+from pullback.ops.base import TABLE, Node, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, layout, on_mesh
@@ -57,16 +61,64 @@ def settled(
     return first, leaving(body, [*first, *others])
 
 
-def local(
-    to: Any, graph: Graph, types: Sequence[Type], wanted: Sequence[Dims | None]
-) -> tuple[Graph, list[Any]]:
-    """The graph for one device's parts of operands of the given types, and its outputs, laid out
-    as `wanted` (`None`: as they are made)."""
+def local(to: Any, graph: Graph, types: Sequence[Type], wanted: Sequence[Dims]) -> Graph:
+    """The graph for one device's parts of operands of the given types, with outputs that lie as
+    `wanted`."""
     inputs = [to.placeholder(f"x{i}", t) for i, t in enumerate(types)]
-    made = [
-        to.ask(y, y.dims if dims is None else dims)
-        for y, dims in zip(to.run(graph, inputs), wanted, strict=True)
-    ]
+    made = zip(to.run(graph, inputs), wanted, strict=True)
+    return _held(to, inputs, [to.ask(y, dims) for y, dims in made])
+
+
+def local_body(
+    to: Any, graph: Graph, types: Sequence[Type], state: Sequence[Dims]
+) -> tuple[Graph, list[Any]]:
+    """The same for the body of a loop, whose first outputs are the state; and its outputs.
+
+    A state to which rounds only add, as the gradient of a constant, may be contributions: they
+    are joined behind the loop, and not in each round.
+    """
+    sums = _added(graph, len(state))
+    inputs = [to.placeholder(f"x{i}", t) for i, t in enumerate(types)]
+    terms = Graph(graph.inputs, [sums.get(i, y) for i, y in enumerate(graph.outputs)])
+    made = []
+    for i, y in enumerate(to.run(terms, inputs)):
+        if i in sums:
+            y = to.contributions(y, state[i])
+            axes = tuple(sorted(y.axes))
+            before = placeholder(f"x{i}", y.node.type.over(axes))
+            inputs[i] = replace(inputs[i], node=before)
+            y = replace(y, node=before + vary_over(y.node, axes), remake=None, origin=None)
+        else:
+            y = to.ask(y, state[i] if i < len(state) else y.dims)
+        made.append(y)
+    return _held(to, inputs, made), made
+
+
+def _held(to: Any, inputs: Sequence[Any], made: Sequence[Any]) -> Graph:
     names = [f"x{i}" for i in range(len(inputs))]
-    parts = Graph([x.node for x in inputs], [to.finished(y) for y in made], names)
-    return canonicalise(parts, True), made
+    outputs = [to.finished(y) for y in made]
+    return canonicalise(Graph([x.node for x in inputs], outputs, names), True)
+
+
+def _added(body: Graph, count: int) -> dict[int, Node]:
+    """What a round adds to those of `count` states with which it does nothing else."""
+    users: dict[Node, list[Node | None]] = {}
+    for node in body.nodes:
+        for x in node.inputs:
+            users.setdefault(x, []).append(node)
+    for y in body.outputs:
+        users.setdefault(y, []).append(None)
+    found = {}
+    for i in range(count):
+        node, terms = body.inputs[i], []
+        while (user := _only(users.get(node))) is not None and user.op is TABLE["Add"]():
+            terms += [x for x in user.inputs if x is not node]
+            node = user
+        alone = node is body.outputs[i] and users[node] == [None]
+        if terms and alone and all(t.type.plain is node.type.plain for t in terms):
+            found[i] = reduce(add, terms)
+    return found
+
+
+def _only(users: list[Node | None] | None) -> Node | None:
+    return users[0] if users and len(users) == 1 else None

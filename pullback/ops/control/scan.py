@@ -131,17 +131,19 @@ class Scan(Holder):
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
-        state, made = self._settled(mesh, types)
+        state, _ = self._settled(mesh, types)
         _, rows, constants = self.split(types)
         inner = [*state, *[parts.row(t, mesh) for t in rows], *constants]
-        wanted = [*map(layout, state), *[None] * (len(made) - n)]
-        layouts = [*wanted[:n], *[((), *layout(t)[1:]) for t in rows],
-                   *map(layout, constants)]  # fmt: skip
-        operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
-        body, ys = parts.local(to, self.body, inner, wanted)
-        found = to.results(self.with_body(body, n, self.scanned), operands)
+        kept = [layout(t) for t in state]
+        layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
+        operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]
+        body, ys = parts.local_body(to, self.body, inner, kept)
+        for i, y in enumerate(ys[:n]):
+            if y.partial:
+                operands[i] = to.on_first(operands[i], y.partial, self)
+        found = to.results(self.with_body(body, n, self.scanned), [x.node for x in operands])
         dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
-        return to.placed(found, type, dims)
+        return to.placed(found, type, dims, [y.partial for y in ys])
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable

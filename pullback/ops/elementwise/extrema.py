@@ -17,6 +17,7 @@ from pullback.ops.elementwise.base import (
     either,
     greater,
     greater_equal,
+    guarded,
     less,
     less_equal,
 )
@@ -115,8 +116,11 @@ class Relu(Unary):
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.maximum", x, b.full(out, 0), out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: greater(x, 0),)
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [guarded(Step()(xs[0]), g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else guarded(Step()(xs[0]), ts[0])
 
 
 class Step(Unary):

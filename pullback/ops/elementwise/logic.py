@@ -74,7 +74,6 @@ class Greater(Comparison):
 
     ufunc = np.greater
     direction = "GT"
-    profile = "core-v1+gradient"
 
 
 class GreaterEqual(Comparison):

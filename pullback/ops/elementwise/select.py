@@ -18,7 +18,6 @@ class Where(Elementwise):
     """x where the condition holds, y elsewhere; the one not taken gets no gradient at all."""
 
     kinds = "biufc"
-    profile = "core-v1+gradient"
     instructions = ("select",)
 
     def infer(self, condition: Type, x: Type, y: Type) -> Type:

@@ -12,6 +12,7 @@ from pullback.ir.dtypes import float32
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
+    Over,
     Transcendental,
     both,
     equal,
@@ -82,7 +83,7 @@ class Log(Transcendental):
     profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: reciprocal(x),)
+        return (Over(1, x),)
 
 
 class Log2(Transcendental):

@@ -108,6 +108,14 @@ class Partitioner(Chooser):
         self.asked.setdefault(p.number, set()).add(dims)
         return self.place(p, dims)
 
+    def contributions(self, p: Placed, dims: Dims) -> Placed:
+        """A value as a user needs it that goes on with contributions to a sum, if it is one."""
+        split = {a for axes in dims for a in axes}
+        if p.combine != "sum" or split.intersection(p.partial):
+            return self.ask(p, dims)
+        self.asked.setdefault(p.number, set()).add(_AS_IT_IS if p.partial else dims)
+        return replace(self.place(replace(p, partial=()), dims), partial=p.partial)
+
     # -- for ops that hold graphs ------------------------------------------------------------------
 
     def finished(self, p: Placed) -> Node:
@@ -122,10 +130,13 @@ class Partitioner(Chooser):
     def results(self, op: Op, operands: Sequence[Node]) -> tuple[Node, ...]:
         return results(emit(op, tuple(operands)))
 
-    def placed(self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims]) -> tuple:
-        """Results of the given whole types, whose parts are nodes."""
-        triples = zip(nodes, types, dims, strict=True)
-        return tuple([Placed(n, t.plain, split) for n, t, split in triples])
+    def placed(
+        self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims],
+        partial: Sequence[tuple[str, ...]] = (),
+    ) -> tuple:  # fmt: skip
+        """Results of the given whole types, whose parts, or contributions, are nodes."""
+        rows = zip(nodes, types, dims, partial or [()] * len(nodes), strict=True)
+        return tuple([Placed(n, t.plain, split, left) for n, t, split, left in rows])
 
     # -- one application ---------------------------------------------------------------------------
 
@@ -200,11 +211,7 @@ class Partitioner(Chooser):
         deferred = self._deferred(node, xs, split)
         operands = []
         for i, (x, dims) in enumerate(zip(xs, split.operands, strict=True)):
-            if deferred and x.partial:
-                self.asked.setdefault(x.number, set()).add(_AS_IT_IS)
-                moved = self.place(replace(x, partial=()), dims)
-            else:
-                moved = self.ask(x, dims)
+            moved = self.contributions(x, dims) if deferred and x.partial else self.ask(x, dims)
             moved = self._neutral(op, i, moved, split)
             if i in op.counted_once and split.results[0].partial:
                 moved = self.on_first(moved, split.results[0].partial, op)
