@@ -428,6 +428,16 @@ def test_forward_work_is_done_once_and_sums_come_once():
     assert count_ops(gradient, COLLECTIVES) == {"PSum": 1}
 
 
+@pytest.mark.usefixtures("reference")
+def test_a_compiled_function_inside_is_traced_for_the_axes_that_are_bound():
+    scaled = pb.compile(lambda x: x * pb.axis_size("dp"))
+    other = pb.DeviceMesh(4, "dp")
+    for mesh, n in ((MESH, 2), (other, 4), (MESH, 2)):
+        same(mapped(P("dp"), P("dp"), mesh)(scaled)(pb.tensor(X)), n * X)
+    with told(ArgumentError, ValueError, "no axis is named 'dp'"):
+        scaled(pb.tensor(X))
+
+
 # -- mistakes -------------------------------------------------------------------------------------
 
 
