@@ -107,7 +107,11 @@ def test_sharded(op, arrays):
 
 
 # Every dimension of their operands must be whole, as it is without a rule.
-WHOLE = {"Index": "takes one element out of all", "Unpack": "takes one word out of all"}
+WHOLE = {
+    "GatherBlocks": "takes blocks that may lie anywhere",
+    "Index": "takes one element out of all",
+    "Unpack": "takes one word out of all",
+}
 
 
 @pytest.mark.parametrize("name", OPS)

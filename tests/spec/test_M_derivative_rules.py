@@ -111,9 +111,9 @@ RULES = {
     ),
     "M47 one matrix for all": (
         op("MatMul"), [(2, 3, 4), (4, 5)],
-        ["%4 = Transpose(%1, [1, 0])", "%5 = MatMul(%2, %4)", "%6 = Reshape(%0, [6, 4])",
-         "%7 = Reshape(%2, [6, 5])", "%8 = Transpose(%6, [1, 0])", "%9 = MatMul(%8, %7)"],
-        ["%5", "%9"],
+        ["%4 = Transpose(%1, [1, 0])", "%5 = MatMul(%2, %4)",
+         "%6 = DotGeneral(%0, %2) {contract: [[0, 1], [0, 1]], batched: [[], []]}"],
+        ["%5", "%6"],
     ),
     "M48 relu": (op("Relu"), [(3,)], ["%3 = Step(%0)", "%4 = BinOp(Mul, %1, %3)"], ["%4"]),
     "M49 neg": (op("Neg"), [(3,)], ["%3 = Neg(%1)"], ["%3"]),
