@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from pullback.api.memory_plan import readable
 from pullback.api.stage import stage
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph
+from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
@@ -28,7 +28,8 @@ class Exchange:
     """One collective of a per-device program.
 
     `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
-    was needed, `op` and `where` by whom, `of` which value.
+    was needed, `op` and `where` by whom, `of` which value. One in a loop is there in all its
+    `rounds`, and costs as much in each.
     """
 
     kind: str
@@ -40,9 +41,11 @@ class Exchange:
     where: Any
     why: str
     of: str
+    rounds: int = 1
 
     def __str__(self) -> str:
         cost = f"{readable(self.nbytes)}, {self.seconds * 1e6:.0f} us"
+        cost += f", {self.rounds} times" if self.rounds != 1 else ""
         head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
         return f"{head}\n    {self.op} ({self.where}) needs {self.why} of {self.of}"
 
@@ -58,7 +61,7 @@ class Explanation:
     @property
     def nbytes(self) -> int:
         """What each device sends in one run."""
-        return sum(e.nbytes for e in self.exchanges)
+        return sum(e.nbytes * e.rounds for e in self.exchanges)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -105,17 +108,27 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
                 hint="Lay the arguments out first: x.shard(mesh, spec).",
             )  # fmt: skip
         made = per_device(graph, mesh)
-        found = [_exchange(n, made.reasons, mesh, machine or Machine()) for n in _wired(made.graph)]
+        found = [
+            _exchange(node, rounds, made.reasons, mesh, machine or Machine())
+            for node, rounds in _wired(made.graph)
+        ]
         return Explanation(mesh, tuple(found), made.graph)
 
     return explained
 
 
-def _wired(graph: Graph) -> list[Node]:
-    return [n for n in graph.nodes if getattr(n.op, "wire", "")]
+def _wired(graph: Graph, rounds: int = 1) -> Iterator[tuple[Node, int]]:
+    """The collectives, those in branches and loops too; and how often, if that is known."""
+    for node in graph.nodes:
+        if getattr(node.op, "wire", ""):
+            yield node, rounds
+        for held in graphs_within(node.op.parameters()):
+            yield from _wired(held, rounds * getattr(node.op, "length", 1))
 
 
-def _exchange(node: Node, reasons: dict, mesh: DeviceMesh, machine: Machine) -> Exchange:
+def _exchange(
+    node: Node, rounds: int, reasons: dict, mesh: DeviceMesh, machine: Machine
+) -> Exchange:
     axes = node.op.communicates()
     out = node.type if isinstance(node.type, tuple) else (node.type,)
     before = sum(map(_nbytes, [x.type for x in node.inputs]))
@@ -124,7 +137,8 @@ def _exchange(node: Node, reasons: dict, mesh: DeviceMesh, machine: Machine) -> 
     op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
     seconds = machine.seconds(nbytes)
     types = tuple([t.plain for t in out])
-    return Exchange(node.op.wire, axes, types, int(nbytes), seconds, op, where, why, of)  # type: ignore[attr-defined]
+    kind: str = node.op.wire  # type: ignore[attr-defined]
+    return Exchange(kind, axes, types, int(nbytes), seconds, op, where, why, of, rounds)
 
 
 def _nbytes(type: Type) -> int:
