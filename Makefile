@@ -41,6 +41,8 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/compile.py
+	$(BIN)/python benchmarks/sharding.py
+	$(BIN)/python benchmarks/collectives.py
 	$(BIN)/python benchmarks/ir.py
 
 clean:

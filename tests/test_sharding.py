@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import runpy
 import threading
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -589,3 +592,33 @@ def test_errors_go_to_other_processes_with_their_line():
         put().shard(MESH, P("pp"))
     sent = pickle.loads(pickle.dumps(info.value))
     assert str(sent) == str(info.value) and sent.where.file == __file__
+
+
+# Of a network with one hidden layer and of an attention block: collectives, and KiB sent by each
+# device. JAX's partitioner sends no less (benchmarks/collectives.py).
+COMMUNICATION = {
+    ("mlp", "data", "forward"): ({}, 0),
+    ("mlp", "data", "gradient"): ({"all_reduce": 1}, 128),
+    ("mlp", "tensor", "forward"): ({"all_reduce": 1}, 192),
+    ("mlp", "tensor", "gradient"): ({"all_reduce": 2}, 384),
+    ("mlp", "data and tensor", "gradient"): ({"all_reduce": 3}, 224),
+    ("mlp", "zero", "gradient"): ({"all_gather": 2, "reduce_scatter": 2, "all_reduce": 1}, 128),
+    ("attention", "data", "gradient"): ({"all_reduce": 1}, 64),
+    ("attention", "tensor", "forward"): ({"all_reduce": 1}, 192),
+    ("attention", "tensor", "gradient"): ({"all_reduce": 2}, 384),
+    ("attention", "data and tensor", "gradient"): ({"all_reduce": 3}, 208),
+    ("attention", "zero", "forward"): ({"all_gather": 4}, 32),
+    ("attention", "sequence", "forward"): ({"all_gather": 2}, 96),
+    ("attention", "sequence", "gradient"): (
+        {"all_gather": 2, "reduce_scatter": 2, "all_reduce": 1}, 304
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COMMUNICATION, ids=" ".join)
+def test_communication_of_networks(case):
+    benchmark = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "collectives.py"))
+    found = benchmark["Pullback"]().exchanges(*case)
+    counts, kilobytes = COMMUNICATION[case]
+    assert Counter(kind for kind, _ in found) == counts
+    assert round(sum(nbytes for _, nbytes in found) / 1024) == kilobytes
