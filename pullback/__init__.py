@@ -6,7 +6,7 @@ The functions on tensors are listed in `pullback.tensor.functions`; everything e
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, optim, random
+from pullback import debug, distributed, optim, random
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
 from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
@@ -62,8 +62,8 @@ __all__ = [
     "Type", "all_gather", "apply", "axis_index", "backward_on_trace", "bfloat16", "bool",
     "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
     "clear_cache", "compile", "complex128", "complex64", "cond", "config", "custom_jvp",
-    "custom_vjp", "debug", "default_device", "default_dtype", "e", "engine_info", "eval_shape",
-    "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf",
+    "custom_vjp", "debug", "default_device", "default_dtype", "distributed", "e", "engine_info",
+    "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf",
     "int16", "int32", "int64", "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
     "load_compiled", "map", "memory_plan", "nan", "newaxis", "no_grad", "no_recompile", "op",
     "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "random", "scan", "switch", "trace",

@@ -1,0 +1,137 @@
+"""Several processes as one client: XLA's coordination service, seen from one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pullback.engines.xla.bindings import _jax, xla_client
+from pullback.engines.xla.executable import explain
+from pullback.ir.errors import EngineError
+
+# XLA's own watch over processes ends those that are left, so it never finds anything out:
+# `pullback.distributed.pulse` does.
+_NEVER = 10_000_000
+_POLL, _SLOWEST_POLL = 2e-5, 1e-3  # seconds between two looks at a result
+
+
+class Cluster:
+    """The processes that compute together, seen from one of them; the first has the `Service`.
+
+    `host` is the name by which the others reach this one; None finds it out.
+    """
+
+    def __init__(
+        self, address: str, process: int, count: int, timeout: float, patience: float,
+        host: str | None = None,
+    ) -> None:  # fmt: skip
+        self._host = host
+        self.process, self.count, self.patience = process, count, patience
+        self._runtime = _jax.get_distributed_runtime_client(
+            address, process, init_timeout=max(1, int(timeout)), heartbeat_timeout=_NEVER,
+            rpc_timeout=10, shutdown_timeout=10, shutdown_on_destruction=False,
+            use_compression=False,
+        )  # fmt: skip
+        self.started: dict[str, int] = {}  # by group, how many programs were started
+        self.check: Callable[[Any], None] = lambda group: None  # raises if it is no longer whole
+        self._kept: list[Any] = [self._runtime]
+
+    def connect(self) -> None:
+        """Return when all processes are there."""
+        try:
+            self._runtime.connect()
+        except Exception as error:
+            raise explain(error, "connect to") from None
+
+    def make_cpu_client(self, devices: int) -> Any:
+        named = {} if self._host is None else {"hostname": self._host}
+        collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._runtime, **named)
+        made = xla_client.make_cpu_client(
+            distributed_client=self._runtime, node_id=self.process, num_nodes=self.count,
+            collectives=collectives, num_devices=devices,
+        )  # fmt: skip
+        self._kept += [collectives, made]
+        return made
+
+    def make_plugin_client(self, plugin: str, options: dict) -> Any:
+        options = {**options, "node_id": self.process, "num_nodes": self.count}
+        made = xla_client.make_c_api_client(plugin, options, self._runtime)
+        self._kept.append(made)
+        return made
+
+    # -- programs -------------------------------------------------------------------------------
+
+    def starts(self, group: Any) -> None:
+        """Count a program that communicates: all processes of a group start the same ones."""
+        self.check(group)
+        self.started[group.name] = self.started.get(group.name, 0) + 1
+
+    def wait(self, buffer: Any, group: Any) -> None:
+        """Return when a buffer has been computed; raise if that will never be.
+
+        Blocking in XLA would be for ever.
+        """
+        pause = _POLL
+        while not buffer.is_ready():
+            time.sleep(pause)
+            pause = min(1.2 * pause, _SLOWEST_POLL)
+            self.check(group)
+        try:
+            buffer.block_until_ready()
+        except Exception as error:
+            raise self.blame(explain(error, "run"), group) from None
+
+    def blame(self, error: EngineError, group: Any) -> EngineError:
+        """A program failed. If that is for a lost process, raise that: transports notice first."""
+        end = time.monotonic() + self.patience + 3
+        while time.monotonic() < end:
+            self.check(group)
+            time.sleep(0.1)
+        return error
+
+    # -- words for all to read --------------------------------------------------------------------
+
+    def tell(self, key: str, value: str) -> None:
+        self._runtime.key_value_set(key, value, allow_overwrite=True)
+
+    def told(self, directory: str) -> dict[str, str]:
+        """All that was told under a directory, whose name ends with a slash."""
+        return dict(self._runtime.key_value_dir_get(directory))
+
+    def forget(self, key: str) -> None:
+        with contextlib.suppress(Exception):
+            self._runtime.key_value_delete(key)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Leave in order: all processes do."""
+        with contextlib.suppress(Exception):
+            self._runtime.shutdown()
+
+    def abandon(self) -> None:
+        """Never free what waits for a lost process: that would wait for it too."""
+        for kept in self._kept:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        self._kept.clear()
+
+
+class Service:
+    """The coordination service, which listens at an address of this machine."""
+
+    def __init__(self, address: str, count: int) -> None:
+        self._service = _jax.get_distributed_runtime_service(
+            address, count, heartbeat_timeout=_NEVER, shutdown_timeout=10
+        )
+
+    def stop(self) -> None:
+        self._service.shutdown()
+
+    def abandon(self) -> None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._service))
+
+
+current: Cluster | None = None  # what a client that is made from now on belongs to
