@@ -44,7 +44,6 @@ class _Joined(NamedTuple):
 
     cluster: Any
     pulse: Any
-    relay: Any
     service: Any
 
 
@@ -71,12 +70,14 @@ def initialize(
         raise _wrong("was called before", "Call it once, at the beginning.")
     if count == 1:
         return
-    from pullback.tensor.program import _engines
+    from pullback.tensor.program import _engines, engine
 
     if any(name == "xla" for name, _ in _engines):
         raise _wrong("must be called before anything is computed", "Call it first of all.")
     _joined = _join(address, count, index, timeout)
     atexit.register(shutdown)
+    # the processes tell each other their devices: all must be here for that
+    _joined.cluster.attempt(lambda: engine("xla"), _joined.pulse.everyone)
 
 
 def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
@@ -117,7 +118,7 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
     pulse = Pulse(cluster, relay)
     cluster.check = pulse.check
     clusters.current = cluster
-    return _Joined(cluster, pulse, relay, service)
+    return _Joined(cluster, pulse, service)
 
 
 def _reach(host: str, port: int, timeout: float) -> None:
@@ -146,7 +147,7 @@ def shutdown() -> None:
     global _joined
     if _joined is None:
         return
-    cluster, pulse, relay, service = _joined
+    cluster, pulse, service = _joined
     _joined = None
     atexit.unregister(shutdown)
     lost = _others_end(cluster, pulse)
@@ -158,7 +159,7 @@ def shutdown() -> None:
         return
     pulse.say(FAILED, lost)
     with contextlib.suppress(KeyError, OSError):
-        os.write(int(os.environ[LAUNCHER]), b"!")
+        os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
     cluster.abandon()
     if service is not None:
         service.abandon()
@@ -175,6 +176,7 @@ def _others_end(cluster: Any, pulse: Any) -> int | None:
     if failed is not None:
         return failed.process if isinstance(failed, WorkerLost) else cluster.process
     others = [k for k in range(cluster.count) if k != cluster.process]
+    pulse.hurry()
     for state in (ENDED, LEFT):
         if pulse.trouble(others) is None:
             pulse.say(state)
@@ -184,7 +186,6 @@ def _others_end(cluster: Any, pulse: Any) -> int | None:
             if state == LEFT and cluster.process != 0:
                 return None
             time.sleep(0.02)
-            pulse.listen()
     time.sleep(0.2)
     return None
 

@@ -54,6 +54,7 @@ class Launch:
 
     def __init__(self, command: Sequence[str], count: int, settings: dict[str, str]) -> None:
         # a process that leaves because another is lost says so here, whatever its exit status
+        self._lost: set[int] = set()
         self._told, told = os.pipe()
         os.set_blocking(self._told, False)
         settings = {**settings, LAUNCHER: str(told)}
@@ -101,12 +102,16 @@ class Launch:
 
     def _wait(self) -> int:
         failed = 0
-        while any(p.poll() is None for p in self._processes) and time.monotonic() < self._deadline:
+        while self._running() and time.monotonic() < self._deadline:
             failed = failed or self._first_failure() or self._left()
             if failed:
                 self._hurry()
             time.sleep(_POLL)
         return failed or self._first_failure() or self._left()
+
+    def _running(self) -> bool:
+        """Whether there is a process to wait for; one that is lost to the others is none."""
+        return any(p.poll() is None for k, p in enumerate(self._processes) if k not in self._lost)
 
     def _hurry(self) -> None:
         self._deadline = min(self._deadline, time.monotonic() + _GRACE)
@@ -119,8 +124,8 @@ class Launch:
     def _left(self) -> int:
         """1 if a process left because another was lost."""
         with contextlib.suppress(BlockingIOError):
-            return int(bool(os.read(self._told, 1)))
-        return 0
+            self._lost |= set(map(int, os.read(self._told, 4096).split()))
+        return int(bool(self._lost))
 
     def _forward(self, number: int, frame: Any) -> None:
         self._send(number)
@@ -133,7 +138,9 @@ class Launch:
                     p.send_signal(number)
 
     def _end(self) -> None:
-        """End what still runs; a process that was stopped does not hear a request."""
+        """End what still runs: with a request, if it can be expected to hear it."""
+        for k in self._lost:
+            self._processes[k].kill()
         self._send(signal.SIGTERM)
         end = time.monotonic() + _LAST_GRACE
         while any(p.poll() is None for p in self._processes) and time.monotonic() < end:

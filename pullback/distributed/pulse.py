@@ -8,13 +8,20 @@ import os
 import socket
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
 from pullback.ir.errors import ProcessMismatch, PullbackError, WorkerLost
 
 _DIRECTORY = "pullback/pulse/"
 _EVERY = 1.0
+
+
+class Everyone(NamedTuple):
+    """All processes, as a group of devices has some."""
+
+    processes: range
+    name: str = "all"
 
 
 class Pulse:
@@ -34,6 +41,9 @@ class Pulse:
         self._checked = self._heard = time.monotonic()
         self._seen = dict.fromkeys(range(cluster.count), self._heard)
         self._stopped = threading.Event()
+        self.everyone = Everyone(range(cluster.count))
+        self._every = _EVERY
+        self._tell()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-pulse")
         self._thread.start()
 
@@ -48,10 +58,9 @@ class Pulse:
         """What each process said last about itself."""
         return {k: said["state"] for k, said in self._said.items()}
 
-    def listen(self) -> None:
-        """Learn at once what the others said last, if they can still be heard."""
-        with contextlib.suppress(Exception):  # the coordinator does not answer: that will tell
-            self._hear(self._cluster.told(_DIRECTORY))
+    def hurry(self) -> None:
+        """Tell and hear more often, for soon it will be over."""
+        self._every = _EVERY / 20
 
     def stop(self) -> None:
         """No more signs. A thread that is still in XLA when Python ends would end it badly."""
@@ -121,9 +130,12 @@ class Pulse:
     # -- the thread -------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        while not self._stopped.wait(_EVERY):
+        while True:
+            with contextlib.suppress(Exception):  # the coordinator does not answer: that will tell
+                self._hear(self._cluster.told(_DIRECTORY))
+            if self._stopped.wait(self._every):
+                return
             self._tell()
-            self.listen()
 
     def _tell(self) -> None:
         self._count += 1

@@ -14,30 +14,23 @@ _POLL = 0.005
 
 def gather(cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: float) -> list[str]:
     """What each process says when it comes to a tag for the `turn`-th time."""
-    mine = f"pullback/words/{tag}/{{}}/{cluster.process}"
     directory = f"pullback/words/{tag}/{turn}/"
-    cluster.tell(mine.format(turn), word)
     end = time.monotonic() + timeout
     while True:
-        found = {int(k.rsplit("/", 1)[1]): v for k, v in _told(cluster, directory).items()}
+        told = cluster.exchange(f"{directory}{cluster.process}", word, directory, pulse.everyone)
+        found = {int(k.rsplit("/", 1)[1]): v for k, v in told.items()}
         missing = [k for k in range(cluster.count) if k not in found]
         if not missing:
             break
-        error = pulse.trouble(missing) or _never(pulse, tag, missing)
+        error = _never(pulse, tag, missing)
         if error is None and time.monotonic() > end:
             error = _absent(tag, missing, f"within {timeout:g} s")
         if error is not None:
             raise error
+        pulse.check(pulse.everyone)
         time.sleep(_POLL)
-    cluster.forget(mine.format(turn - 1))  # all have read what was said there
+    cluster.forget(f"pullback/words/{tag}/{turn - 1}/{cluster.process}")  # all have read that
     return [found[k] for k in range(cluster.count)]
-
-
-def _told(cluster: Any, directory: str) -> dict[str, str]:
-    try:
-        return cluster.told(directory)
-    except Exception:  # no answer: the pulse knows why
-        return {}
 
 
 def compare(tag: str, words: dict[int, str]) -> None:

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,7 +102,7 @@ class Client:
 
     def wait(self, buffer: Any, group: Group) -> None:
         """Return when a buffer over a group has been computed."""
-        if self._cluster is not None:
+        if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
             buffer.block_until_ready()
@@ -191,10 +191,11 @@ class Client:
             found = self._groups.setdefault(key, Group(self, key))
         return found
 
-    def starts(self, group: Group) -> None:
-        """Note that a program that communicates is started on a group."""
-        if self._cluster is not None:
-            self._cluster.starts(group)
+    def start(self, program: Callable[[list], list], arrays: list[Any], group: Group) -> list[Any]:
+        """Start a program that communicates on a group."""
+        if self._cluster is not None and len(group.processes) > 1:
+            return self._cluster.start(program, arrays, group)
+        return program(arrays)
 
     def options_for(self, devices: Sequence[Any]) -> Any:
         """Compile options of a program that runs on several devices, one copy on each."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import queue
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +40,7 @@ class Cluster:
         self.started: dict[str, int] = {}  # by group, how many programs were started
         self.check: Callable[[Any], None] = lambda group: None  # raises if it is no longer whole
         self._kept: list[Any] = [self._runtime]
+        self._starting, self._telling = Aside(), Aside()
 
     def connect(self) -> None:
         """Return when all processes are there."""
@@ -64,27 +67,41 @@ class Cluster:
 
     # -- programs -------------------------------------------------------------------------------
 
-    def starts(self, group: Any) -> None:
-        """Count a program that communicates: all processes of a group start the same ones."""
+    def start(self, program: Callable[[list], list], arrays: list[Any], group: Any) -> list[Any]:
+        """Start a program that communicates, as all processes of its group do."""
         self.check(group)
         self.started[group.name] = self.started.get(group.name, 0) + 1
+        return self.attempt(lambda: program(arrays), group)
+
+    def attempt(self, action: Callable[[], Any], group: Any, aside: Aside | None = None) -> Any:
+        """Do what may wait in XLA for other processes, such as to start a program: on CPU, some
+        run in the thread that starts them. So it is a thread of its own."""
+        answer = (aside or self._starting).ask(action)
+        self._poll(lambda: bool(answer), group)
+        made = answer[0]
+        if isinstance(made, EngineError):
+            raise self._blame(made, group)
+        if isinstance(made, BaseException):
+            raise made
+        return made
 
     def wait(self, buffer: Any, group: Any) -> None:
-        """Return when a buffer has been computed; raise if that will never be.
-
-        Blocking in XLA would be for ever.
-        """
-        pause = _POLL
-        while not buffer.is_ready():
-            time.sleep(pause)
-            pause = min(1.2 * pause, _SLOWEST_POLL)
-            self.check(group)
+        """Return when a buffer has been computed; raise if that will never be."""
+        self._poll(buffer.is_ready, group)
         try:
             buffer.block_until_ready()
         except Exception as error:
-            raise self.blame(explain(error, "run"), group) from None
+            raise self._blame(explain(error, "run"), group) from None
 
-    def blame(self, error: EngineError, group: Any) -> EngineError:
+    def _poll(self, is_over: Callable[[], bool], group: Any) -> None:
+        """Blocking in XLA would be for ever when a process is lost."""
+        pause = _POLL
+        while not is_over():
+            time.sleep(pause)
+            pause = min(1.2 * pause, _SLOWEST_POLL)
+            self.check(group)
+
+    def _blame(self, error: EngineError, group: Any) -> EngineError:
         """A program failed. If that is for a lost process, raise that: transports notice first."""
         end = time.monotonic() + self.patience + 3
         while time.monotonic() < end:
@@ -101,9 +118,17 @@ class Cluster:
         """All that was told under a directory, whose name ends with a slash."""
         return dict(self._runtime.key_value_dir_get(directory))
 
+    def exchange(self, key: str, value: str, directory: str, group: Any) -> dict[str, str]:
+        """Tell something, and hear what was told under a directory; raise if that never comes."""
+
+        def both() -> dict[str, str]:
+            self.tell(key, value)
+            return self.told(directory)
+
+        return self.attempt(both, group, self._telling)
+
     def forget(self, key: str) -> None:
-        with contextlib.suppress(Exception):
-            self._runtime.key_value_delete(key)
+        self._telling.ask(lambda: self._runtime.key_value_delete(key))
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -117,6 +142,28 @@ class Cluster:
         for kept in self._kept:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         self._kept.clear()
+
+
+class Aside:
+    """A thread that does one thing after the other, and may be left behind in one."""
+
+    def __init__(self) -> None:
+        self._actions: queue.SimpleQueue = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True, name="pullback-aside").start()
+
+    def ask(self, action: Callable[[], Any]) -> list[Any]:
+        """A list that will hold the result, or the exception."""
+        answer: list[Any] = []
+        self._actions.put((action, answer))
+        return answer
+
+    def _run(self) -> None:
+        while True:
+            action, answer = self._actions.get()
+            try:
+                answer.append(action())
+            except BaseException as error:
+                answer.append(error)
 
 
 class Service:

@@ -153,11 +153,10 @@ class Queue:
         self._lock = threading.Lock()
         self._last: tuple[Any, Group] | None = None
 
-    def run(self, group: Group, start: Callable[[list], list], arrays: list[Any]) -> list[Any]:
+    def run(self, group: Group, program: Callable[[list], list], arrays: list[Any]) -> list[Any]:
         with self._lock:
             self.settle()
-            self._client.starts(group)
-            made = start(arrays)
+            made = self._client.start(program, arrays, group)
             if self._client.platform == "cpu" and made:
                 least = min(made, key=lambda y: y.on_device_size_in_bytes())
                 self._last = least, group
