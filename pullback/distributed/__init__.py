@@ -77,7 +77,9 @@ def initialize(
     _joined = _join(address, count, index, timeout)
     atexit.register(shutdown)
     # the processes tell each other their devices: all must be here for that
-    _joined.cluster.attempt(lambda: engine("xla"), _joined.pulse.everyone)
+    pulse = _joined.pulse
+    _joined.cluster.attempt(lambda: engine("xla"), pulse.everyone)
+    pulse.names = exchange("names", pulse.names[index], timeout)
 
 
 def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:

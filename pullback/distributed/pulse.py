@@ -34,7 +34,8 @@ class Pulse:
 
     def __init__(self, cluster: Any, relay: Any) -> None:
         self._cluster, self._relay = cluster, relay
-        self._who = f"pid {os.getpid()} on {socket.gethostname()}"
+        self.names = [""] * cluster.count
+        self.names[cluster.process] = f" (pid {os.getpid()} on {socket.gethostname()})"
         self._state, self._count = ALIVE, 0
         self._lost_one: int | None = None
         self._said: dict[int, dict] = {}
@@ -87,7 +88,7 @@ class Pulse:
             if why:
                 k, why = self._origin(k, why)
                 return WorkerLost(
-                    f"process {k}{self._name(k)} {why}", process=k,
+                    f"process {k}{self.names[k]} {why}", process=k,
                     hint="Programs that run on it, too, will never end. Save what this process "
                     "has, and start all anew from the\nlast state that was saved.",
                 )  # fmt: skip
@@ -117,15 +118,12 @@ class Pulse:
             theirs = said.get("started", {}).get(group.name, 0)
             if said.get("state") in (ENDED, LEFT) and theirs < mine:
                 return ProcessMismatch(
-                    f"process {k}{self._name(k)} has ended, and started {theirs} programs on "
+                    f"process {k}{self.names[k]} has ended, and started {theirs} programs on "
                     f"{group.name}, where process {self._cluster.process} started {mine}",
                     hint="Every process must run the same programs in the same order: what only "
                     "one of them needs\nmust be computed on all, and then used on one.",
                 )  # fmt: skip
         return None
-
-    def _name(self, k: int) -> str:
-        return f" ({self._said[k]['who']})" if k in self._said else ""
 
     # -- the thread -------------------------------------------------------------------------------
 
@@ -140,7 +138,7 @@ class Pulse:
     def _tell(self) -> None:
         self._count += 1
         words = {
-            "count": self._count, "state": self._state, "who": self._who,
+            "count": self._count, "state": self._state,
             "started": dict(self._cluster.started), "lost": self._lost_one,
         }  # fmt: skip
         with contextlib.suppress(Exception):

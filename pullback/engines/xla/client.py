@@ -57,19 +57,20 @@ class Client:
         self._devices = device_list([self.device])
         self._options = _options(self.platform)
         self.place = OnDevice(self.device)
+        self._own = [self.device]
         self._groups: dict[tuple[int, ...], Group] = {}
         self.queue = Queue(self)
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer forgets the flag; set again, it stays.
-            self._put([np.zeros((), np.int32)], Type((), int32), self.place, [self.device])
+            self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
 
     # -- values -------------------------------------------------------------------------------
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Host to device. The caller hands the array over: it must not be written to again."""
-        return self.transfer([array], type, self.place, [self.device])
+        return self.transfer([array], type, self.place, self._own)
 
     def transfer(
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
@@ -77,17 +78,13 @@ class Client:
         """Arrays of one type, each to its device, as one array of jaxlib's."""
         jax_config = sys.modules.get("jax._src.config")
         if jax_config is None or type.dtype.bits < 64:
-            return self._put(arrays, type, sharding, devices)
+            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
         # The package jax, imported beside us, has put its own flag in place of ours.
         before = jax_config.enable_x64.swap_local(True)
         try:
-            return self._put(arrays, type, sharding, devices)
+            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
         finally:
             jax_config.enable_x64.set_local(before)
-
-    @staticmethod
-    def _put(arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]) -> Any:
-        return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
 
     def get(self, buffer: Any) -> np.ndarray:
         """Device to host; on CPU without a copy, so the array is read-only."""

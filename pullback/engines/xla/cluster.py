@@ -7,7 +7,7 @@ import ctypes
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
@@ -17,6 +17,7 @@ from pullback.ir.errors import EngineError
 # XLA's own watch over processes ends those that are left, so it never finds anything out:
 # `pullback.distributed.pulse` does.
 _NEVER = 10_000_000
+_LONG = 600  # a thread that waits for words must not wake up while Python ends
 _POLL, _SLOWEST_POLL = 2e-5, 1e-3  # seconds between two looks at a result
 
 
@@ -34,7 +35,7 @@ class Cluster:
         self.process, self.count, self.patience = process, count, patience
         self._runtime = _jax.get_distributed_runtime_client(
             address, process, init_timeout=max(1, int(timeout)), heartbeat_timeout=_NEVER,
-            rpc_timeout=10, shutdown_timeout=10, shutdown_on_destruction=False,
+            rpc_timeout=_LONG, shutdown_timeout=10, shutdown_on_destruction=False,
             use_compression=False,
         )  # fmt: skip
         self.started: dict[str, int] = {}  # by group, how many programs were started
@@ -139,9 +140,23 @@ class Cluster:
 
     def abandon(self) -> None:
         """Never free what waits for a lost process: that would wait for it too."""
-        for kept in self._kept:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-        self._kept.clear()
+        if self._kept:
+            _keep_for_ever(self._kept)
+            _end_without_destructors()
+            self._kept = []
+
+
+def _keep_for_ever(objects: Sequence[Any]) -> None:
+    for kept in objects:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+def _end_without_destructors() -> None:
+    """When Python is over, end with its exit status; destructors of C++ would end it otherwise,
+    for threads are left behind in XLA."""
+    with contextlib.suppress(AttributeError, OSError):  # where the C library has it
+        library = ctypes.CDLL(None)
+        library.on_exit(library._exit, None)
 
 
 class Aside:
@@ -178,7 +193,7 @@ class Service:
         self._service.shutdown()
 
     def abandon(self) -> None:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._service))
+        _keep_for_ever([self._service])
 
 
 current: Cluster | None = None  # what a client that is made from now on belongs to

@@ -125,6 +125,7 @@ class Spmd(Executable):
     """A compiled program that runs on all devices of a group at once."""
 
     collective = True  # whether they communicate in it
+    ballast = False  # whether its last result is of no use
 
     def __init__(self, group: Group, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
@@ -136,7 +137,8 @@ class Spmd(Executable):
         start = super().run
         queue = self.group.client.queue
         made = queue.run(self.group, start, arrays) if self.collective else start(arrays)
-        return [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
+        results = [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
+        return results[:-1] if self.ballast else results
 
 
 class Queue:
