@@ -6,7 +6,7 @@ The functions on tensors are listed in `pullback.tensor.functions`; everything e
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, ir, optim, random
+from pullback import debug, distributed, ir, optim, random
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
 from pullback.api.check import check_grads
@@ -78,13 +78,14 @@ __all__ = [
     "Sharding", "Tensor", "Trace", "Type", "all_gather", "all_to_all", "apply", "axis_index",
     "axis_size", "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "checkpoint",
     "checkpoint_name", "checkpoint_policies", "clear_cache", "compile", "complex128", "complex64",
-    "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e",
-    "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad",
-    "hessian", "hvp", "inf", "int16", "int32", "int64", "int8", "ir", "jacfwd", "jacobian",
-    "jacrev", "jvp", "linearize", "load_compiled", "map", "memory_plan", "nan", "newaxis",
-    "no_grad", "no_recompile", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum",
-    "psum_scatter", "pvary", "random", "reduce_scatter", "scan", "shard_map", "switch", "trace",
-    "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
+    "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype",
+    "distributed", "e", "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64",
+    "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64", "int8", "ir", "jacfwd",
+    "jacobian", "jacrev", "jvp", "linearize", "load_compiled", "map", "memory_plan", "nan",
+    "newaxis", "no_grad", "no_recompile", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",
+    "psum", "psum_scatter", "pvary", "random", "reduce_scatter", "scan", "shard_map", "switch",
+    "trace", "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap",
+    "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions
