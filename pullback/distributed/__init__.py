@@ -241,6 +241,15 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
+def agree_on_program(described: str, group: Any) -> None:
+    """Return when all processes are about to start the same program, for the first time."""
+    if _joined is not None:
+        from pullback.distributed.together import same_program
+
+        turn = _turns["program"] = _turns.get("program", 0) + 1
+        same_program(_joined.cluster, _joined.pulse, turn, described, group)
+
+
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     """What each process says under a tag, in their order."""
     if _joined is None:

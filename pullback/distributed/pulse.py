@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
 from pullback.ir.errors import ProcessMismatch, PullbackError, WorkerLost
+from pullback.ir.where import user_line
 
 _DIRECTORY = "pullback/pulse/"
 _EVERY = 1.0
@@ -37,6 +38,8 @@ class Pulse:
         self.names = [""] * cluster.count
         self.names[cluster.process] = f" (pid {os.getpid()} on {socket.gethostname()})"
         self._state, self._count = ALIVE, 0
+        self.waits: dict | None = None  # what this process is about to start, if all do
+        self.agreed = 0  # how often all did
         self._lost_one: int | None = None
         self._said: dict[int, dict] = {}
         self._checked = self._heard = time.monotonic()
@@ -75,7 +78,7 @@ class Pulse:
         error = self.trouble(group.processes) or self._missed(group)
         if error is not None:
             self._cluster.abandon()
-            raise error
+            raise error.at(None, user_line())
 
     def trouble(self, processes: Any) -> WorkerLost | None:
         """The error that says which of some processes is lost; the coordinator always counts."""
@@ -112,10 +115,21 @@ class Pulse:
         return first, self._lost(first, time.monotonic()) or f"was lost, as process {k} found"
 
     def _missed(self, group: Any) -> PullbackError | None:
-        mine = self._cluster.started.get(group.name, 0)
+        mine = self.started(group)
         for k in group.processes:
             said = self._said.get(k, {})
-            theirs = said.get("started", {}).get(group.name, 0)
+            theirs = self.started(group, k)
+            waits = said.get("waits") or {}
+            if (
+                waits.get("group") == group.name
+                and waits["turn"] > self.agreed  # that question this process was never asked
+                and waits["after"] < mine
+            ):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} is about to start another program than process "
+                    f"{self._cluster.process} did in its place: {waits['for']}",
+                    hint="Every process must run the same programs in the same order.",
+                )
             if said.get("state") in (ENDED, LEFT) and theirs < mine:
                 return ProcessMismatch(
                     f"process {k}{self.names[k]} has ended, and started {theirs} programs on "
@@ -124,6 +138,22 @@ class Pulse:
                     "one of them needs\nmust be computed on all, and then used on one.",
                 )  # fmt: skip
         return None
+
+    def overtaken(self, group: Any, processes: list[int], word: str) -> PullbackError | None:
+        """The error if one of some processes started another program in place of `word`."""
+        for k in processes:
+            if self.started(group, k) > self.started(group):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} started another program in place of {word}",
+                    hint="Every process must run the same programs in the same order.",
+                )
+        return None
+
+    def started(self, group: Any, process: int | None = None) -> int:
+        """How many programs a process, or this one, has started on a group of devices."""
+        said = self._said.get(process, {}) if process is not None else None
+        found = self._cluster.started if said is None else said.get("started", {})
+        return found.get(group.name, 0)
 
     # -- the thread -------------------------------------------------------------------------------
 
@@ -139,7 +169,7 @@ class Pulse:
         self._count += 1
         words = {
             "count": self._count, "state": self._state,
-            "started": dict(self._cluster.started), "lost": self._lost_one,
+            "started": dict(self._cluster.started), "lost": self._lost_one, "waits": self.waits,
         }  # fmt: skip
         with contextlib.suppress(Exception):
             self._cluster.tell(f"{_DIRECTORY}{self._cluster.process}", json.dumps(words))

@@ -10,10 +10,28 @@ from pullback.ir.errors import ProcessMismatch
 from pullback.ir.where import user_line
 
 _POLL = 0.005
+_PROGRAM = "the next program"
 
 
-def gather(cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: float) -> list[str]:
-    """What each process says when it comes to a tag for the `turn`-th time."""
+def same_program(cluster: Any, pulse: Any, turn: int, word: str, group: Any) -> None:
+    """Return when all processes are about to start the same program on a group of devices."""
+    after = pulse.started(group)
+    pulse.waits = {"group": group.name, "after": after, "turn": turn, "for": word}
+    try:
+        found = gather(cluster, pulse, _PROGRAM, turn, word, 600.0, group)
+    finally:
+        pulse.waits = None
+    compare(_PROGRAM, dict(enumerate(found)))
+    pulse.agreed = turn
+
+
+def gather(
+    cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: float, group: Any = None
+) -> list[str]:
+    """What each process says when it comes to a tag for the `turn`-th time.
+
+    If it is a program for a group of devices, none may have started another one.
+    """
     directory = f"pullback/words/{tag}/{turn}/"
     end = time.monotonic() + timeout
     while True:
@@ -23,6 +41,8 @@ def gather(cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: fl
         if not missing:
             break
         error = _never(pulse, tag, missing)
+        if error is None and group is not None:
+            error = pulse.overtaken(group, missing, word)
         if error is None and time.monotonic() > end:
             error = _absent(tag, missing, f"within {timeout:g} s")
         if error is not None:
@@ -46,7 +66,7 @@ def compare(tag: str, words: dict[int, str]) -> None:
         )  # fmt: skip
 
 
-def _never(pulse: Any, tag: str, missing: list[int]) -> ProcessMismatch | None:
+def _never(pulse: Any, tag: str, missing: list[int]) -> Any:
     ended = [k for k in missing if pulse.states().get(k) in (ENDED, LEFT)]
     return _absent(tag, ended, "before the end") if ended else None
 
