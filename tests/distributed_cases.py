@@ -10,6 +10,7 @@ import time
 import numpy as np
 from devices import Grid, assert_same, check_words, dtype_named, op, varying
 
+import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost
 from pullback.ir.dtypes import float64
@@ -48,6 +49,7 @@ def together():
         assert_same(y.parts(), [np.full(4, float(s)) for s in sums])
     for name in ("bool", "i8", "u16", "i64", "bf16", "f64", "complex64"):
         check_words(dtype_named(name), Grid(x=2, y=2))
+    assert (pb.tensor([1.0, 2.0]) * (k + 1)).tolist() == [k + 1, 2 * k + 2]
     if k == 0:  # a mesh of its own: the others have no part in it
         program, x = summing(Grid(x=2))
         assert_same(program.run([x])[0].parts(), [np.full(4, 3.0)] * 2)
