@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
-from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.cost import Machine, nbytes, traffic, work
+from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.place import Placer
@@ -54,5 +56,24 @@ class Prices(Placer):
 
     def _count(self, kind: str, p: Placed, axes: tuple[str, ...]) -> None:
         local = self.local(p.whole, p.dims)
-        nbytes = local.size * local.dtype.numpy.itemsize
-        self.seconds += self.machine.seconds(traffic(kind, nbytes, self.mesh.extent(axes)))
+        self.seconds += self.machine.seconds(traffic(kind, nbytes(local), self.mesh.extent(axes)))
+
+
+def operations(graph: Graph) -> float:
+    """The arithmetic operations of a program; a loop does those of its body in every round."""
+    total = 0.0
+    stack = [(graph, 1)]
+    while stack:
+        held, times = stack.pop()
+        for node in held.nodes[len(held.inputs) :]:
+            bodies = graphs_within(node.op.parameters())
+            stack += [(body, times * getattr(node.op, "length", 1)) for body in bodies]
+            if node.inputs and not bodies and not isinstance(node.inputs[0].type, tuple):
+                total += times * _operations(node)
+    return total
+
+
+def _operations(node: Node) -> float:
+    xs = [x.type.plain for x in node.inputs]
+    ys = [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
+    return work(node.op, instantiate(node.op.factors(*xs), xs, ys), [*xs, *ys])
