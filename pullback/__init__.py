@@ -9,6 +9,7 @@ import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug, optim, random
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
+from pullback.api.auto_shard import auto_shard
 from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
@@ -20,6 +21,7 @@ from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
+from pullback.api.sharding_plan import ShardingPlan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
@@ -61,8 +63,8 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 
 __all__ = [
     "Composite", "DType", "DeviceMesh", "Elementwise", "MemoryPlan", "Op", "P", "PullbackError",
-    "Sharding", "Tensor", "Trace", "Type", "all_gather", "apply", "axis_index", "backward_on_trace",
-    "bfloat16", "bool", "cache_info", "check_grads", "checkpoint", "checkpoint_name",
+    "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather", "apply", "auto_shard",
+    "axis_index", "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "clear_cache", "compile", "complex128", "complex64", "cond", "config",
     "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e", "engine_info",
     "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian",

@@ -20,7 +20,7 @@ def flat(graph: Graph) -> Graph:
 
 def _opens(node: Node) -> bool:
     op: Any = node.op
-    if op.expansion is None or op.partition is not None or isinstance(node.inputs[0].type, tuple):
+    if op.expansion is None or op.partition is not None or not node.inputs:
         return False
     if type(op).factors is Op.factors:
         return True
