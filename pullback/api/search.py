@@ -83,14 +83,10 @@ class Search:
         found = [self._specs({})]
         for axes in dict.fromkeys([self.mesh.axis_names, *[(a,) for a in self.mesh.axis_names]]):
             found += [self._specs(dict.fromkeys(batch, axes)) for batch in self._batches()]
-        smallest = {}
+        parts: list[P | None] = [None] * len(self.types)
         for i in self.places:
-            parts = self._layouts(i)
-            smallest[i] = min(parts, key=lambda dims: (_bytes(self, i, dims), parts.index(dims)))
-        found.append(tuple([
-            s if s is None or self.fixed[i] is not None else P(*smallest[i])
-            for i, s in enumerate(found[0])
-        ]))  # fmt: skip
+            parts[i] = self._spec(i, min(self._layouts(i), key=lambda d, i=i: self._bytes(i, d)))  # type: ignore[misc]
+        found.append(tuple(parts))
         return list(dict.fromkeys(found))
 
     def _batches(self) -> list[list[int]]:
@@ -112,7 +108,7 @@ class Search:
         for i in self.places:
             axes = split.get(i, ())
             even = axes and self.types[i].shape[0] % self.mesh.extent(axes) == 0
-            made[i] = self.fixed[i] or (P(axes) if even else P())
+            made[i] = self._spec(i, (axes,) if even else ())
         return tuple(made)
 
     # -- by the integer program --------------------------------------------------------------------
@@ -122,25 +118,36 @@ class Search:
         inputs = [self._layouts(i) for i in self.places]
         inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
         dims = [self._dims(graph, s) for s in starts]
-        found, limit = [], memory
+        found: dict[Specs, None] = {}
+        limit = memory
         for _ in range(TRIES):
             groups = Groups(graph, inputs, self.mesh, self.machine)
-            made = choose(groups, alike, dims, limit, seconds)
-            if made is None:
-                break
-            specs: list[P | None] = [None] * len(self.types)
-            for i, lies in zip(self.places, made, strict=False):
-                specs[i] = self.fixed[i] or P(*lies)
-            found.append(tuple(specs))
-            needs = self.explain(found[-1]).memory
+            made = [self._of(lies) for lies in choose(groups, alike, dims, limit, seconds)]
+            found.update(dict.fromkeys(made))
+            needs = min([self.explain(specs).memory for specs in made], default=0)
             if memory is None or limit is None or needs <= memory:
                 break
             limit *= memory / needs
-        return found
+        return list(found)
+
+    def _of(self, lies: list[Dims]) -> Specs:
+        specs: list[P | None] = [None] * len(self.types)
+        for i, dims in zip(self.places, lies, strict=False):
+            specs[i] = self._spec(i, dims)
+        return tuple(specs)
+
+    def _spec(self, i: int, dims: Dims) -> P:
+        fixed = self.fixed[i]
+        return P(*dims) if fixed is None else fixed
 
     def _layouts(self, i: int) -> list[Dims]:
         spec, type = self.fixed[i], self.types[i]
         return layouts(type, self.mesh) if spec is None else [_all_dims(spec, type)]
+
+    def _bytes(self, i: int, dims: Dims) -> int:
+        """What a device has of a leaf."""
+        shape = Sharding(self.mesh, P(*dims)).local_shape(self.types[i].shape)
+        return nbytes(self.types[i].with_shape(shape))
 
     def _dims(self, graph: Graph, specs: Specs) -> list[Dims]:
         mine = [_all_dims(specs[i], self.types[i]) for i in self.places]
@@ -173,9 +180,3 @@ class Search:
 def _all_dims(spec: P | None, type: Type) -> Dims:
     dims = () if spec is None else spec.dims
     return (*dims, *[()] * (type.rank - len(dims)))
-
-
-def _bytes(search: Search, i: int, dims: Dims) -> int:
-    """What a device has of a leaf."""
-    shape = Sharding(search.mesh, P(*dims)).local_shape(search.types[i].shape)
-    return nbytes(search.types[i].with_shape(shape))

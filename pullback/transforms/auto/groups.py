@@ -35,6 +35,7 @@ class Choice:
     asks: dict[tuple[Node, Dims], None] = field(default_factory=dict)
     largest: float = 0.0
     scattered: tuple[str, ...] = ()  # axes that a sum over devices was split along
+    key: tuple[Dims, ...] = ()  # the layouts that were chosen: all else follows from them
 
 
 @dataclass
@@ -130,7 +131,7 @@ class Groups:
         self._weight[node] = _size(node)
 
     def _chosen(self, node: Node, dims: Dims) -> Choice:
-        return Choice({node: dims}, largest=self.nbytes(node.type.plain, dims))
+        return Choice({node: dims}, largest=self.nbytes(node.type.plain, dims), key=(dims,))
 
     def _result(self, node: Node) -> None:
         """One of several results of an op."""
@@ -155,11 +156,14 @@ class Groups:
             combine = node.op.__class__ if node.op.combine == "again" else node.op.combine
             joining = self.price(type, made.dims, split.dims, made.partial, combine)
             c = self._chosen(node, split.dims)
-            c.seconds, c.scattered = self.machine.computing(total / parts) + joining, split.scattered
+            c.seconds, c.scattered = (
+                self.machine.computing(total / parts) + joining,
+                split.scattered,
+            )
             c.asks = self._asks(node, split.plan.operands)
-            key = (*c.asks, split.dims)
-            if key not in best or c.seconds < best[key].seconds:
-                best[key] = c
+            c.key = (split.dims, *split.plan.operands)
+            if c.key not in best or c.seconds < best[c.key].seconds:
+                best[c.key] = c
         return list(best.values())
 
     def _asks(self, node: Node, wanted: Iterable[Dims | None]) -> dict[tuple[Node, Dims], None]:

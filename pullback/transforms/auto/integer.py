@@ -7,7 +7,8 @@ that this can have, bounded by the choices that have this price.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,12 @@ from pullback.ir.errors import ArgumentError
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
 from pullback.sharding.spec import Dims
-from pullback.transforms.auto.bound import first_solution
+from pullback.transforms.auto.bound import Taken, from_inputs, settle
 from pullback.transforms.auto.groups import Choice, Group, Groups
 
+GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
+WHOLE = 500  # choices beyond one for each group, up to which the whole program is solved
+RELAXED = 6000  # choices up to which it is relaxed
 MICROSECONDS = 1e6  # the unit of the objective
 TIE = 1e-4  # of a microsecond, for each axis that splits an input: whole is better if all is equal
 
@@ -41,8 +45,8 @@ def choose(
     starts: Sequence[Sequence[Dims]],
     memory: float | None,
     seconds: float,
-) -> list[Dims] | None:
-    """How the inputs lie in the best solution found; `None`: there is none.
+) -> list[list[Dims]]:
+    """How the inputs lie in the solutions found, the best first.
 
     An output in `alike` lies as the input that it names; `starts` are layouts of the inputs to
     begin with; each device has so much `memory`; the search ends after so many `seconds`.
@@ -51,8 +55,8 @@ def choose(
     model = Model(groups)
     if memory is not None:
         model.limit(memory, alike)
-    taken = model.solve(starts, seconds)
-    return taken and [taken[id(groups.of[x])].lies[x] for x in groups.graph.inputs]
+    found = model.solve(starts, seconds)
+    return [[taken[id(groups.of[x])].lies[x] for x in groups.graph.inputs] for taken in found]
 
 
 def _hand_out(groups: Groups, alike: dict[int, int]) -> None:
@@ -167,29 +171,77 @@ class Model:
 
     # -- solving -----------------------------------------------------------------------------------
 
-    def solve(
-        self, starts: Sequence[Sequence[Dims]], seconds: float
-    ) -> dict[int, Choice] | None:
-        """The choice that is taken of each group, by the group's identity."""
-        optimize = solver()
-        costs, matrix, (low, high) = np.array(self.costs), self._matrix(), np.array(self.bounds).T
-        whole = np.arange(len(costs)) < self.binary
-        upper = np.where(whole, 1.0, np.inf)
-        known = [self._columns(first_solution(self.groups, inputs)) for inputs in starts]
-        known = [x for x in known if np.all(matrix @ x <= high + 1e-9)]
-        if known:
-            bound = min([costs @ x for x in known])
-            upper[self._hopeless(optimize, costs, matrix, low, high, upper, bound)] = 0.0
-        found = optimize.milp(
-            costs, integrality=whole, bounds=optimize.Bounds(0, upper),
-            constraints=optimize.LinearConstraint(matrix, low, high),
-            options={"time_limit": seconds, "mip_rel_gap": 1e-6},
+    def solve(self, starts: Sequence[Sequence[Dims]], seconds: float) -> list[Taken]:
+        """Solutions, the best first: those of a few small programs, and that of the whole one,
+        where these leave only a little of it."""
+        self.deadline = time.monotonic() + seconds
+        self.matrix, (self.low, self.high) = self._matrix(), np.array(self.bounds).T
+        groups, axes = self.groups, self.groups.mesh.axis_names
+        simple = self._milp(lambda group, c: together(c, axes))
+        known = [s for inputs in starts for s in from_inputs(groups, inputs, self._cost)]
+        known = [*simple, *[s for s in known if self._fits(s)]]
+        if not known:
+            return self._milp(lambda group, c: True)
+        best = self._descend(min(known, key=self._total))
+        hopeless = self._hopeless(self._total(best))
+        found = []
+        if self.binary - hopeless.sum() <= WHOLE + len(groups.groups):
+            found = self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
+        return sorted([*found, best, *simple], key=self._total)
+
+    def _descend(self, best: Taken) -> Taken:
+        """Choose anew along one axis at a time, as long as that helps."""
+        axes = [a for a in self.groups.mesh.axis_names if self.groups.mesh.sizes[a] > 1]
+        since = 0  # how many axes in sequence have brought nothing
+        while since < len(axes) > 1:
+            axis = axes[0]
+            axes = [*axes[1:], axis]
+            held = {key: without(c, axis) for key, c in best.items()}
+            found = self._milp(lambda g, c, h=held, a=axis: without(c, a) == h[id(g)])  # type: ignore[misc]
+            since += 1
+            if found and self._total(found[0]) < self._total(best) * (1 - GAP):
+                best, since = found[0], 0
+        return best
+
+    def _milp(self, allowed: Callable[[Group, Choice], bool]) -> list[Taken]:
+        """The best solution with these choices only, if there is one."""
+        groups = self.groups.groups
+        whole = np.arange(len(self.costs)) < self.binary
+        upper = np.where(whole, 0.0, np.inf)
+        upper[[self.columns[id(c)] for g in groups for c in g.choices if allowed(g, c)]] = 1.0
+        found = solver().milp(
+            self.costs, integrality=whole, bounds=(0, upper),
+            constraints=(self.matrix, self.low, self.high),
+            options={"time_limit": max(1.0, self.deadline - time.monotonic()), "mip_rel_gap": GAP},
         )  # fmt: skip
-        best = min([*known, *([] if found.x is None else [found.x])], key=costs.dot, default=None)
-        if best is None:
-            return None
-        return {id(g): max(g.choices, key=lambda c: best[self.columns[id(c)]])
-                for g in self.groups.groups}  # fmt: skip
+        if found.x is None:
+            return []
+        best = {id(g): max(g.choices, key=lambda c: found.x[self.columns[id(c)]]) for g in groups}
+        settled = settle(self.groups, best, self._cost)  # ties are settled towards whole inputs
+        return [settled if self._fits(settled) else best]
+
+    def _hopeless(self, bound: float) -> np.ndarray:
+        """The choices that no solution as cheap as `bound` takes: in the program where parts of
+        choices may be taken, one of them costs more than is left."""
+        if self.binary > RELAXED:
+            return np.zeros(self.binary, bool)
+        same = self.low == self.high
+        found = solver().linprog(
+            self.costs, A_ub=self.matrix[~same], b_ub=self.high[~same], A_eq=self.matrix[same],
+            b_eq=self.high[same], bounds=(0, None), method="highs",
+        )  # fmt: skip
+        if found.x is None:
+            return np.zeros(self.binary, bool)
+        return found.lower.marginals[: self.binary] > (bound - found.fun) * (1 - GAP) + TIE
+
+    def _total(self, taken: Taken) -> float:
+        return float(np.dot(self.costs, self._columns(taken)))
+
+    def _fits(self, taken: Taken) -> bool:
+        return bool(np.all(self.matrix @ self._columns(taken) <= self.high + 1e-9))
+
+    def _cost(self, choice: Choice) -> float:
+        return self.costs[self.columns[id(choice)]] / MICROSECONDS
 
     def _matrix(self) -> Any:
         from scipy.sparse import csr_array
@@ -199,11 +251,10 @@ class Model:
         starts = np.cumsum([0, *map(len, self.rows)])
         return csr_array((data, places, starts), shape=(len(self.rows), len(self.costs)))
 
-    def _columns(self, solution: Sequence[Choice]) -> np.ndarray:
+    def _columns(self, taken: Taken) -> np.ndarray:
         """A solution as the values of all columns."""
         made = np.zeros(len(self.costs))
-        groups = self.groups
-        taken = {id(g): c for g, c in zip(groups.groups, solution, strict=True)}
+        groups, solution = self.groups, list(taken.values())
         made[[self.columns[id(c)] for c in solution]] = 1.0
         sizes = [c.largest for c in solution]
         for x, dims in dict.fromkeys([ask for c in solution for ask in c.asks]):
@@ -215,17 +266,13 @@ class Model:
             made[self.largest] = max(sizes) / self.memory
         return made
 
-    def _hopeless(
-        self, optimize: Any, costs: Any, matrix: Any, low: Any, high: Any, upper: Any, bound: float
-    ) -> np.ndarray:
-        """The choices that no solution as cheap as `bound` takes: in the relaxed program, taking
-        one of them costs more than is left."""
-        same = low == high
-        found = optimize.linprog(
-            costs, A_ub=matrix[~same], b_ub=high[~same], A_eq=matrix[same], b_eq=high[same],
-            bounds=np.stack([np.zeros_like(upper), np.full_like(upper, np.inf)], 1), method="highs",
-        )  # fmt: skip
-        if found.x is None:
-            return np.array([], int)
-        left = bound - found.fun + 1e-6 * abs(bound) + 1e-3
-        return np.flatnonzero(found.lower.marginals[: self.binary] > left)
+
+def together(choice: Choice, axes: Sequence[str]) -> bool:
+    """Whether a dimension is split along all axes or along none."""
+    return all(not by or len(by) == len(axes) for dims in choice.key for by in dims)
+
+
+def without(choice: Choice, axis: str) -> tuple:
+    """A choice, apart from what it does along one axis."""
+    return tuple([tuple([tuple([a for a in by if a != axis]) for by in dims])
+                  for dims in choice.key])  # fmt: skip
