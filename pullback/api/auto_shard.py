@@ -162,10 +162,14 @@ class Arguments:
         made: list[Any] = []
         for name, x in self.entries:
             found = tree.broadcast_prefix(specs.get(name), x)
-            if found is None:
-                _refuse(f"the entry of in_specs for {name} must be a tree like it or shorter, "
-                        f"got {specs[name]!r}")  # fmt: skip
-            made += found  # type: ignore[operator]
+            made += (
+                found
+                if found is not None
+                else _refuse(
+                    f"the entry of in_specs for {name} must be a tree like it or shorter, "
+                    f"got {specs[name]!r}"
+                )
+            )
         return made
 
 

@@ -54,8 +54,8 @@ class Explanation:
 
     mesh: DeviceMesh
     exchanges: tuple[Exchange, ...]
+    machine: Machine
     program: Graph = field(compare=False)
-    machine: Machine = Machine()
 
     @property
     def computing(self) -> float:
@@ -131,7 +131,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
         made = per_device(graph, mesh)
         costs = machine or Machine()
         found = [_exchange(n, made.reasons, mesh, costs) for n in _wired(made.graph)]
-        return Explanation(mesh, tuple(found), made.graph, costs)
+        return Explanation(mesh, tuple(found), costs, made.graph)
 
     return explained
 

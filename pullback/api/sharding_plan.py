@@ -1,4 +1,4 @@
-"""Sharding plans: how the arguments of a function lie on a mesh, to be printed, saved and reused."""
+"""Sharding plans: how a function's arguments lie on a mesh, to be printed, saved and reused."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ShardingPlan:
                                 _spec(*a["spec"])) for a in data["arguments"]
             ]  # fmt: skip
             costs = [data[k] for k in ("computing", "communicating", "nbytes", "memory")]
-            return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))
+            return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArgumentError(
                 f"ShardingPlan.load: {os.fspath(path)} holds no plan: {error}", where=user_line()

@@ -14,7 +14,6 @@ from typing import Any
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.types import Type
-from pullback.ops.base import Op
 from pullback.sharding.cost import Machine, nbytes, work
 from pullback.sharding.factors import Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh
