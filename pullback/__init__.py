@@ -47,6 +47,7 @@ from pullback.ir.errors import PullbackError
 from pullback.ir.types import Type
 from pullback.ops.base import Composite, Op
 from pullback.ops.elementwise.base import Elementwise
+from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor import functions, tree
@@ -62,7 +63,7 @@ __version__ = "0.1.0"
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "Composite", "DType", "DeviceMesh", "Elementwise", "MemoryPlan", "Op", "P", "PullbackError",
+    "Composite", "DType", "DeviceMesh", "Elementwise", "Machine", "MemoryPlan", "Op", "P", "PullbackError",
     "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather", "apply", "auto_shard",
     "axis_index", "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads",
     "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_cache", "compile", "complex128",

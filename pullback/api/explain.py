@@ -21,15 +21,15 @@ from pullback.sharding.cost import Machine, nbytes, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
-from pullback.transforms.partition.price import operations
+from pullback.transforms.partition.price import applied, operations
 
 
 @dataclass(frozen=True)
 class Exchange:
     """One collective of a per-device program.
 
-    `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
-    was needed, `op` and `where` by whom, `of` which value.
+    `nbytes` is what each device sends, `seconds` what that is expected to take, in all rounds of a
+    loop; `why` names what was needed, `op` and `where` by whom, `of` which value.
     """
 
     kind: str
@@ -130,26 +130,25 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
             )  # fmt: skip
         made = per_device(graph, mesh)
         costs = machine or Machine()
-        found = [_exchange(n, made.reasons, mesh, costs) for n in _wired(made.graph)]
+        wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]
+        found = [_exchange(n, times, made.reasons, mesh, costs) for n, times in wired]
         return Explanation(mesh, tuple(found), costs, made.graph)
 
     return explained
 
 
-def _wired(graph: Graph) -> list[Node]:
-    return [n for n in graph.nodes if getattr(n.op, "wire", "")]
-
-
-def _exchange(node: Node, reasons: dict, mesh: DeviceMesh, machine: Machine) -> Exchange:
+def _exchange(
+    node: Node, times: int, reasons: dict, mesh: DeviceMesh, machine: Machine
+) -> Exchange:
     axes = node.op.communicates()
     out = _types(node)
     before = sum([nbytes(x.type) for x in node.inputs])
     sent = traffic(node.op.wire, max(before, sum(map(nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
     told = reasons.get(node) or next((r for n, r in reasons.items() if node in n.inputs), None)
     op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
-    seconds = machine.seconds(sent)
+    seconds = machine.seconds(sent * times, times)
     types = tuple([t.plain for t in out])
-    return Exchange(node.op.wire, axes, types, int(sent), seconds, op, where, why, of)  # type: ignore[attr-defined]
+    return Exchange(node.op.wire, axes, types, int(sent) * times, seconds, op, where, why, of)  # type: ignore[attr-defined]
 
 
 def _types(node: Node) -> tuple[Type, ...]:

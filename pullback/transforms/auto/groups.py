@@ -214,8 +214,8 @@ class Groups:
         wants: list[Dims | None] = [None] * len(node.inputs)
         if len(wants) == len(lies) == 1 and several[0].shape == node.inputs[0].type.shape:
             wants[0] = lies[0]
-        times = getattr(node.op, "length", 1)
-        done = times * sum(map(operations, graphs_within(node.op.parameters())))
+        rounds = getattr(node.op, "length", 1)
+        done = rounds * sum(map(operations, graphs_within(node.op.parameters())))
         parts = self.mesh.extent([a for axes in have for a in axes])
         return Step(wants, lies, self.machine.computing(done / parts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pullback.ir.graph import Graph, graphs_within
@@ -61,19 +62,23 @@ class Prices(Placer):
 
 def operations(graph: Graph) -> float:
     """The arithmetic operations of a program; a loop does those of its body in every round."""
-    total = 0.0
+    return sum([times * _operations(node) for node, times in applied(graph)])
+
+
+def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
+    """Every application of an op, and how often it runs: those in loops once in every round."""
     stack = [(graph, 1)]
     while stack:
         held, times = stack.pop()
         for node in held.nodes[len(held.inputs) :]:
-            bodies = graphs_within(node.op.parameters())
-            stack += [(body, times * getattr(node.op, "length", 1)) for body in bodies]
-            if node.inputs and not bodies and not isinstance(node.inputs[0].type, tuple):
-                total += times * _operations(node)
-    return total
+            rounds = times * getattr(node.op, "length", 1)
+            stack += [(body, rounds) for body in graphs_within(node.op.parameters())]
+            yield node, times
 
 
 def _operations(node: Node) -> float:
+    if not node.inputs or isinstance(node.inputs[0].type, tuple) or node.op.higher:
+        return 0.0
     xs = [x.type.plain for x in node.inputs]
     ys = [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
     return work(node.op, instantiate(node.op.factors(*xs), xs, ys), [*xs, *ys])
