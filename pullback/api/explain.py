@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +12,16 @@ from pullback.api.memory_plan import readable
 from pullback.api.stage import stage
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
 from pullback.ops.call import written_out
-from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.cost import Machine, nbytes, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
+from pullback.transforms.partition.price import applied, operations
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,30 @@ class Explanation:
 
     mesh: DeviceMesh
     exchanges: tuple[Exchange, ...]
+    machine: Machine
     program: Graph = field(compare=False)
+
+    @property
+    def computing(self) -> float:
+        """The seconds that each device is expected to compute for."""
+        return self.machine.computing(operations(self.program))
+
+    @property
+    def communicating(self) -> float:
+        """The seconds that the collectives are expected to take."""
+        return sum(e.seconds * e.rounds for e in self.exchanges)
+
+    @property
+    def seconds(self) -> float:
+        return self.computing + self.communicating
+
+    @property
+    def memory(self) -> int:
+        """The bytes of a device's arguments, results, and largest value in between."""
+        ends = [*self.program.inputs, *dict.fromkeys(self.program.outputs)]
+        inside = set(self.program.nodes).difference(ends)
+        largest = max([sum(map(nbytes, _types(n))) for n in inside], default=0)
+        return sum(nbytes(n.type) for n in ends) + largest
 
     @property
     def nbytes(self) -> int:
@@ -108,38 +132,28 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
                 hint="Lay the arguments out first: x.shard(mesh, spec).",
             )  # fmt: skip
         made = per_device(graph, mesh)
-        found = [
-            _exchange(node, rounds, made.reasons, mesh, machine or Machine())
-            for node, rounds in _wired(made.graph)
-        ]
-        return Explanation(mesh, tuple(found), made.graph)
+        costs = machine or Machine()
+        wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]
+        found = [_exchange(n, times, made.reasons, mesh, costs) for n, times in wired]
+        return Explanation(mesh, tuple(found), costs, made.graph)
 
     return explained
-
-
-def _wired(graph: Graph, rounds: int = 1) -> Iterator[tuple[Node, int]]:
-    """The collectives, those in branches and loops too; and how often, if that is known."""
-    for node in graph.nodes:
-        if getattr(node.op, "wire", ""):
-            yield node, rounds
-        for held in graphs_within(node.op.parameters()):
-            yield from _wired(held, rounds * getattr(node.op, "length", 1))
 
 
 def _exchange(
     node: Node, rounds: int, reasons: dict, mesh: DeviceMesh, machine: Machine
 ) -> Exchange:
     axes = node.op.communicates()
-    out = node.type if isinstance(node.type, tuple) else (node.type,)
-    before = sum(map(_nbytes, [x.type for x in node.inputs]))
-    nbytes = traffic(node.op.wire, max(before, sum(map(_nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
+    out = _types(node)
+    before = sum([nbytes(x.type) for x in node.inputs])
+    sent = traffic(node.op.wire, max(before, sum(map(nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
     told = reasons.get(node) or next((r for n, r in reasons.items() if node in n.inputs), None)
     op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
-    seconds = machine.seconds(nbytes)
+    seconds = machine.seconds(sent)
     types = tuple([t.plain for t in out])
     kind: str = node.op.wire  # type: ignore[attr-defined]
-    return Exchange(kind, axes, types, int(nbytes), seconds, op, where, why, of, rounds)
+    return Exchange(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
-def _nbytes(type: Type) -> int:
-    return type.size * type.dtype.numpy.itemsize
+def _types(node: Node) -> tuple[Type, ...]:
+    return node.type if isinstance(node.type, tuple) else (node.type,)
