@@ -6,9 +6,10 @@ The functions on tensors are listed in `pullback.tensor.functions`; everything e
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, ir, optim, random
+from pullback import debug, distributed, ir, optim, random
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
+from pullback.api.auto_shard import auto_shard
 from pullback.api.check import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
 from pullback.api.choice import cond, switch
@@ -34,6 +35,7 @@ from pullback.api.linear import hvp, jvp, linearize, vjp
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
 from pullback.api.shard_map import shard_map
+from pullback.api.sharding_plan import ShardingPlan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
@@ -59,6 +61,7 @@ from pullback.ir.errors import PullbackError
 from pullback.ir.types import Type
 from pullback.ops.base import Composite, Op
 from pullback.ops.elementwise.base import Elementwise
+from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor import functions, tree
@@ -74,17 +77,18 @@ __version__ = "0.1.0"
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "Composite", "DType", "DeviceMesh", "Elementwise", "MemoryPlan", "Op", "P", "PullbackError",
-    "Sharding", "Tensor", "Trace", "Type", "all_gather", "all_to_all", "apply", "axis_index",
-    "axis_size", "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads", "checkpoint",
-    "checkpoint_name", "checkpoint_policies", "clear_cache", "compile", "complex128", "complex64",
-    "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_device", "default_dtype", "e",
-    "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad",
-    "hessian", "hvp", "inf", "int16", "int32", "int64", "int8", "ir", "jacfwd", "jacobian",
-    "jacrev", "jvp", "linearize", "load_compiled", "map", "memory_plan", "nan", "newaxis",
-    "no_grad", "no_recompile", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum",
-    "psum_scatter", "pvary", "random", "reduce_scatter", "scan", "shard_map", "switch", "trace",
-    "tree", "uint16", "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
+    "Composite", "DType", "DeviceMesh", "Elementwise", "Machine", "MemoryPlan", "Op", "P",
+    "PullbackError", "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather",
+    "all_to_all", "apply", "auto_shard", "axis_index", "axis_size", "backward_on_trace", "bfloat16",
+    "bool", "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "clear_cache", "compile", "complex128", "complex64", "cond", "config", "custom_jvp",
+    "custom_vjp", "debug", "default_device", "default_dtype", "distributed", "e", "engine_info",
+    "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian",
+    "hvp", "inf", "int16", "int32", "int64", "int8", "ir", "jacfwd", "jacobian", "jacrev", "jvp",
+    "linearize", "load_compiled", "map", "memory_plan", "nan", "newaxis", "no_grad", "no_recompile",
+    "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "psum_scatter", "pvary",
+    "random", "reduce_scatter", "scan", "shard_map", "switch", "trace", "tree", "uint16", "uint32",
+    "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

@@ -261,6 +261,46 @@ def test_a_gradient_by_what_is_one_for_all_is_the_total():
     same(mean, total / 4)
 
 
+def ruled(f):
+    """The function, with its gradient as a rule of its own."""
+    made = pb.custom_vjp(f)
+    made.defvjp(
+        lambda *xs: (made(*xs), xs),
+        lambda xs, g: pb.vjp(f, *xs)[1](g),
+    )
+    return made
+
+
+WRAPPED = {
+    "compile": pb.compile,
+    "checkpoint": pb.checkpoint,
+    "custom_vjp": ruled,
+    "scan": lambda f: lambda x, w: pb.scan(lambda s, _: (s, f(x, w)), 0.0, length=1)[1][0],
+    "state": lambda f: lambda x, w: pb.scan(lambda s, _: (s * 0 + f(x, w), None), 0.0, length=2)[0],
+    "cond": lambda f: lambda x, w: pb.cond(pb.psum(x, "i").sum() < 1e9, f, lambda x, w: w[0], x, w),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_gradient_does_not_depend_on_what_work_is_wrapped_in(name):
+    """What all examples share is shared outside of it too, and counts once."""
+
+    def shared(x, w):
+        return (pb.psum(x * w, "i") ** 2).sum() + (w**3).sum()
+
+    def own(x, w):
+        return (x * w).sum() * pb.psum((x * w).sum(), "i")
+
+    x, w = pb.tensor(X), pb.tensor(W[:, 0])
+    for f in (shared, own):
+        wrapped = WRAPPED[name](f)
+        for argument in (0, 1):
+            for use in (lambda g: g, lambda g, f=f: lambda x, w: g(x, w) * f(x, w)):
+                made = [pb.grad(use(g), argument) for g in (wrapped, f)]
+                got, want = (along(g, x, w, in_axes=(0, None)) for g in made)
+                same(got, want)
+
+
 def test_nested_named_axes():
     data = RNG.standard_normal((2, 3, 4))
     x = pb.tensor(data)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from devices import on_devices
@@ -394,7 +397,7 @@ def count_ops(graph, names):
     return found
 
 
-def per_device(f, *args):
+def per_device(f, *args, mesh=MESH):
     """The program of one device."""
     from pullback.api.stage import stage
     from pullback.ir.canonical import canonicalise
@@ -402,7 +405,7 @@ def per_device(f, *args):
 
     leaves, tree = pb.tree.flatten((args, {}))
     staged = stage("f", f, [x._node.type for x in leaves], tree)
-    return canonicalise(partition(canonicalise(staged.graph), MESH).graph)
+    return canonicalise(partition(canonicalise(staged.graph), mesh).graph)
 
 
 COLLECTIVES = ("PSum", "AllReduce", "AllGather", "AllToAll", "ReduceScatter", "PPermute")
@@ -426,6 +429,38 @@ def test_forward_work_is_done_once_and_sums_come_once():
     # the weights' gradient is summed over the devices after the loop, not in every round
     gradient = per_device(pb.grad(lambda w, x: rnn(x, w).sum()), w, x)
     assert count_ops(gradient, COLLECTIVES) == {"PSum": 1}
+
+
+@pytest.mark.usefixtures("reference")
+def test_a_compiled_function_inside_is_traced_for_the_axes_that_are_bound():
+    scaled = pb.compile(lambda x: x * pb.axis_size("dp"))
+    other = pb.DeviceMesh(4, "dp")
+    for mesh, n in ((MESH, 2), (other, 4), (MESH, 2)):
+        same(mapped(P("dp"), P("dp"), mesh)(scaled)(pb.tensor(X)), n * X)
+    with told(ArgumentError, ValueError, "no axis is named 'dp'"):
+        scaled(pb.tensor(X))
+
+
+@pytest.mark.usefixtures("reference")
+def test_a_pipeline_communicates_no_more_than_it_must(monkeypatch):
+    """A hand-over in each tick, forward and backward; results, and gradients, are summed once."""
+    monkeypatch.setenv("PULLBACK_CPU_DEVICES", "1")  # or the example would set it
+    example = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "pipeline.py"))
+    mesh = pb.DeviceMesh((2, 4), ("data", "stage"))
+    rng = np.random.default_rng(0)
+    params = {k: p.shard(mesh, P("stage")) for k, p in example["initial_params"](4, rng).items()}
+    xs = pb.tensor(rng.standard_normal((6, 4, 8))).shard(mesh, P(None, "data"))
+
+    def step(params, xs):
+        model = example["pipelined"](mesh)
+        return pb.value_and_grad(lambda params: example["loss"](model, params, xs, xs))(params)
+
+    found = count_ops(per_device(step, params, xs, mesh=mesh), ("Tanh", *COLLECTIVES))
+    # the last sums are those of the loss, the results, weights and biases, in two buckets
+    assert found == {"loop Tanh": 1, "loop PPermute": 2, "PSum": 4}
+    plan = pb.debug.explain_sharding(step)(params, xs)
+    assert plan.counts["all_reduce"] == 2
+    assert "None" not in str(plan)
 
 
 # -- mistakes -------------------------------------------------------------------------------------

@@ -202,3 +202,16 @@ def test_N45_a_sum_over_rounds_is_joined_behind_the_loop():
     assert len(bodies) > 1
     assert not any(collectives(body) for body in bodies)
     assert collectives(local) == {"PSum": 4}  # both gradients, and both terms of the loss
+
+
+def test_what_a_loop_sends_is_listed_with_its_rounds():
+    def f(x: Any, w: Any) -> Any:
+        return pb.fori_loop(0, 5, lambda i, h: pb.tanh(h * pb.sum(h) + w), x)
+
+    sharding = Sharding(DeviceMesh(2, "x"), P("x"))
+    types = [Type((6,), dtype("f32"), sharding)] * 2
+    found = pb.debug.explain_sharding(f)(*types)
+    (sum_over_parts,) = found.exchanges
+    assert (sum_over_parts.kind, sum_over_parts.rounds) == ("all_reduce", 5)
+    assert found.nbytes == 5 * sum_over_parts.nbytes == 20
+    assert "5 times" in str(found)

@@ -26,9 +26,10 @@ _bound = _Bound()
 
 
 def bound_axes() -> tuple[Any, ...]:
-    """The named axes that are known here, with their sizes, and the mesh that some belong to;
-    nothing where there are none."""
-    return (*_bound.sizes.items(), _bound.mesh) if _bound.sizes else ()
+    """The named axes that are known here, with their sizes; inside a shard_map also its mesh,
+    which has no name."""
+    axes: tuple = tuple(_bound.sizes.items())
+    return axes if _bound.mesh is None else (*axes, (None, _bound.mesh))
 
 
 def bound_mesh() -> DeviceMesh | None:
@@ -71,8 +72,9 @@ def bind_mesh(mesh: DeviceMesh) -> bind:
 def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
     """The axes that were bound where a function was called, for a rule of it that runs later."""
     before = _bound.sizes, _bound.mesh
-    *sizes, mesh = axes or (None,)
-    _bound.sizes, _bound.mesh = {**before[0], **dict(sizes)}, mesh or before[1]
+    sizes = {**before[0], **dict(axes)}
+    mesh = sizes.pop(None, before[1])
+    _bound.sizes, _bound.mesh = sizes, mesh
     try:
         yield
     finally:

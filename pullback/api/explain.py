@@ -17,10 +17,11 @@ from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
 from pullback.ops.call import written_out
-from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.cost import Machine, nbytes, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
+from pullback.transforms.partition.price import applied, operations
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Exchange:
     """One collective of a per-device program.
 
     `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
-    was needed, `op` and `where` by whom, `of` which value.
+    was needed, `op` and `where` by whom, `of` which value. One in a loop is there in all its
+    `rounds`, and costs as much in each.
     """
 
     kind: str
@@ -40,9 +42,11 @@ class Exchange:
     where: Any
     why: str
     of: str
+    rounds: int = 1
 
     def __str__(self) -> str:
         cost = f"{readable(self.nbytes)}, {self.seconds * 1e6:.0f} us"
+        cost += f", {self.rounds} times" if self.rounds != 1 else ""
         head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
         return f"{head}\n    {self.op} ({self.where}) needs {self.why} of {self.of}"
 
@@ -53,12 +57,35 @@ class Explanation:
 
     mesh: DeviceMesh
     exchanges: tuple[Exchange, ...]
+    machine: Machine
     program: Graph = field(compare=False)
+
+    @property
+    def computing(self) -> float:
+        """The seconds that each device is expected to compute for."""
+        return self.machine.computing(operations(self.program))
+
+    @property
+    def communicating(self) -> float:
+        """The seconds that the collectives are expected to take."""
+        return sum(e.seconds * e.rounds for e in self.exchanges)
+
+    @property
+    def seconds(self) -> float:
+        return self.computing + self.communicating
+
+    @property
+    def memory(self) -> int:
+        """The bytes of a device's arguments, results, and largest value in between."""
+        ends = [*self.program.inputs, *dict.fromkeys(self.program.outputs)]
+        inside = set(self.program.nodes).difference(ends)
+        largest = max([sum(map(nbytes, _types(n))) for n in inside], default=0)
+        return sum(nbytes(n.type) for n in ends) + largest
 
     @property
     def nbytes(self) -> int:
         """What each device sends in one run."""
-        return sum(e.nbytes for e in self.exchanges)
+        return sum(e.nbytes * e.rounds for e in self.exchanges)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -105,27 +132,28 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
                 hint="Lay the arguments out first: x.shard(mesh, spec).",
             )  # fmt: skip
         made = per_device(graph, mesh)
-        found = [_exchange(n, made.reasons, mesh, machine or Machine()) for n in _wired(made.graph)]
-        return Explanation(mesh, tuple(found), made.graph)
+        costs = machine or Machine()
+        wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]
+        found = [_exchange(n, times, made.reasons, mesh, costs) for n, times in wired]
+        return Explanation(mesh, tuple(found), costs, made.graph)
 
     return explained
 
 
-def _wired(graph: Graph) -> list[Node]:
-    return [n for n in graph.nodes if getattr(n.op, "wire", "")]
-
-
-def _exchange(node: Node, reasons: dict, mesh: DeviceMesh, machine: Machine) -> Exchange:
+def _exchange(
+    node: Node, rounds: int, reasons: dict, mesh: DeviceMesh, machine: Machine
+) -> Exchange:
     axes = node.op.communicates()
-    out = node.type if isinstance(node.type, tuple) else (node.type,)
-    before = sum(map(_nbytes, [x.type for x in node.inputs]))
-    nbytes = traffic(node.op.wire, max(before, sum(map(_nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
+    out = _types(node)
+    before = sum([nbytes(x.type) for x in node.inputs])
+    sent = traffic(node.op.wire, max(before, sum(map(nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
     told = reasons.get(node) or next((r for n, r in reasons.items() if node in n.inputs), None)
     op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
-    seconds = machine.seconds(nbytes)
+    seconds = machine.seconds(sent)
     types = tuple([t.plain for t in out])
-    return Exchange(node.op.wire, axes, types, int(nbytes), seconds, op, where, why, of)  # type: ignore[attr-defined]
+    kind: str = node.op.wire  # type: ignore[attr-defined]
+    return Exchange(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
-def _nbytes(type: Type) -> int:
-    return type.size * type.dtype.numpy.itemsize
+def _types(node: Node) -> tuple[Type, ...]:
+    return node.type if isinstance(node.type, tuple) else (node.type,)

@@ -32,8 +32,8 @@ class Arguments:
         leaves, self.in_tree = tree.flatten(given)
         self.template = [None if is_array(x) else (x,) for x in leaves]
         self.tensors = [asarray(x) for x in leaves if is_array(x)]
-        held = [x if x is None else _comparable(x[0]) for x in self.template]
-        fixed = [*map(_comparable, self.static), *map(_comparable, self.keywords.items())]
+        held = [x if x is None else comparable(x[0]) for x in self.template]
+        fixed = [*map(comparable, self.static), *map(comparable, self.keywords.items())]
         self.key = (self.in_tree, tuple(held), tuple(fixed))
 
     def arguments(self, tensors: Sequence[Any], **replaced: Any) -> list[Any]:
@@ -104,7 +104,7 @@ def is_array(x: Any) -> bool:
     return isinstance(x, Tensor) or hasattr(x, "__array__")
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     """Something that is equal for static values of equal type and bits, or for the same object."""
     key = exact(value)
     try:

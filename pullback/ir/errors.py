@@ -184,3 +184,19 @@ class RecompileError(PullbackError, RuntimeError):
     @property
     def cause(self) -> Any:
         return self.values["cause"]
+
+
+class WorkerLost(PullbackError, ConnectionError):
+    """A process of the cluster is gone or does not answer; `process` is its number."""
+
+    code = "worker-lost"
+
+    @property
+    def process(self) -> int:
+        return self.values["process"]
+
+
+class ProcessMismatch(PullbackError, RuntimeError):
+    """The processes of a cluster do not run the same programs in the same order."""
+
+    code = "process-mismatch"

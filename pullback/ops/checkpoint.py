@@ -68,9 +68,6 @@ class Kept(Op, abstract=True):
     def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
         return xs[0]
 
-    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
-        return [xs[0].sharding]
-
     def vjp(
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:

@@ -6,7 +6,13 @@ Of N devices in a ring each sends, for b bytes that every device ends up with: a
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from pullback.ir.types import Type
+from pullback.sharding.factors import Rule
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,21 @@ class Machine:
     def seconds(self, traffic: float, steps: int = 1) -> float:
         """To send `traffic` bytes, in so many collectives."""
         return traffic / self.bandwidth + steps * self.latency if steps else 0.0
+
+    def computing(self, work: float) -> float:
+        """Seconds for so many operations."""
+        return work / self.flops
+
+
+def work(op: Any, rule: Rule, types: Sequence[Type]) -> float:
+    """Arithmetic operations of an op, whose operands and results have these types: two for each
+    product that is summed, and at least one for each element."""
+    steps = math.prod(rule.extents.values()) * (2 if op.product else 1)
+    return max([steps, *[t.size for t in types]])
+
+
+def nbytes(type: Type) -> int:
+    return type.size * type.dtype.numpy.itemsize
 
 
 def traffic(kind: str, nbytes: float, count: int) -> float:

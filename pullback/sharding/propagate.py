@@ -17,6 +17,8 @@ from pullback.sharding.factors import Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
+NONE: dict[str, int] = {}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -68,17 +70,23 @@ def _plan(
     claims.pop(whole, None)
     axes = _resolve(rule, claims, _forbidden(rule, xs), mesh)
     chosen = {f: a for f, (a, _) in axes.items() if a}
-    priority = {f: p for f, (_, p) in axes.items()}
+    return along(rule, mesh, chosen, {f: p for f, (_, p) in axes.items()})
+
+
+def along(
+    rule: Rule, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
+) -> Plan:
+    """The plan that splits these factors."""
 
     def split(dims: tuple) -> Dims:
-        return tuple([chosen.get(factors[0], ()) if factors else () for factors in dims])
+        return tuple([axes.get(factors[0], ()) if factors else () for factors in dims])
 
     results = []
     for dims in rule.results:
-        partial = [a for f in rule.contracted for a in chosen.get(f, ())]
+        partial = [a for f in rule.contracted for a in axes.get(f, ())]
         ranks = tuple([priority.get(factors[0], 0) if factors else 0 for factors in dims])
         results.append(Result(split(dims), ranks, tuple(sorted(partial))))
-    return Plan(rule, chosen, tuple(map(split, rule.operands)), tuple(results), mesh)
+    return Plan(rule, axes, tuple(map(split, rule.operands)), tuple(results), mesh)
 
 
 # -- collect --------------------------------------------------------------------------------------
@@ -130,7 +138,7 @@ def _resolve(
 ) -> dict[str, tuple[tuple[str, ...], int]]:
     """The axes of each factor, and with which priority they were asked for."""
     agreed: dict[str, _Claim] = {}
-    compound = _minor(rule)
+    compound = minor(rule)
     for f, said in claims.items():
         said = [_without(c, forbidden.get(f, set())) for c in said]
         if f not in compound:
@@ -150,7 +158,7 @@ def _resolve(
     return made
 
 
-def _minor(rule: Rule) -> set[str]:
+def minor(rule: Rule) -> set[str]:
     """Factors inside of a dimension that are not its major one: they are never split."""
     sides = (*rule.operands, *rule.results)
     return {f for dims in sides for factors in dims for f in factors[1:]}

@@ -70,7 +70,8 @@ class XlaEngine:
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
         one = self._compile if mesh is None else functools.partial(self._compile_on, mesh)
-        with ThreadPoolExecutor(2) as pool:  # XLA compiles one program on one core
+        # XLA compiles one program on one core; on a mesh, all processes keep to one order
+        with ThreadPoolExecutor(2 if mesh is None else 1) as pool:
             compiled = pool.map(one, new.values(), [d for _, d, _ in new])
             made = dict(zip(new, compiled, strict=True))
         self._pieces.update(made)
@@ -101,10 +102,12 @@ class XlaEngine:
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
-        builder = Builder(mesh)
+        builder, group = Builder(mesh), self.group(mesh)
+        builder.apart = self.platform == "cpu" and len(group.processes) > 1
         text = module(graph, builder, donated)
-        code = self._code(text, result_types(graph, builder), self.group(mesh))
+        code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
+        code.executable.ballast = builder.has_ballast
         return MeshProgram(self.client, code, graph, builder.checks)
 
     def group(self, mesh: Any) -> Group:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from pullback.ir.errors import DTypeError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.types import show
 from pullback.ops.base import Op, Type, same_dtype
+from pullback.ops.factoring import rule
 from pullback.ops.instructions.folds import Combining, added, check_body, combined, elementwise
 from pullback.ops.sample import real
 
@@ -83,6 +85,23 @@ class Blocks(Combining, abstract=True):
         inner, outer = iter(extents), iter(self.count_shape(indices))
         return tuple([next(inner) if d in self.windows else next(outer) for d in range(rank)])
 
+    def factoring(
+        self, rank: int, indices: int, passed: set[int], count: str
+    ) -> tuple[list[str], list[str], list[str]]:
+        """The factors of `x`, of the indices and of the blocks; those of `passed` dimensions of
+        `x` a block has whole. The indices' own are named after `count`, or must be whole."""
+        x = [f"d{d}" if d in passed or d in self.batched else "_" for d in range(rank)]
+        names = ["_" if count == "_" else f"{count}{e}" for e in range(indices)]
+        for d, e in zip(self.batched, self.batched_indices, strict=True):
+            names[e] = x[d]
+        outer = iter([w for e, w in enumerate(names) if e != self.vectors])
+        inner = iter([x[d] for d in self.own(rank)])
+        total = len(self.windows) + indices - (self.vectors < indices)
+        blocks = [next(inner if d in self.windows else outer) for d in range(total)]
+        if self.vectors < indices:
+            names[self.vectors] = "_"
+        return x, names, blocks
+
     def starts(self, rank: int, indices: np.ndarray) -> Iterator[tuple[tuple, list[int]]]:
         """Where each block is among the blocks, and where it begins in `x`."""
         vectors = indices[..., None] if self.vectors == indices.ndim else indices
@@ -141,6 +160,16 @@ class GatherBlocks(Blocks):
             dimension_numbers=f"#stablehlo.gather<{self.numbers}>",
             indices_are_sorted=self.sorted_indices,
         )  # fmt: skip
+
+    def factors(self, x: Type, indices: Type) -> str:
+        whole = {d for d in self.own(x.rank) if self.sizes[d] == x.shape[d]}
+        value, index, blocks = self.factoring(x.rank, indices.rank, whole, "i")
+        return rule([value, index], [blocks])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        own = dict(zip(self.own(xs[0].rank), [out.shape[d] for d in self.windows], strict=True))
+        sizes = tuple([own.get(d, n) for d, n in enumerate(self.sizes)])
+        return dataclasses.replace(self, sizes=sizes)
 
     @classmethod
     def samples(cls) -> Any:
@@ -212,6 +241,13 @@ class ScatterBlocks(Blocks):
             scatter_dimension_numbers=f"#stablehlo.scatter<{self.numbers}>",
             indices_are_sorted=self.sorted_indices, unique_indices=self.unique,
         )  # fmt: skip
+
+    def factors(self, x: Type, indices: Type, updates: Type) -> str:
+        """Along a dimension that is mapped, what begins later would be left out."""
+        pairs = zip(self.own(x.rank), self.windows, strict=True)
+        whole = {d for d, w in pairs if updates.shape[w] == x.shape[d] and d not in self.mapped}
+        value, index, blocks = self.factoring(x.rank, indices.rank, whole, "_")
+        return rule([value, index, blocks], [value])
 
     @classmethod
     def samples(cls) -> Any:

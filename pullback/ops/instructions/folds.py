@@ -15,6 +15,7 @@ from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.control.examples import one_after_the_other
 from pullback.ops.control.held import run
 from pullback.ops.elementwise.base import Elementwise, less, where
+from pullback.ops.factoring import named, rule
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
@@ -69,6 +70,11 @@ class Reduce(Combining):
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         body = combined(b, self.body)
         return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
+
+    def factors(self, *xs: Type) -> str:
+        k, words = len(xs) // 2, named(xs[0].rank, self.axes)
+        kept = [w for w in words if w != "_"]
+        return rule([*[words] * k, *[[]] * k], [kept] * k)
 
     @classmethod
     def samples(cls) -> Any:
@@ -127,6 +133,10 @@ class SortBy(Combining):
             "stablehlo.sort", *xs, out=out, regions=combined(b, self.precedes),
             dimension=self.axis, is_stable=self.stable,
         )  # fmt: skip
+
+    def factors(self, *xs: Type) -> str:
+        words = [named(xs[0].rank, (self.axis,))] * len(xs)
+        return rule(words, words)
 
     @classmethod
     def samples(cls) -> Any:

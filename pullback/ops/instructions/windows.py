@@ -11,6 +11,7 @@ from pullback.ir.dtypes import float64
 from pullback.ir.errors import ShapeError
 from pullback.ir.graph import Graph
 from pullback.ops.base import Op, Type
+from pullback.ops.factoring import rule
 from pullback.ops.instructions.folds import Combining, added, check_combined, combined, elementwise
 from pullback.ops.sample import real
 from pullback.ops.slicing import Pad
@@ -81,6 +82,12 @@ class ReduceWindow(Combining):
             base_dilations=self.base_dilation, window_dilations=self.window_dilation,
             padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{len(self.window)}x2xi64>",
         )  # fmt: skip
+
+    def factors(self, *xs: Type) -> str:
+        k = len(xs) // 2
+        sides = zip(self.window, self.strides, self.base_dilation, self.padding, strict=True)
+        words = [f"d{i}" if side == (1, 1, 1, (0, 0)) else "_" for i, side in enumerate(sides)]
+        return rule([*[words] * k, *[[]] * k], [words] * k)
 
     @classmethod
     def samples(cls) -> Any:

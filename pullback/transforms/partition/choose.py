@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from pullback.ops.base import Op, Type
-from pullback.sharding.cost import Machine
+from pullback.sharding.cost import Machine, work
 from pullback.sharding.propagate import Plan, plan
 from pullback.transforms.partition.place import Placer
 from pullback.transforms.partition.placed import Placed
@@ -46,8 +44,8 @@ class Chooser(Placer):
         if total == 0.0:
             return total
         parts = self.mesh.extent([a for axes in split.axes.values() for a in axes])
-        work = math.prod(split.rule.extents.values()) * (2 if op.product else 1)
-        return total + work / parts / MACHINE.flops
+        done = work(op, split.rule, [*[x.whole for x in xs], *ys])
+        return total + MACHINE.computing(done / parts)
 
 
 def _unanimous(split: Plan, xs: list[Placed], factor: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
-from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.cost import Machine, nbytes, traffic, work
+from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.place import Placer
@@ -54,5 +57,28 @@ class Prices(Placer):
 
     def _count(self, kind: str, p: Placed, axes: tuple[str, ...]) -> None:
         local = self.local(p.whole, p.dims)
-        nbytes = local.size * local.dtype.numpy.itemsize
-        self.seconds += self.machine.seconds(traffic(kind, nbytes, self.mesh.extent(axes)))
+        self.seconds += self.machine.seconds(traffic(kind, nbytes(local), self.mesh.extent(axes)))
+
+
+def operations(graph: Graph) -> float:
+    """The arithmetic operations of a program; a loop does those of its body in every round."""
+    return sum([times * _operations(node) for node, times in applied(graph)])
+
+
+def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
+    """Every application of an op, and how often it runs: those in loops once in every round."""
+    stack = [(graph, 1)]
+    while stack:
+        held, times = stack.pop()
+        for node in held.nodes[len(held.inputs) :]:
+            rounds = times * getattr(node.op, "length", 1)
+            stack += [(body, rounds) for body in graphs_within(node.op.parameters())]
+            yield node, times
+
+
+def _operations(node: Node) -> float:
+    if not node.inputs or isinstance(node.inputs[0].type, tuple) or node.op.higher:
+        return 0.0
+    xs = [x.type.plain for x in node.inputs]
+    ys = [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
+    return work(node.op, instantiate(node.op.factors(*xs), xs, ys), [*xs, *ys])

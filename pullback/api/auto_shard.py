@@ -1,0 +1,196 @@
+"""auto_shard: a function on a mesh, with its arguments laid out by the cost model."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pullback.api.layout import comparable, is_array
+from pullback.api.sharding_plan import PlannedArgument, ShardingPlan
+from pullback.ir.errors import ArgumentError
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.sharding.cost import Machine
+from pullback.sharding.mesh import DeviceMesh, as_mesh
+from pullback.sharding.spec import P, Sharding
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+
+
+def auto_shard(
+    f: Callable,
+    mesh: DeviceMesh,
+    *,
+    in_specs: Any = None,
+    whole: int | str | Sequence[int | str] = (),
+    memory: float | None = None,
+    plan: ShardingPlan | str | os.PathLike | None = None,
+    machine: Machine | None = None,
+    time_limit: float = 60.0,
+) -> AutoSharded:
+    """`f` on a mesh: its arguments are laid out so that it is expected to take the least time.
+
+    The result is that of `f`, on the mesh. `in_specs` fixes some layouts: a tuple with an entry
+    for each argument, or a dict by name, where `None` is free. Arguments named by position or name
+    in `whole` are not split. `memory` is what a device has, in bytes, for arguments, results and
+    the largest value in between. `plan` is a plan that was made before, or its file. `machine`
+    says how fast devices are; the search ends after `time_limit` seconds. Needs scipy.
+
+    >>> import pullback as pb
+    >>> mesh = pb.DeviceMesh(4, "dp")
+    >>> x, w = pb.Type((65536, 1024), pb.float32), pb.Type((1024, 1024), pb.float32)
+    >>> pb.auto_shard(lambda x, w: pb.tanh(x @ w), mesh).plan(x, w).specs
+    {'x': P('dp'), 'w': P()}
+    """
+    mesh = as_mesh(mesh, "auto_shard")
+    if isinstance(plan, (str, os.PathLike)):
+        plan = ShardingPlan.load(plan)
+    if not (plan is None or isinstance(plan, ShardingPlan)):
+        raise ArgumentError(
+            f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}", where=user_line()
+        )
+    names = (whole,) if isinstance(whole, (int, str)) else tuple(whole)
+    return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
+
+
+class AutoSharded:
+    """A function that lays its arguments out on a mesh before it runs."""
+
+    def __init__(
+        self,
+        f: Callable,
+        mesh: DeviceMesh,
+        in_specs: Any,
+        whole: tuple[int | str, ...],
+        memory: float | None,
+        given: ShardingPlan | None,
+        machine: Machine,
+        time_limit: float,
+    ) -> None:
+        functools.update_wrapper(self, f)
+        self.f, self.mesh, self.in_specs, self.whole = f, mesh, in_specs, whole
+        self.memory, self.given = memory, given
+        self.machine, self.time_limit = machine, time_limit
+        self._plans: dict[tuple, ShardingPlan] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from pullback.tensor.functions import shard
+
+        call = Arguments(self.f, args, kwargs)
+        specs = self._plan(call).specs
+        leaves = [
+            shard(x, self.mesh, specs[path]) if isinstance(t, Type) else x
+            for x, t, path in zip(call.leaves, call.types, call.paths, strict=True)
+        ]
+        args, kwargs = tree.unflatten(call.structure, leaves)
+        return self.f(*args, **kwargs)
+
+    def plan(self, *args: Any, **kwargs: Any) -> ShardingPlan:
+        """How the arguments (tensors, or types made with `pb.Type`) would be laid out."""
+        return self._plan(Arguments(self.f, args, kwargs))
+
+    def _plan(self, call: Arguments) -> ShardingPlan:
+        if self.given is not None:
+            self.given.check(self.mesh, call.tensors)
+            return self.given
+        if call.key not in self._plans:
+            self._plans[call.key] = self._search(call)
+        return self._plans[call.key]
+
+    def _search(self, call: Arguments) -> ShardingPlan:
+        from pullback.api.search import Search
+
+        search = Search(self.f, self.mesh, call, self._fixed(call), self.machine)
+        specs, found = search.best(self.memory, self.time_limit)
+        planned = [
+            PlannedArgument(path, t, P() if spec is None else spec)
+            for path, t, spec in zip(call.paths, call.types, specs, strict=True)
+            if isinstance(t, Type)
+        ]
+        return ShardingPlan.of(self.mesh, planned, found)
+
+    def _fixed(self, call: Arguments) -> list[P | None]:
+        """The spec of each leaf that the user gave, `None` where it is free."""
+        specs = call.by_name(self.in_specs)
+        whole = call.by_name(dict.fromkeys([call.name(n) for n in self.whole], P()))
+        made = [a if a is not None else b for a, b in zip(whole, specs, strict=True)]
+        for spec, t in zip(made, call.types, strict=True):
+            if spec is not None and isinstance(t, Type):
+                if not isinstance(spec, P):
+                    _refuse(f"in_specs has specs such as pb.P('dp') or None, got {spec!r}")
+                Sharding(self.mesh, spec).check(t.shape, "auto_shard")
+        return made
+
+
+class Arguments:
+    """The arguments of one call: their leaves, with the paths by which a user knows them."""
+
+    def __init__(self, f: Callable, args: tuple, kwargs: dict) -> None:
+        self.leaves, self.structure = tree.flatten((args, kwargs))
+        self.types = [_type(x) for x in self.leaves]
+        keywords = [(name, kwargs[name]) for name in sorted(kwargs)]
+        self.entries = [*zip(_names(f, len(args)), args, strict=True), *keywords]
+        self.paths = [name + path for name, x in self.entries for path in tree.paths(x)]
+        self.key = (self.structure, tuple([t if isinstance(t, Type) else comparable(t)
+                                           for t in self.types]))  # fmt: skip
+
+    @property
+    def tensors(self) -> list[tuple[str, Type]]:
+        pairs = zip(self.paths, self.types, strict=True)
+        return [(path, t) for path, t in pairs if isinstance(t, Type)]
+
+    def name(self, which: int | str) -> str:
+        """The name of an argument that is given by its position or name."""
+        names = [name for name, _ in self.entries]
+        if isinstance(which, str) and which in names:
+            return which
+        if isinstance(which, int) and -len(names) <= which < len(names):
+            return names[which]
+        return _refuse(f"{which!r} names no argument; there are {', '.join(names)}")
+
+    def by_name(self, specs: Any) -> list[Any]:
+        """For each leaf the entry of a tuple by position, or of a dict by name; or `None`."""
+        if not isinstance(specs, Mapping):
+            specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
+            if len(specs) > len(self.entries):
+                _refuse(f"in_specs has {len(specs)} entries for {len(self.entries)} arguments")
+            specs = {self.entries[i][0]: spec for i, spec in enumerate(specs)}
+        specs = {self.name(n): spec for n, spec in specs.items()}
+        made: list[Any] = []
+        for name, x in self.entries:
+            found = tree.broadcast_prefix(specs.get(name), x)
+            made += (
+                found
+                if found is not None
+                else _refuse(
+                    f"the entry of in_specs for {name} must be a tree like it or shorter, "
+                    f"got {specs[name]!r}"
+                )
+            )
+        return made
+
+
+def _type(x: Any) -> Any:
+    """The type of a tensor, without how it lies now; anything else as it is."""
+    if isinstance(x, Type):
+        return x.plain
+    return asarray(x)._node.type.plain if is_array(x) else x
+
+
+def _names(f: Callable, count: int) -> list[str]:
+    """What the first arguments of a function are called."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    single = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p.name for p in parameters if p.kind in single][:count]
+    rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
+    return named + [f"{rest}[{i}]" for i in range(count - len(named))]
+
+
+def _refuse(what: str) -> Any:
+    raise ArgumentError(f"auto_shard: {what}", where=user_line())

@@ -1,0 +1,182 @@
+"""The search for a plan: candidates by the integer program and by habit, compared by what their
+per-device programs are expected to cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.explain import Explanation, explain_sharding
+from pullback.api.memory_plan import readable
+from pullback.api.stage import stage
+from pullback.ir.canonical import canonicalise
+from pullback.ir.errors import ArgumentError, PullbackError
+from pullback.ir.graph import Graph
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.call import written_out
+from pullback.sharding.cost import Machine, nbytes
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import Dims, P, Sharding
+from pullback.tensor import tree
+from pullback.transforms.auto.flat import flat
+from pullback.transforms.auto.groups import Groups
+from pullback.transforms.auto.integer import choose, solver
+from pullback.transforms.auto.layouts import layouts
+from pullback.transforms.partition.partition import layout
+
+BATCHES = 3  # leading extents that are tried as a batch
+TRIES = 3  # tighter limits, where a program needs more memory than the integer program says
+
+Specs = tuple[P | None, ...]  # of each leaf; `None`: it is no tensor
+
+
+class Search:
+    """The search for the specs of one call's arguments."""
+
+    def __init__(
+        self, f: Callable, mesh: DeviceMesh, call: Any, fixed: Sequence[P | None], machine: Machine
+    ) -> None:
+        solver()  # says so at once if it is not there
+        self.f, self.mesh, self.call, self.machine = f, mesh, call, machine
+        self.types, self.fixed = call.types, fixed
+        self.places = [i for i, t in enumerate(call.types) if isinstance(t, Type)]
+        self._known: dict[Specs, Explanation] = {}
+
+    def best(self, memory: float | None, seconds: float) -> tuple[Specs, Explanation]:
+        """The specs that are expected to take the least time, of those that fit."""
+        habits = self._habits()
+        found = [*self._solved(habits, memory, seconds), *habits]
+        order = {specs: i for i, specs in reversed(list(enumerate(found)))}
+
+        def cost(specs: Specs) -> tuple:
+            made = self.explain(specs)
+            over = 0 if memory is None else max(0, made.memory - memory)
+            split = sum([len(axes) for s in specs if s is not None for axes in s.dims])
+            return over, float(f"{made.seconds:.9e}"), split, order[specs]
+
+        chosen = min(order, key=cost)
+        made = self.explain(chosen)
+        if memory is not None and made.memory > memory:
+            raise ArgumentError(
+                f"auto_shard: no layout was found that fits into {readable(int(memory))} on each "
+                f"device, the smallest needs {readable(made.memory)}",
+                where=user_line(),
+                hint="Raise memory=, use a larger mesh, or free arguments that in_specs or whole "
+                "fix.",
+            )
+        return chosen, made
+
+    def explain(self, specs: Specs) -> Explanation:
+        """What the function does with its arguments laid out so."""
+        if specs not in self._known:
+            leaves = [t if s is None else t.sharded(Sharding(self.mesh, s))
+                      for t, s in zip(self.types, specs, strict=True)]  # fmt: skip
+            args, kwargs = tree.unflatten(self.call.structure, leaves)
+            self._known[specs] = explain_sharding(self.f, self.machine)(*args, **kwargs)
+        return self._known[specs]
+
+    # -- by habit ----------------------------------------------------------------------------------
+
+    def _habits(self) -> list[Specs]:
+        """What one would try by hand: all whole, a batch along one axis or all, all in parts."""
+        found = [self._specs({})]
+        for axes in dict.fromkeys([self.mesh.axis_names, *[(a,) for a in self.mesh.axis_names]]):
+            found += [self._specs(dict.fromkeys(batch, axes)) for batch in self._batches()]
+        parts: list[P | None] = [None] * len(self.types)
+        for i in self.places:
+            parts[i] = self._spec(i, min(self._layouts(i), key=lambda d, i=i: self._bytes(i, d)))  # type: ignore[misc]
+        found.append(tuple(parts))
+        return list(dict.fromkeys(found))
+
+    def _batches(self) -> list[list[int]]:
+        """Leaves that may be a batch: all leaves of some arguments have one leading extent."""
+        extents: dict[int, list[int]] = {}
+        at = 0
+        for _, x in self.call.entries:
+            mine = range(at, at := at + len(tree.leaves(x)))
+            ranked = [i for i in mine if i in self.places and self.types[i].rank]
+            leading = {self.types[i].shape[0] for i in ranked}
+            if len(leading) == 1:
+                extents.setdefault(leading.pop(), []).extend(ranked)
+        size = {n: sum([nbytes(self.types[i]) for i in leaves]) for n, leaves in extents.items()}
+        return [extents[n] for n in sorted(extents, key=lambda n: -size[n])[:BATCHES]]
+
+    def _specs(self, split: dict[int, tuple[str, ...]]) -> Specs:
+        """Leaves whose first dimension is split, where that is even; the others are whole."""
+        made: list[P | None] = [None] * len(self.types)
+        for i in self.places:
+            axes = split.get(i, ())
+            even = axes and self.types[i].shape[0] % self.mesh.extent(axes) == 0
+            made[i] = self._spec(i, (axes,) if even else ())
+        return tuple(made)
+
+    # -- by the integer program --------------------------------------------------------------------
+
+    def _solved(self, starts: list[Specs], memory: float | None, seconds: float) -> list[Specs]:
+        graph, alike = self._program()
+        inputs = [self._layouts(i) for i in self.places]
+        inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
+        dims = [self._dims(graph, s) for s in starts]
+        found: dict[Specs, None] = {}
+        limit = memory
+        for _ in range(TRIES):
+            groups = Groups(graph, inputs, self.mesh, self.machine)
+            made = [self._of(lies) for lies in choose(groups, alike, dims, limit, seconds)]
+            found.update(dict.fromkeys(made))
+            needs = min([self.explain(specs).memory for specs in made], default=0)
+            if memory is None or limit is None or needs <= memory:
+                break
+            limit *= memory / needs
+        return list(found)
+
+    def _of(self, lies: list[Dims]) -> Specs:
+        specs: list[P | None] = [None] * len(self.types)
+        for i, dims in zip(self.places, lies, strict=False):
+            specs[i] = self._spec(i, dims)
+        return tuple(specs)
+
+    def _spec(self, i: int, dims: Dims) -> P:
+        fixed = self.fixed[i]
+        return P(*dims) if fixed is None else fixed
+
+    def _layouts(self, i: int) -> list[Dims]:
+        spec, type = self.fixed[i], self.types[i]
+        return layouts(type, self.mesh) if spec is None else [_all_dims(spec, type)]
+
+    def _bytes(self, i: int, dims: Dims) -> int:
+        """What a device has of a leaf."""
+        shape = Sharding(self.mesh, P(*dims)).local_shape(self.types[i].shape)
+        return nbytes(self.types[i].with_shape(shape))
+
+    def _dims(self, graph: Graph, specs: Specs) -> list[Dims]:
+        mine = [_all_dims(specs[i], self.types[i]) for i in self.places]
+        return mine + [layout(x.type) for x in graph.inputs[len(mine) :]]
+
+    def _program(self) -> tuple[Graph, dict[int, int]]:
+        """The function's program, and which of its results lie as an argument does: a gradient,
+        or an updated parameter."""
+        leaves, structure = self.call.types, self.call.structure
+        graph = stage("auto_shard", self.f, leaves, structure).graph
+        return flat(canonicalise(written_out(graph))), self._alike(leaves, structure)
+
+    def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
+        """Every argument gets an axis of its own on a mesh of one device, and results that lie
+        along one are found."""
+        probe = DeviceMesh((1,) * len(leaves), [f"argument {i}" for i in range(len(leaves))])
+        owners = {P(f"argument {i}"): k for k, i in enumerate(self.places) if leaves[i].rank}
+        marked = list(leaves)
+        for spec, k in owners.items():
+            i = self.places[k]
+            marked[i] = leaves[i].sharded(Sharding(probe, spec))
+        try:
+            outputs = stage("auto_shard", self.f, marked, structure).graph.outputs
+        except PullbackError:  # the function itself names a mesh: nothing is known of its results
+            return {}
+        made = [y.type.sharding for y in outputs]
+        return {i: owners[s.spec] for i, s in enumerate(made) if s is not None and s.spec in owners}
+
+
+def _all_dims(spec: P | None, type: Type) -> Dims:
+    dims = () if spec is None else spec.dims
+    return (*dims, *[()] * (type.rank - len(dims)))

@@ -1,0 +1,145 @@
+"""Sharding plans: how a function's arguments lie on a mesh, to be printed, saved and reused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pullback.api.explain import Explanation
+from pullback.api.memory_plan import readable
+from pullback.ir.dtypes import dtype
+from pullback.ir.errors import ArgumentError
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import P
+
+FORMAT = "pullback sharding plan 1"
+
+
+@dataclass(frozen=True)
+class PlannedArgument:
+    """A tensor among the arguments: its path, the type that was planned for, and how it lies."""
+
+    path: str
+    type: Type
+    spec: P
+
+
+@dataclass(frozen=True, repr=False)
+class ShardingPlan:
+    """Specs for the arguments of a function on a mesh of given `axes`, and what is expected of
+    them: the seconds that each device computes and communicates, the bytes that it sends in so
+    many collectives, and the bytes of its arguments, results and largest value (`memory`)."""
+
+    axes: dict[str, int]
+    arguments: tuple[PlannedArgument, ...]
+    computing: float
+    communicating: float
+    nbytes: int
+    memory: int
+    collectives: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, mesh: DeviceMesh, arguments: Sequence[PlannedArgument], found: Explanation
+    ) -> ShardingPlan:
+        texts = tuple(map(str, found.exchanges))
+        costs = found.computing, found.communicating, found.nbytes, found.memory
+        return cls(dict(mesh.sizes), tuple(arguments), *costs, texts)
+
+    @property
+    def seconds(self) -> float:
+        return self.computing + self.communicating
+
+    @property
+    def specs(self) -> dict[str, P]:
+        """How each argument lies, by its path."""
+        return {a.path: a.spec for a in self.arguments}
+
+    def __str__(self) -> str:
+        mesh = ", ".join(f"{a}={n}" for a, n in self.axes.items())
+        width = max([len(a.path) for a in self.arguments], default=0)
+        kind = max([len(str(a.type)) for a in self.arguments], default=0)
+        lines = [f"{a.path:{width}}  {a.type!s:{kind}}  {a.spec}" for a in self.arguments]
+        time = f"{_time(self.computing)} computing, {_time(self.communicating)} communicating"
+        sent = f"{len(self.collectives)} collectives, each device sends {readable(self.nbytes)}"
+        return "\n".join([
+            f"on {mesh}: {_time(self.seconds)} ({time})",
+            f"{readable(self.memory)} on each device; {sent}", *lines, *self.collectives,
+        ])  # fmt: skip
+
+    __repr__ = __str__
+
+    # -- files -------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the plan to a file, as JSON."""
+        arguments = [
+            {"path": a.path, "shape": a.type.shape, "dtype": a.type.dtype.name,
+             "spec": a.spec.parameters()} for a in self.arguments
+        ]  # fmt: skip
+        data = {"format": FORMAT, "mesh": self.axes, "arguments": arguments,
+                "computing": self.computing, "communicating": self.communicating,
+                "nbytes": self.nbytes, "memory": self.memory,
+                "collectives": self.collectives}  # fmt: skip
+        Path(path).write_text(json.dumps(data, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> ShardingPlan:
+        """The plan that was saved in a file."""
+        try:
+            data = json.loads(Path(path).read_text())
+            if data["format"] != FORMAT:
+                raise ValueError(f"its format is {data['format']!r}, not {FORMAT!r}")
+            arguments = [
+                PlannedArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
+                                _spec(*a["spec"])) for a in data["arguments"]
+            ]  # fmt: skip
+            costs = [data[k] for k in ("computing", "communicating", "nbytes", "memory")]
+            return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ArgumentError(
+                f"ShardingPlan.load: {os.fspath(path)} holds no plan: {error}", where=user_line()
+            ) from None
+
+    # -- use ---------------------------------------------------------------------------------------
+
+    def check(self, mesh: DeviceMesh, arguments: Sequence[tuple[str, Type]]) -> None:
+        """Raise where the plan is for another mesh, or for a function with other arguments.
+        Dimensions may have other extents: a spec fits all of them."""
+        if self.axes != mesh.sizes:
+            sizes = ", ".join(f"{a}={n}" for a, n in self.axes.items())
+            _refuse(f"the plan is for a mesh of {sizes}, got {mesh}")
+        given = dict(arguments)
+        missing = [a.path for a in self.arguments if a.path not in given]
+        more = [path for path in given if path not in self.specs]
+        if missing or more:
+            words = [f"the plan has {missing[0]}, which is no argument"] if missing else []
+            words += [f"the argument {more[0]} is not in the plan"] if more else []
+            _refuse("; ".join(words))
+        for a in self.arguments:
+            if (a.type.rank, a.type.dtype) != (given[a.path].rank, given[a.path].dtype):
+                _refuse(f"{a.path} was planned as {a.type}, got {given[a.path]}")
+
+
+def _refuse(what: str) -> None:
+    raise ArgumentError(
+        f"auto_shard: {what}", where=user_line(),
+        hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).",
+    )  # fmt: skip
+
+
+def _spec(dims: Any, replicated: Any, priority: Any) -> P:
+    return P(*dims, replicated=tuple(replicated), priority=tuple(priority))
+
+
+def _time(seconds: float) -> str:
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= unit:
+            return f"{seconds / unit:.2f} {name}"
+    return f"{seconds * 1e6:.1f} us"

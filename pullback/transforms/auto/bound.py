@@ -1,0 +1,66 @@
+"""Good solutions without search: what is cheapest at each group in turn, given the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pullback.sharding.spec import Dims
+from pullback.transforms.auto.groups import Choice, Groups
+
+SWEEPS = 8  # through all groups, at most
+
+Taken = dict[int, Choice]  # by the identity of a group
+
+
+def from_inputs(
+    groups: Groups, inputs: Sequence[Dims], cost: Callable[[Choice], float]
+) -> list[Taken]:
+    """A solution where the inputs lie as is said, and one where they began so."""
+    fixed = {}
+    for x, dims in zip(groups.graph.inputs, inputs, strict=True):
+        group = groups.of[x]
+        fixed[id(group)] = next(c for c in group.choices if c.lies[x] == dims)
+    settled = settle(groups, fixed, cost, fixed)
+    return [settled, settle(groups, settled, cost)]
+
+
+def settle(
+    groups: Groups, start: Taken, cost: Callable[[Choice], float], fixed: Taken | None = None
+) -> Taken:
+    """Let each group take what is cheapest, until none wants anything else; `cost` is that of a
+    choice alone."""
+    taken = dict(start)
+    askers = _askers(groups)
+    for _ in range(SWEEPS):
+        before = dict(taken)
+        for group in groups.groups:
+            if fixed is None or id(group) not in fixed:
+                found = [taken[k] for k in askers[id(group)] if k in taken]
+                asked = dict.fromkeys([a for c in found for a in c.asks
+                                       if groups.of[a[0]] is group])  # fmt: skip
+                costs = [cost(c) + _moving(groups, taken, c, asked) for c in group.choices]
+                taken[id(group)] = group.choices[costs.index(min(costs))]
+        if taken == before:
+            break
+    return taken
+
+
+def _askers(groups: Groups) -> dict[int, list[int]]:
+    """For each group, those that may ask for its values."""
+    found: dict[int, dict[int, None]] = {id(g): {} for g in groups.groups}
+    for group in groups.groups:
+        for x in dict.fromkeys([x for c in group.choices for x, _ in c.asks]):
+            found[id(groups.of[x])][id(group)] = None
+    return {key: list(by) for key, by in found.items()}
+
+
+def _moving(groups: Groups, taken: Taken, choice: Choice, asked: dict) -> float:
+    """Seconds to bring to a choice what it asks for, and to others what they ask."""
+    total = 0.0
+    for x, dims in choice.asks:
+        source = taken.get(id(groups.of[x]))
+        if source is not None:
+            total += groups.price(x.type.plain, source.lies[x], dims)
+    for x, dims in asked:
+        total += groups.price(x.type.plain, choice.lies[x], dims)
+    return total

@@ -1,0 +1,278 @@
+"""The integer program: one choice for each group, so that all together takes the least time.
+
+A variable for each choice of each group says whether it is taken. A value that another group asks
+for in some layout is laid out anew once, however many ask: a continuous variable for each price
+that this can have, bounded by the choices that have this price.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.node import Node
+from pullback.ir.where import user_line
+from pullback.sharding.spec import Dims
+from pullback.transforms.auto.bound import Taken, from_inputs, settle
+from pullback.transforms.auto.groups import Choice, Group, Groups
+
+GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
+WHOLE = 500  # choices beyond one for each group, up to which the whole program is solved
+RELAXED = 6000  # choices up to which it is relaxed
+MICROSECONDS = 1e6  # the unit of the objective
+TIE = 1e-4  # of a microsecond, for each axis that splits an input: whole is better if all is equal
+
+
+def solver() -> Any:
+    """scipy's optimizer, which only this needs."""
+    try:
+        from scipy import optimize
+    except ImportError:
+        raise ArgumentError(
+            "auto_shard: needs the package scipy, which is not installed", where=user_line(),
+            hint="Install it with: pip install 'pullback[auto]'.",
+        ) from None  # fmt: skip
+    return optimize
+
+
+def choose(
+    groups: Groups,
+    alike: dict[int, int],
+    starts: Sequence[Sequence[Dims]],
+    memory: float | None,
+    seconds: float,
+) -> list[list[Dims]]:
+    """How the inputs lie in the solutions found, the best first.
+
+    An output in `alike` lies as the input that it names; `starts` are layouts of the inputs to
+    begin with; each device has so much `memory`; the search ends after so many `seconds`.
+    """
+    _hand_out(groups, alike)
+    model = Model(groups)
+    if memory is not None:
+        model.limit(memory, alike)
+    found = model.solve(starts, seconds)
+    return [[taken[id(groups.of[x])].lies[x] for x in groups.graph.inputs] for taken in found]
+
+
+def _hand_out(groups: Groups, alike: dict[int, int]) -> None:
+    """The program's results: some lie as an input does, the others as is propagated, which
+    splits no sum over devices."""
+    graph = groups.graph
+    for i, y in enumerate(graph.outputs):
+        group = groups.of.get(y)
+        if group is None or not y.type.rank:
+            continue
+        type = y.type.plain
+        if i in alike:
+            x = graph.inputs[alike[i]]
+            for c in groups.of[x].choices:
+                if groups.of[x] is group:
+                    c.seconds += groups.price(type, c.lies[y], c.lies[x])
+                else:
+                    c.asks[y, c.lies[x]] = None
+        else:
+            for c in group.choices:
+                whole = tuple([tuple([a for a in axes if a not in c.scattered])
+                               for axes in c.lies[y]])  # fmt: skip
+                c.seconds += groups.price(type, c.lies[y], whole)
+
+
+class Model:
+    """Columns with their costs, and rows: sparse sums of columns with an upper bound."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.groups = groups
+        self.costs: list[float] = []
+        self.rows: list[dict[int, float]] = []
+        self.bounds: list[tuple[float, float]] = []
+        self.columns: dict[int, int] = {}  # of a choice, by its identity
+        self.copies: dict[tuple[Node, Dims], dict[float, int]] = {}  # columns by price
+        self.largest: int | None = None  # the column for the bytes of the largest value
+        inputs = {id(groups.of[x]): x for x in groups.graph.inputs}
+        for group in groups.groups:
+            mine = []
+            for i, c in enumerate(group.choices):
+                mine.append(self._column(c.seconds * MICROSECONDS))
+                self.columns[id(c)] = mine[-1]
+                if id(group) in inputs:
+                    split = sum(map(len, c.lies[inputs[id(group)]]))
+                    self.costs[mine[-1]] += TIE * (split + i / len(group.choices) / 10)
+            self._row(dict.fromkeys(mine, 1.0), 1.0, 1.0)
+        self.binary = len(self.costs)
+        self._copies()
+
+    def _column(self, cost: float) -> int:
+        self.costs.append(cost)
+        return len(self.costs) - 1
+
+    def _row(self, row: dict[int, float], low: float, high: float) -> None:
+        self.rows.append(row)
+        self.bounds.append((low, high))
+
+    def _copies(self) -> None:
+        """What it costs to lay values out as other groups ask for them."""
+        for (x, dims), asking in self._asked().items():
+            classes: dict[float, list[int]] = {}
+            for c in self.groups.of[x].choices:
+                price = self.groups.price(x.type.plain, c.lies[x], dims)
+                classes.setdefault(price, []).append(self.columns[id(c)])
+            if max(classes) == 0.0:
+                continue
+            made = self.copies[x, dims] = {}
+            for price, columns in sorted(classes.items()):
+                made[price] = self._column(price * MICROSECONDS)
+                self._row({made[price]: 1.0, **dict.fromkeys(columns, -1.0)}, -np.inf, 0.0)
+            enough = dict.fromkeys(made.values(), -1.0)
+            for columns in asking:
+                self._row({**enough, **dict.fromkeys(columns, 1.0)}, -np.inf, 0.0)
+
+    def _asked(self) -> dict[tuple[Node, Dims], list[list[int]]]:
+        """For each value and layout, the columns of the choices that ask for it, by group."""
+        found: dict[tuple[Node, Dims], list[list[int]]] = {}
+        for group in self.groups.groups:
+            mine: dict[tuple[Node, Dims], list[int]] = {}
+            for c in group.choices:
+                for ask in c.asks:
+                    mine.setdefault(ask, []).append(self.columns[id(c)])
+            for ask, columns in mine.items():
+                found.setdefault(ask, []).append(columns)
+        return found
+
+    def limit(self, memory: float, alike: dict[int, int]) -> None:
+        """On every device, inputs, outputs and the largest value fit into so many bytes."""
+        graph, of, self.memory = self.groups.graph, self.groups.of, memory
+        largest = self.largest = self._column(0.0)
+        total = {largest: 1.0}
+        for x in graph.inputs:
+            self._add(total, of[x], x, x, memory)
+        for i, y in enumerate(graph.outputs):
+            like = graph.inputs[alike[i]] if i in alike else y
+            if like in of:
+                self._add(total, of[like], y, like, memory)
+        self._row(total, -np.inf, 1.0)
+        for group in self.groups.groups:
+            row = {self.columns[id(c)]: c.largest / memory for c in group.choices}
+            self._row({**row, largest: -1.0}, -np.inf, 0.0)
+        for (x, dims), columns in self.copies.items():
+            share = self.groups.nbytes(x.type.plain, dims) / memory
+            row = dict.fromkeys(columns.values(), share)
+            self._row({**row, largest: -1.0}, -np.inf, 0.0)
+
+    def _add(self, row: dict[int, float], of: Group, x: Node, like: Node, memory: float) -> None:
+        for c in of.choices:
+            column = self.columns[id(c)]
+            share = self.groups.nbytes(x.type.plain, c.lies[like]) / memory
+            row[column] = row.get(column, 0.0) + share
+
+    # -- solving -----------------------------------------------------------------------------------
+
+    def solve(self, starts: Sequence[Sequence[Dims]], seconds: float) -> list[Taken]:
+        """Solutions, the best first: those of a few small programs, and that of the whole one,
+        where these leave only a little of it."""
+        self.deadline = time.monotonic() + seconds
+        self.matrix, (self.low, self.high) = self._matrix(), np.array(self.bounds).T
+        groups, axes = self.groups, self.groups.mesh.axis_names
+        simple = self._milp(lambda group, c: together(c, axes))
+        known = [s for inputs in starts for s in from_inputs(groups, inputs, self._cost)]
+        known = [*simple, *[s for s in known if self._fits(s)]]
+        if not known:
+            return self._milp(lambda group, c: True)
+        best = self._descend(min(known, key=self._total))
+        hopeless = self._hopeless(self._total(best))
+        found = []
+        if self.binary - hopeless.sum() <= WHOLE + len(groups.groups):
+            found = self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
+        return sorted([*found, best, *simple], key=self._total)
+
+    def _descend(self, best: Taken) -> Taken:
+        """Choose anew along one axis at a time, as long as that helps."""
+        axes = [a for a in self.groups.mesh.axis_names if self.groups.mesh.sizes[a] > 1]
+        since = 0  # how many axes in sequence have brought nothing
+        while since < len(axes) > 1:
+            axis = axes[0]
+            axes = [*axes[1:], axis]
+            held = {key: without(c, axis) for key, c in best.items()}
+            found = self._milp(lambda g, c, h=held, a=axis: without(c, a) == h[id(g)])  # type: ignore[misc]
+            since += 1
+            if found and self._total(found[0]) < self._total(best) * (1 - GAP):
+                best, since = found[0], 0
+        return best
+
+    def _milp(self, allowed: Callable[[Group, Choice], bool]) -> list[Taken]:
+        """The best solution with these choices only, if there is one."""
+        groups = self.groups.groups
+        whole = np.arange(len(self.costs)) < self.binary
+        upper = np.where(whole, 0.0, np.inf)
+        upper[[self.columns[id(c)] for g in groups for c in g.choices if allowed(g, c)]] = 1.0
+        found = solver().milp(
+            self.costs, integrality=whole, bounds=(0, upper),
+            constraints=(self.matrix, self.low, self.high),
+            options={"time_limit": max(1.0, self.deadline - time.monotonic()), "mip_rel_gap": GAP},
+        )  # fmt: skip
+        if found.x is None:
+            return []
+        best = {id(g): max(g.choices, key=lambda c: found.x[self.columns[id(c)]]) for g in groups}
+        settled = settle(self.groups, best, self._cost)  # ties are settled towards whole inputs
+        return [settled if self._fits(settled) else best]
+
+    def _hopeless(self, bound: float) -> np.ndarray:
+        """The choices that no solution as cheap as `bound` takes: in the program where parts of
+        choices may be taken, one of them costs more than is left."""
+        if self.binary > RELAXED:
+            return np.zeros(self.binary, bool)
+        same = self.low == self.high
+        found = solver().linprog(
+            self.costs, A_ub=self.matrix[~same], b_ub=self.high[~same], A_eq=self.matrix[same],
+            b_eq=self.high[same], bounds=(0, None), method="highs",
+        )  # fmt: skip
+        if found.x is None:
+            return np.zeros(self.binary, bool)
+        return found.lower.marginals[: self.binary] > (bound - found.fun) * (1 - GAP) + TIE
+
+    def _total(self, taken: Taken) -> float:
+        return float(np.dot(self.costs, self._columns(taken)))
+
+    def _fits(self, taken: Taken) -> bool:
+        return bool(np.all(self.matrix @ self._columns(taken) <= self.high + 1e-9))
+
+    def _cost(self, choice: Choice) -> float:
+        return self.costs[self.columns[id(choice)]] / MICROSECONDS
+
+    def _matrix(self) -> Any:
+        from scipy.sparse import csr_array
+
+        data = [v for row in self.rows for v in row.values()]
+        places = [j for row in self.rows for j in row]
+        starts = np.cumsum([0, *map(len, self.rows)])
+        return csr_array((data, places, starts), shape=(len(self.rows), len(self.costs)))
+
+    def _columns(self, taken: Taken) -> np.ndarray:
+        """A solution as the values of all columns."""
+        made = np.zeros(len(self.costs))
+        groups, solution = self.groups, list(taken.values())
+        made[[self.columns[id(c)] for c in solution]] = 1.0
+        sizes = [c.largest for c in solution]
+        for x, dims in dict.fromkeys([ask for c in solution for ask in c.asks]):
+            if (x, dims) in self.copies:
+                price = groups.price(x.type.plain, taken[id(groups.of[x])].lies[x], dims)
+                made[self.copies[x, dims][price]] = 1.0
+                sizes.append(groups.nbytes(x.type.plain, dims))
+        if self.largest is not None:
+            made[self.largest] = max(sizes) / self.memory
+        return made
+
+
+def together(choice: Choice, axes: Sequence[str]) -> bool:
+    """Whether a dimension is split along all axes or along none."""
+    return all(not by or len(by) == len(axes) for dims in choice.key for by in dims)
+
+
+def without(choice: Choice, axis: str) -> tuple:
+    """A choice, apart from what it does along one axis."""
+    return tuple([tuple([tuple([a for a in by if a != axis]) for by in dims])
+                  for dims in choice.key])  # fmt: skip

@@ -1,0 +1,355 @@
+"""auto_shard: specs that the cost model chooses, plans that can be kept, and results that do not
+depend on any of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from devices import on_devices
+
+import pullback as pb
+from pullback.ir.errors import ArgumentError, ShapeError
+
+MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
+BOTH = ("dp", "tp")
+SLOW = pb.Machine(flops=1e6, bandwidth=1e9, latency=1e-9)  # for which small sizes are large
+
+
+def mlp(params, x):
+    return pb.relu(x @ params["w1"] + params["b1"]) @ params["w2"]
+
+
+def loss(params, x):
+    return (mlp(params, x) ** 2).mean()
+
+
+step = pb.value_and_grad(loss)
+
+
+def f32(*shape):
+    return pb.Type(shape, pb.float32)
+
+
+def weights(width, hidden):
+    return {"w1": f32(width, hidden), "b1": f32(hidden), "w2": f32(hidden, width)}
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def values(width=6, hidden=16):
+    return {"w1": numbers(width, hidden), "b1": numbers(hidden), "w2": numbers(hidden, width)}
+
+
+def seconds(f, *args):
+    """What a layout that was written by hand is expected to take."""
+    return pb.debug.explain_sharding(f)(*args).seconds
+
+
+def laid_out(type, *dims):
+    return type.sharded(pb.Sharding(MESH, pb.P(*dims)))
+
+
+# -- what is chosen -------------------------------------------------------------------------------
+
+
+def test_a_large_batch_is_split():
+    plan = pb.auto_shard(step, MESH).plan(weights(512, 2048), f32(65536, 512))
+    assert plan.specs["x"] is pb.P(BOTH)
+    assert all(plan.specs[f"params['{name}']"] is pb.P() for name in ("w1", "b1", "w2"))
+    assert len(plan.collectives) == 1 and plan.collectives[0].startswith("all_reduce over dp, tp")
+    assert plan.nbytes == (2 * 512 * 2048 + 2048 + 1) * 4 * 7 // 4
+
+
+def test_large_weights_are_split_by_columns_then_rows():
+    plan = pb.auto_shard(step, MESH).plan(weights(8192, 32768), f32(64, 8192))
+    assert plan.specs["params['w1']"] is pb.P(None, BOTH)
+    assert plan.specs["params['b1']"] is pb.P(BOTH)
+    assert plan.specs["params['w2']"] is pb.P(BOTH)
+    assert plan.specs["x"] is pb.P()
+    assert len(plan.collectives) == 1 and plan.collectives[0].startswith("all_reduce")
+
+
+def test_a_batch_and_weights_share_the_mesh():
+    sizes = weights(4096, 16384), f32(2048, 4096)
+    plan = pb.auto_shard(step, MESH).plan(*sizes)
+    (w1, b1, w2), x = (sizes[0][n] for n in ("w1", "b1", "w2")), sizes[1]
+    columns = {"w1": laid_out(w1, None, "tp"), "b1": laid_out(b1, "tp"), "w2": laid_out(w2, "tp")}
+    for hand in [(columns, laid_out(x, "dp")), (sizes[0], laid_out(x, BOTH))]:
+        assert plan.seconds <= seconds(step, *hand)
+
+
+def test_what_is_small_stays_whole():
+    plan = pb.auto_shard(step, MESH).plan(weights(8, 8), f32(16, 8))
+    assert set(plan.specs.values()) == {pb.P()} and plan.collectives == ()
+
+
+def test_too_little_memory_splits_parameters():
+    sizes = weights(1024, 4096), f32(8192, 1024)
+    free = pb.auto_shard(step, MESH).plan(*sizes)
+    assert free.specs["x"] is pb.P(BOTH) and free.specs["params['w1']"] is pb.P()
+    limit = free.memory // 2
+    tight = pb.auto_shard(step, MESH, memory=limit).plan(*sizes)
+    assert tight.memory <= limit
+    assert tight.specs["params['w1']"].dims or tight.specs["params['w2']"].dims
+    assert tight.seconds >= free.seconds
+    with pytest.raises(ArgumentError, match=r"no layout was found that fits into 1.0 KiB"):
+        pb.auto_shard(step, MESH, memory=1024).plan(*sizes)
+
+
+def attention(w, x):
+    batch, length, width = x.shape
+    q, k, v = (
+        (x @ w[n]).reshape(batch, length, 16, width // 16).transpose(0, 2, 1, 3) for n in "qkv"
+    )
+    mixed = pb.softmax(q @ k.transpose(0, 1, 3, 2), axis=-1) @ v
+    return mixed.transpose(0, 2, 1, 3).reshape(batch, length, width) @ w["o"]
+
+
+def attention_loss(w, x):
+    return (attention(w, x) ** 2).mean()
+
+
+def square(width):
+    return {name: f32(width, width) for name in "qkvo"}
+
+
+def test_attention_splits_the_batch_or_the_heads():
+    tp = pb.DeviceMesh(4, "tp")
+    many = pb.auto_shard(pb.grad(attention_loss), tp).plan(square(512), f32(64, 256, 512))
+    assert many.specs["x"] is pb.P("tp") and many.specs["w['q']"] is pb.P()
+    one = pb.auto_shard(pb.grad(attention_loss), tp).plan(square(4096), f32(1, 256, 4096))
+    assert [one.specs[f"w['{n}']"] for n in "qkv"] == [pb.P(None, "tp")] * 3
+    assert one.specs["w['o']"] is pb.P("tp") and one.specs["x"] is pb.P()
+
+
+def test_nothing_tried_by_hand_is_better():
+    sizes = square(1024), f32(8, 512, 1024)
+    f = pb.grad(attention_loss)
+    plan = pb.auto_shard(f, MESH).plan(*sizes)
+    w, x = sizes
+    columns = {n: laid_out(w[n], "tp") if n == "o" else laid_out(w[n], None, "tp") for n in w}
+    for hand in [(w, laid_out(x)), (w, laid_out(x, BOTH)), (columns, laid_out(x, "dp"))]:
+        assert plan.seconds <= seconds(f, *hand) * 1.002
+
+
+def test_sizes_that_do_not_divide_are_split_only_if_nothing_else_is():
+    def product(x, w):
+        return x @ w
+
+    plan = pb.auto_shard(product, pb.DeviceMesh(4, "dp")).plan(f32(4098, 4096), f32(4096, 4096))
+    assert plan.specs["x"] is pb.P() and plan.specs["w"] is pb.P(None, "dp")
+    odd = pb.auto_shard(product, pb.DeviceMesh(4, "dp")).plan(f32(4099, 4097), f32(4097, 4097))
+    assert any(spec.dims for spec in odd.specs.values())
+
+
+def test_a_training_step_keeps_its_parameters_where_they_are():
+    def train(params, x):
+        return pb.tree.map(lambda w, g: w - 0.1 * g, params, pb.grad(loss)(params, x))
+
+    plan = pb.auto_shard(train, MESH).plan(weights(8192, 32768), f32(64, 8192))
+    assert plan.specs["params['w1']"] is pb.P(None, BOTH)
+    assert len(plan.collectives) == 1
+
+
+def test_a_plan_is_the_same_every_time():
+    sizes = square(512), f32(8, 128, 512)
+    plans = [pb.auto_shard(pb.grad(attention_loss), MESH).plan(*sizes) for _ in range(2)]
+    assert plans[0] == plans[1]
+
+
+# -- what the user fixes ---------------------------------------------------------------------------
+
+
+def test_fixed_specs_are_kept():
+    sizes = weights(512, 2048), f32(65536, 512)
+    fixed = {"w1": pb.P(None, "tp"), "b1": None, "w2": None}
+    plan = pb.auto_shard(step, MESH, in_specs=(fixed, pb.P("dp"))).plan(*sizes)
+    assert plan.specs["params['w1']"] is pb.P(None, "tp") and plan.specs["x"] is pb.P("dp")
+    named = pb.auto_shard(step, MESH, in_specs={"x": pb.P("tp")}).plan(*sizes)
+    assert named.specs["x"] is pb.P("tp")
+
+
+@pytest.mark.parametrize("which", ["x", 1, (-1,)])
+def test_arguments_that_may_not_be_split_are_not(which):
+    plan = pb.auto_shard(step, MESH, whole=which).plan(weights(512, 2048), f32(65536, 512))
+    assert plan.specs["x"] is pb.P()
+    assert plan.specs["params['w1']"] is pb.P(None, BOTH)
+
+
+def test_a_layout_named_inside_of_the_function_is_kept():
+    def f(x, w):
+        return pb.with_sharding_constraint(x @ w, MESH, pb.P("dp", "tp")) * 2.0
+
+    wrapped = pb.auto_shard(f, MESH, machine=SLOW)
+    x, w = numbers(8, 4), numbers(4, 8)
+    with pb.config(engine="reference"):
+        y = wrapped(x, w)
+        assert y.sharding.spec is pb.P("dp", "tp")
+        np.testing.assert_allclose(y.numpy(), 2 * x @ w)
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def check_equal(f, *args, **options):
+    wrapped = pb.auto_shard(f, MESH, machine=SLOW, **options)
+    plain = pb.tree.map(pb.asarray, args)
+    got, wanted = wrapped(*args), f(*plain)
+    for a, b in zip(pb.tree.leaves(got), pb.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
+    assert any(spec.dims for spec in wrapped.plan(*args).specs.values())
+    return got
+
+
+@pytest.mark.parametrize("rows", [24, 3, 7])
+def test_the_result_is_that_of_the_function(rows):
+    with pb.config(engine="reference"):
+        check_equal(step, values(), numbers(rows, 6))
+
+
+def test_results_under_a_memory_limit_and_with_captured_tensors():
+    with pb.config(engine="reference"):
+        offset = pb.asarray(numbers(6, seed=3))
+        check_equal(lambda p, x: step(p, x + offset), values(), numbers(24, 6))
+        check_equal(step, values(8, 64), numbers(24, 8), memory=5000)
+        names = {n: numbers(32, 32, seed=i) for i, n in enumerate("qkvo")}
+        check_equal(pb.grad(attention_loss), names, numbers(4, 3, 32))
+
+
+def test_derivatives_and_compiled_functions_on_either_side():
+    x, w = numbers(16, 8), numbers(8, 8)
+    with pb.config(engine="reference"):
+        f = pb.auto_shard(lambda w, x: pb.tanh(x @ w).sum(), MESH, machine=SLOW)
+        wanted = x.T @ (1 - np.tanh(x @ w) ** 2)
+        np.testing.assert_allclose(pb.grad(f)(pb.asarray(w), x).numpy(), wanted)
+        compiled = pb.auto_shard(pb.compile(lambda w, x: x @ w), MESH, machine=SLOW)
+        np.testing.assert_allclose(compiled(w, x).numpy(), x @ w)
+        assert any(spec.dims for spec in compiled.plan(w, x).specs.values())
+
+
+def test_numbers_and_keywords_pass_through():
+    def f(x, power, *, scale):
+        return x**power * scale["by"]
+
+    wrapped = pb.auto_shard(f, MESH, machine=SLOW)
+    with pb.config(engine="reference"):
+        got = wrapped(numbers(8, 8), 2, scale={"by": numbers(8)})
+    np.testing.assert_allclose(got.numpy(), numbers(8, 8) ** 2 * numbers(8))
+    plan = wrapped.plan(numbers(8, 8), 2, scale={"by": numbers(8)})
+    assert list(plan.specs) == ["x", "scale['by']"]
+
+
+def test_a_plan_is_made_once_for_each_kind_of_argument():
+    calls = []
+
+    def f(x, w):
+        calls.append(x.shape)
+        return x @ w
+
+    wrapped = pb.auto_shard(f, MESH, machine=SLOW)
+    with pb.config(engine="reference"):
+        wrapped(numbers(8, 8), numbers(8, 8))
+        before = len(calls)
+        wrapped(numbers(8, 8, seed=1), numbers(8, 8))
+        assert len(calls) == before + 1
+        wrapped(numbers(16, 8), numbers(8, 8))
+        assert len(calls) > before + 2
+
+
+@on_devices
+def test_on_xla():
+    got, _ = check_equal(step, values(), numbers(24, 6))
+    assert got.sharding.mesh is MESH
+
+
+# -- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return pb.auto_shard(step, MESH).plan(weights(512, 2048), f32(65536, 512))
+
+
+def test_a_plan_is_printed(plan):
+    lines = str(plan).splitlines()
+    assert lines[0].startswith("on dp=2, tp=4: 2.02 ms (1.72 ms computing, 298.9 us communicating)")
+    assert "1 collectives, each device sends 14.0 MiB" in lines[1] and "96.0 MiB on" in lines[1]
+    assert lines[2].split() == ["params['b1']", "f32[2048]", "P()"]
+    assert lines[5].split(maxsplit=2) == ["x", "f32[65536,512]", "P(('dp', 'tp'))"]
+    assert lines[6].startswith("all_reduce over dp, tp: f32[]")
+    assert "test_auto_shard.py" in lines[7]
+
+
+def test_a_plan_is_saved_and_used_again(plan, tmp_path):
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    assert json.loads(path.read_text())["mesh"] == {"dp": 2, "tp": 4}
+    again = pb.ShardingPlan.load(path)
+    assert again == plan and str(again) == str(plan)
+    for given in (path, str(path), plan):
+        wrapped = pb.auto_shard(step, MESH, plan=given)
+        assert wrapped.plan(weights(6, 16), f32(24, 6)) == plan  # extents may differ
+    with pb.config(engine="reference"):
+        args = pb.tree.map(lambda a: a.astype(np.float32), (values(), numbers(24, 6)))
+        got, wanted = wrapped(*args)[0], step(*pb.tree.map(pb.asarray, args))[0]
+        np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-5)
+
+
+def test_all_parts_of_a_spec_are_saved(tmp_path):
+    spec = pb.P(None, "tp", replicated="dp", priority=(0, 2))
+    fixed = pb.auto_shard(lambda x: x + 1.0, MESH, in_specs=(spec,)).plan(f32(8, 8))
+    fixed.save(tmp_path / "plan.json")
+    assert pb.ShardingPlan.load(tmp_path / "plan.json").specs["x"] is spec
+
+
+def test_a_plan_that_does_not_fit_says_so(plan):
+    args = weights(512, 2048), f32(64, 512)
+    with pytest.raises(ArgumentError, match=r"for a mesh of dp=2, tp=4, got DeviceMesh.x=8"):
+        pb.auto_shard(step, pb.DeviceMesh(8, "x"), plan=plan).plan(*args)
+    with pytest.raises(ArgumentError, match=r"has params\['b1'\], which is no argument"):
+        pb.auto_shard(step, MESH, plan=plan).plan(args[1], args[1])
+    with pytest.raises(ArgumentError, match=r"params\['b2'\] is not in the plan"):
+        pb.auto_shard(step, MESH, plan=plan).plan({**args[0], "b2": f32(3)}, args[1])
+    with pytest.raises(ArgumentError, match=r"x was planned as f32\[65536,512\], got f32\[64\]"):
+        pb.auto_shard(step, MESH, plan=plan).plan(args[0], f32(64))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "other"}'])
+def test_a_file_without_a_plan_says_so(text, tmp_path):
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(ArgumentError, match=r"plan.json holds no plan"):
+        pb.auto_shard(step, MESH, plan=path)
+
+
+def test_wrong_options_are_refused():
+    sizes = weights(8, 16), f32(8, 8)
+    with pytest.raises(ArgumentError, match="DeviceMesh"):
+        pb.auto_shard(step, (2, 4))
+    with pytest.raises(ArgumentError, match="plan must be"):
+        pb.auto_shard(step, MESH, plan=3)
+    with pytest.raises(ArgumentError, match="'y' names no argument; there are params, x"):
+        pb.auto_shard(step, MESH, whole="y").plan(*sizes)
+    with pytest.raises(ArgumentError, match="in_specs has 3 entries for 2 arguments"):
+        pb.auto_shard(step, MESH, in_specs=(None, None, None)).plan(*sizes)
+    with pytest.raises(ArgumentError, match="must be a tree like it or shorter"):
+        pb.auto_shard(step, MESH, in_specs=({"w9": pb.P()}, None)).plan(*sizes)
+    with pytest.raises(ArgumentError, match="got 'dp'"):
+        pb.auto_shard(step, MESH, in_specs=(None, "dp")).plan(*sizes)
+    with pytest.raises(ArgumentError, match="has no axis 'sp'"):
+        pb.auto_shard(step, MESH, in_specs=(None, pb.P("sp"))).plan(*sizes)
+    with pytest.raises(ShapeError, match="names 3 dimensions"):
+        pb.auto_shard(step, MESH, in_specs=(None, pb.P(None, None, "dp"))).plan(*sizes)
+
+
+def test_without_scipy_the_error_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(ArgumentError, match="needs the package scipy") as caught:
+        pb.auto_shard(step, MESH).plan(weights(8, 16), f32(8, 8))
+    assert "pullback[auto]" in str(caught.value)
