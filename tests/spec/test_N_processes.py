@@ -1,4 +1,4 @@
-"""N55: several processes run one program together, and end in errors instead of waiting for ever."""
+"""N55: several processes run one program together, and never wait for each other in vain."""
 
 from __future__ import annotations
 
