@@ -63,17 +63,17 @@ __version__ = "0.1.0"
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
 __all__ = [
-    "Composite", "DType", "DeviceMesh", "Elementwise", "Machine", "MemoryPlan", "Op", "P", "PullbackError",
-    "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather", "apply", "auto_shard",
-    "axis_index", "backward_on_trace", "bfloat16", "bool", "cache_info", "check_grads",
-    "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_cache", "compile", "complex128",
-    "complex64", "cond", "config", "custom_jvp", "custom_vjp", "debug", "default_device",
-    "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16", "float32", "float64",
-    "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64", "int8", "jacfwd",
-    "jacobian", "jacrev", "jvp", "linearize", "load_compiled", "map", "memory_plan", "nan",
-    "newaxis", "no_grad", "no_recompile", "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute",
-    "psum", "random", "scan", "switch", "trace", "tree", "uint16", "uint32", "uint64", "uint8",
-    "value_and_grad", "vjp", "vmap", "while_loop",
+    "Composite", "DType", "DeviceMesh", "Elementwise", "Machine", "MemoryPlan", "Op", "P",
+    "PullbackError", "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather", "apply",
+    "auto_shard", "axis_index", "backward_on_trace", "bfloat16", "bool", "cache_info",
+    "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_cache", "compile",
+    "complex128", "complex64", "cond", "config", "custom_jvp", "custom_vjp", "debug",
+    "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
+    "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64",
+    "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "load_compiled", "map",
+    "memory_plan", "nan", "newaxis", "no_grad", "no_recompile", "op", "optim", "pi", "pmax",
+    "pmean", "pmin", "ppermute", "psum", "random", "scan", "switch", "trace", "tree", "uint16",
+    "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

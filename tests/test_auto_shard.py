@@ -89,10 +89,10 @@ def test_what_is_small_stays_whole():
 
 
 def test_too_little_memory_splits_parameters():
-    sizes = weights(1024, 4096), f32(8192, 1024)
+    sizes = weights(1024, 4096), f32(65536, 1024)
     free = pb.auto_shard(step, MESH).plan(*sizes)
     assert free.specs["x"] is pb.P(BOTH) and free.specs["params['w1']"] is pb.P()
-    limit = free.memory // 2
+    limit = free.memory * 3 // 4
     tight = pb.auto_shard(step, MESH, memory=limit).plan(*sizes)
     assert tight.memory <= limit
     assert tight.specs["params['w1']"].dims or tight.specs["params['w2']"].dims
@@ -216,7 +216,7 @@ def test_results_under_a_memory_limit_and_with_captured_tensors():
     with pb.config(engine="reference"):
         offset = pb.asarray(numbers(6, seed=3))
         check_equal(lambda p, x: step(p, x + offset), values(), numbers(24, 6))
-        check_equal(step, values(8, 64), numbers(24, 8), memory=5000)
+        check_equal(step, values(8, 64), numbers(24, 8), memory=7500)
         names = {n: numbers(32, 32, seed=i) for i, n in enumerate("qkvo")}
         check_equal(pb.grad(attention_loss), names, numbers(4, 3, 32))
 
@@ -239,7 +239,7 @@ def test_numbers_and_keywords_pass_through():
     wrapped = pb.auto_shard(f, MESH, machine=SLOW)
     with pb.config(engine="reference"):
         got = wrapped(numbers(8, 8), 2, scale={"by": numbers(8)})
-    np.testing.assert_allclose(got.numpy(), numbers(8, 8) ** 2 * numbers(8))
+        np.testing.assert_allclose(got.numpy(), numbers(8, 8) ** 2 * numbers(8))
     plan = wrapped.plan(numbers(8, 8), 2, scale={"by": numbers(8)})
     assert list(plan.specs) == ["x", "scale['by']"]
 
@@ -309,7 +309,7 @@ def test_all_parts_of_a_spec_are_saved(tmp_path):
 
 def test_a_plan_that_does_not_fit_says_so(plan):
     args = weights(512, 2048), f32(64, 512)
-    with pytest.raises(ArgumentError, match="for a mesh of dp=2, tp=4, got DeviceMesh.x=8"):
+    with pytest.raises(ArgumentError, match=r"for a mesh of dp=2, tp=4, got DeviceMesh\(x=8\)"):
         pb.auto_shard(step, pb.DeviceMesh(8, "x"), plan=plan).plan(*args)
     with pytest.raises(ArgumentError, match=r"has params\['b1'\], which is no argument"):
         pb.auto_shard(step, MESH, plan=plan).plan(args[1], args[1])

@@ -161,10 +161,12 @@ class Search:
         return flat(canonicalise(written_out(graph))), self._alike(leaves, structure)
 
     def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
-        """Every argument gets an axis of its own on a mesh of one device, and results that lie
-        along one are found."""
-        probe = DeviceMesh((1,) * len(leaves), [f"argument {i}" for i in range(len(leaves))])
-        owners = {P(f"argument {i}"): k for k, i in enumerate(self.places) if leaves[i].rank}
+        """Every dimension of an argument gets an axis of its own on a mesh of one device; results
+        that then lie along those of one argument are found."""
+        names = [[f"{i}.{d}" for d in range(leaves[i].rank)] for i in self.places]
+        every = [a for axes in names for a in axes]
+        probe = DeviceMesh((1,) * len(every), every)
+        owners = {P(*axes): k for k, axes in enumerate(names) if axes}
         marked = list(leaves)
         for spec, k in owners.items():
             i = self.places[k]
