@@ -2,7 +2,9 @@
 #
 #   make demo    train a small classifier on handwritten digits
 #   make test    run every test, with the examples in the documentation
-#   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes
+#   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
+#                random programs on meshes, 100,000 broken texts
+#   make docs    write the tables of docs/ir.md anew
 #   make lint    run the linter and the type checker
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove what was made, .venv included
@@ -12,7 +14,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 BIN := .venv/bin
 JOBS ?= 2
 
-.PHONY: demo test long lint bench clean
+.PHONY: demo test long docs lint bench clean
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py
@@ -24,6 +26,13 @@ long: .venv/ready
 	$(BIN)/python tests/long/training_loops.py
 	$(BIN)/python tests/long/many_shapes.py
 	$(BIN)/python tests/long/all_compositions.py
+	$(BIN)/python tests/long/sharded_programs.py
+	$(BIN)/python tests/long/ir_determinism.py
+	$(BIN)/python tests/long/fuzz_ir.py
+	$(BIN)/python tests/long/stablehlo_bits.py
+
+docs: .venv/ready
+	$(BIN)/python -m pullback.cli.reference docs/ir.md
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -32,6 +41,9 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/compile.py
+	$(BIN)/python benchmarks/sharding.py
+	$(BIN)/python benchmarks/collectives.py
+	$(BIN)/python benchmarks/ir.py
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out

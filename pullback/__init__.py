@@ -6,14 +6,27 @@ The functions on tensors are listed in `pullback.tensor.functions`; everything e
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, optim, random
+from pullback import debug, distributed, ir, optim, random
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
 from pullback.api.auto_shard import auto_shard
-from pullback.api.axes import all_gather, axis_index, pmax, pmean, pmin, ppermute, psum
 from pullback.api.check import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
 from pullback.api.choice import cond, switch
+from pullback.api.collectives import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    axis_size,
+    pmax,
+    pmean,
+    pmin,
+    ppermute,
+    psum,
+    psum_scatter,
+    pvary,
+    reduce_scatter,
+)
 from pullback.api.compile import compile, load_compiled
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
@@ -21,6 +34,7 @@ from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
 from pullback.api.linear import hvp, jvp, linearize, vjp
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
+from pullback.api.shard_map import shard_map
 from pullback.api.sharding_plan import ShardingPlan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
@@ -64,16 +78,17 @@ e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), f
 
 __all__ = [
     "Composite", "DType", "DeviceMesh", "Elementwise", "Machine", "MemoryPlan", "Op", "P",
-    "PullbackError", "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather", "apply",
-    "auto_shard", "axis_index", "backward_on_trace", "bfloat16", "bool", "cache_info",
-    "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies", "clear_cache", "compile",
-    "complex128", "complex64", "cond", "config", "custom_jvp", "custom_vjp", "debug",
-    "default_device", "default_dtype", "e", "engine_info", "eval_shape", "evaluate", "float16",
-    "float32", "float64", "fori_loop", "grad", "hessian", "hvp", "inf", "int16", "int32", "int64",
-    "int8", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "load_compiled", "map",
-    "memory_plan", "nan", "newaxis", "no_grad", "no_recompile", "op", "optim", "pi", "pmax",
-    "pmean", "pmin", "ppermute", "psum", "random", "scan", "switch", "trace", "tree", "uint16",
-    "uint32", "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
+    "PullbackError", "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather",
+    "all_to_all", "apply", "auto_shard", "axis_index", "axis_size", "backward_on_trace", "bfloat16",
+    "bool", "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
+    "clear_cache", "compile", "complex128", "complex64", "cond", "config", "custom_jvp",
+    "custom_vjp", "debug", "default_device", "default_dtype", "distributed", "e", "engine_info",
+    "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian",
+    "hvp", "inf", "int16", "int32", "int64", "int8", "ir", "jacfwd", "jacobian", "jacrev", "jvp",
+    "linearize", "load_compiled", "map", "memory_plan", "nan", "newaxis", "no_grad", "no_recompile",
+    "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "psum_scatter", "pvary",
+    "random", "reduce_scatter", "scan", "shard_map", "switch", "trace", "tree", "uint16", "uint32",
+    "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
 del functions

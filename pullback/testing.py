@@ -155,9 +155,7 @@ def run_sharded(
     f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding], mesh: DeviceMesh
 ) -> list[np.ndarray]:
     """The results of `f` on operands that lie as said, computed by simulated devices."""
-    types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
-    inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]
-    graph = Graph(inputs, several(f(*inputs)))
+    graph = sharded_graph(f, arrays, shardings)
     program = simulated(partition(graph, mesh).graph, mesh)
     stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
     made = []
@@ -166,6 +164,15 @@ def run_sharded(
         lies = y.type.sharding or Sharding(mesh, P())
         made.append(join(dict(enumerate(parts)), lies, y.type.shape))
     return made
+
+
+def sharded_graph(
+    f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding]
+) -> Graph:
+    """`f` as a graph over inputs that lie as said."""
+    types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
+    inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]
+    return Graph(inputs, several(f(*inputs)))
 
 
 def _stacked(array: np.ndarray, sharding: Sharding) -> np.ndarray:
@@ -184,7 +191,8 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
     raises.
 
     The inferred type is NumPy's, XLA agrees with NumPy, derivatives in both modes agree with
-    central differences up to `order`, and the batching rule with a loop over examples.
+    central differences up to `order`, the batching rule with a loop over examples, and parts of
+    the operands on simulated devices give what whole ones give.
 
     >>> import pullback as pb
     >>> from pullback import testing
@@ -202,6 +210,8 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
         if isinstance(op, Elementwise):
             check_cotangent_shapes(op, wide)
     check_batch(op, given)
+    for seed in range(4):
+        check_sharded(op, given, seed)
 
 
 _WIDE = {"f": np.float64, "c": np.complex128}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 from pullback import testing
+from pullback.api.stage import stage
 from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, ancestors
+from pullback.ir.graph import Graph, ancestors, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.types import Type
 from pullback.ops.base import Op, ones
 from pullback.ops.structure import Input
+from pullback.tensor import tree
 from pullback.transforms.reverse import gradients
 from pullback.transforms.rules import start_log
 
@@ -150,3 +153,26 @@ def _innermost(traceback: Any, file: str) -> str:
             found = traceback.tb_lineno
         traceback = traceback.tb_next
     return f"{os.path.basename(file)}:{found}"
+
+
+# -- programs on meshes ---------------------------------------------------------------------------
+
+
+def staged(f: Callable, types: Sequence[Type]) -> Graph:
+    """A function of tensors as a program; it may name numbers, but no tensors from outside."""
+    leaves, in_tree = tree.flatten((tuple(types), {}))
+    made = stage("staged", f, leaves, in_tree)
+    assert not made.captured
+    return made.graph
+
+
+def collectives(graph: Graph) -> Counter[str]:
+    """How often a program for one device communicates, by name; a loop's body counts once."""
+    found: Counter[str] = Counter()
+    for node in graph.nodes:
+        inner = graphs_within(node.op.parameters())
+        for held in inner:
+            found += collectives(held)
+        if not inner and node.op.communicates():
+            found[node.op.name] += 1
+    return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exchanges import EXCHANGES, PARTS, check_exact, joined, of_every_type
 from helpers import told
 from rows import RNG, V, W, X, looped, loss, same
 
 import pullback as pb
 from pullback.ir.dtypes import float64
-from pullback.ir.errors import ArgumentError, AxisError, DTypeError
+from pullback.ir.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
 from pullback.ops.call import Call
@@ -138,6 +139,18 @@ COLLECTIVES = {
         lambda x: pb.psum(x * pb.psum(x, "i"), "i") * x,
         lambda x: (x * x.sum(axis=0)).sum(axis=0) * x,
     ),
+    "reduce_scatter": (
+        lambda x: x * pb.reduce_scatter(pb.concat([x, x[:1] ** 2]), "i") ** 2,
+        lambda x: x * pb.concat([x, x[:, :1] ** 2], axis=1).sum(axis=0)[:, None] ** 2,
+    ),
+    "all_to_all": (
+        lambda x: x * pb.all_to_all(pb.concat([x, x[:1] ** 2]) ** 3, "i", 0, 0)[:3],
+        lambda x: x * (pb.concat([x, x[:, :1] ** 2], axis=1) ** 3).T[:, :3],
+    ),
+    "pvary": (
+        lambda x: x * pb.pvary(pb.psum(x**2, "i"), "i"),
+        lambda x: x * (x**2).sum(axis=0),
+    ),
     "shared result": (lambda x: pb.psum(x**3, "i"), lambda x: (x**3).sum(axis=0)),
 }
 
@@ -183,6 +196,48 @@ def test_derivatives_of_collectives(name):
         same(pb.vmap(pb.grad(second), axis_name="i")(x, c, t), twice)
 
 
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_every_element_type(name):
+    one, _, kinds = EXCHANGES[name]
+    arrays = of_every_type(kinds)
+    made = along(lambda xs: [one(x) for x in xs], [pb.tensor(a) for a in arrays])
+    check_exact(name, arrays, made)
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_other_examples_around_and_inside(name):
+    one, by_numpy, _ = EXCHANGES[name]
+    data = np.stack([PARTS, PARTS[::-1], PARTS + 1, -PARTS])
+    want = np.stack([joined(by_numpy, x, 3) for x in data])
+    along_i = pb.vmap(one, axis_name="i")
+    same(pb.vmap(along_i)(pb.tensor(data)), want)
+    same(pb.vmap(pb.vmap(one), axis_name="i", in_axes=1, out_axes=1)(pb.tensor(data)), want)
+    shared = pb.vmap(lambda x, y: one(x) + y.sum(), in_axes=(None, 0), axis_name="i")
+    y = pb.tensor(np.arange(3.0))
+    got = shared(pb.tensor(PARTS[0]), y).numpy()
+    repeated = joined(by_numpy, np.stack([PARTS[0]] * 3), 3)
+    same(got, repeated + np.arange(3.0).reshape(3, *[1] * (repeated.ndim - 1)))
+
+
+def test_parts_that_do_not_fit():
+    x = pb.tensor(PARTS[:, :5])
+    for call in (
+        lambda x: pb.reduce_scatter(x, "i"), lambda x: pb.all_to_all(x, "i", 0, 1),
+    ):  # fmt: skip
+        with told(ShapeError, ValueError, "dimension 0 must divide into 3 parts", "f64[5,2]"):
+            along(call, x)
+    for call in (
+        lambda x: pb.reduce_scatter(x, "i", axis=2), lambda x: pb.all_to_all(x, "i", 0, 2),
+        lambda x: pb.all_to_all(x, "i", 2, 0),
+    ):  # fmt: skip
+        with told(AxisError, IndexError, "axis 2", "f64[5,2]"):
+            along(call, x)
+    with told(ArgumentError, ValueError, "one name"):
+        along(lambda x: pb.all_to_all(x, ("i",), 0, 0), x)
+    assert pb.psum_scatter is pb.reduce_scatter
+    assert along(lambda x: pb.axis_size("i") + 0 * x[0, 0], x).tolist() == [3.0, 3.0, 3.0]
+
+
 def test_ties_share_the_gradient_of_an_extreme():
     x = pb.tensor([2.0, 5.0, 5.0, 1.0])
     same(pb.grad(lambda x: along(lambda x: pb.pmax(x, "i"), x, out_axes=None))(x), [0, 0.5, 0.5, 0])
@@ -204,6 +259,46 @@ def test_a_gradient_by_what_is_one_for_all_is_the_total():
         x, w, in_axes=(0, None), out_axes=None,
     )  # fmt: skip
     same(mean, total / 4)
+
+
+def ruled(f):
+    """The function, with its gradient as a rule of its own."""
+    made = pb.custom_vjp(f)
+    made.defvjp(
+        lambda *xs: (made(*xs), xs),
+        lambda xs, g: pb.vjp(f, *xs)[1](g),
+    )
+    return made
+
+
+WRAPPED = {
+    "compile": pb.compile,
+    "checkpoint": pb.checkpoint,
+    "custom_vjp": ruled,
+    "scan": lambda f: lambda x, w: pb.scan(lambda s, _: (s, f(x, w)), 0.0, length=1)[1][0],
+    "state": lambda f: lambda x, w: pb.scan(lambda s, _: (s * 0 + f(x, w), None), 0.0, length=2)[0],
+    "cond": lambda f: lambda x, w: pb.cond(pb.psum(x, "i").sum() < 1e9, f, lambda x, w: w[0], x, w),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_gradient_does_not_depend_on_what_work_is_wrapped_in(name):
+    """What all examples share is shared outside of it too, and counts once."""
+
+    def shared(x, w):
+        return (pb.psum(x * w, "i") ** 2).sum() + (w**3).sum()
+
+    def own(x, w):
+        return (x * w).sum() * pb.psum((x * w).sum(), "i")
+
+    x, w = pb.tensor(X), pb.tensor(W[:, 0])
+    for f in (shared, own):
+        wrapped = WRAPPED[name](f)
+        for argument in (0, 1):
+            for use in (lambda g: g, lambda g, f=f: lambda x, w: g(x, w) * f(x, w)):
+                made = [pb.grad(use(g), argument) for g in (wrapped, f)]
+                got, want = (along(g, x, w, in_axes=(0, None)) for g in made)
+                same(got, want)
 
 
 def test_nested_named_axes():
@@ -280,6 +375,8 @@ def test_names_that_are_not_bound_or_not_free():
         lambda x: pb.psum(x, "j"), lambda x: pb.pmean(x, ("i", "j")), lambda x: pb.pmax(x, "j"),
         lambda x: pb.pmin(x, "j"), lambda x: pb.all_gather(x, "j"),
         lambda x: pb.axis_index("j"), lambda x: pb.ppermute(x, "j", []),
+        lambda x: pb.axis_size("j"), lambda x: pb.pvary(x, "j"),
+        lambda x: pb.reduce_scatter(x, "j"), lambda x: pb.all_to_all(x, "j", 0, 0),
     ):  # fmt: skip
         with told(ArgumentError, ValueError, "no axis is named 'j'", "'i'", "axis_name"):
             along(call, x)

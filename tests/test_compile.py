@@ -925,3 +925,12 @@ def test_an_evicted_program_comes_back(x):
     with counting() as counts:
         assert f(x, 2.0).tolist() == want
         assert counts.misses == 0
+
+
+def test_named_axes_around_a_call_are_a_cause():
+    f = pb.compile(lambda x: x * 2)
+    f(pb.ones(3))
+    pb.vmap(f, axis_name="i")(pb.ones((2, 3)))
+    cause = pb.cache_info().causes[-1]
+    assert (cause.kind, cause.path) == ("setting", "named axes")
+    assert (cause.before, cause.after) == ("{}", "{'i': 2}")

@@ -10,11 +10,11 @@ import pytest
 import pullback as pb
 from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import VerificationError
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.text import print_graph
-from pullback.ir.verify import verify
+from pullback.ir.verification import verify
 from pullback.ops.control import Scan
 from pullback.ops.control.held import hold
 from pullback.ops.control.residuals import residuals, size_in_bytes
@@ -204,8 +204,8 @@ def test_the_program_does_not_grow_with_the_length():
 
 def test_text_shows_what_the_loop_holds():
     text = str(pb.trace(lambda x: pb.scan(lambda c, y: (c + y, None), 0.0, x)[0], pb.ones(3)))
-    assert "= Scan(%1, %0) {body: graph(%0 = Input() {name:" in text
-    assert "BinOp(Add, %0, %1)" in text and "length: 3, reverse: false, unroll: 1}" in text
+    assert "= Scan(%1, %0) {body: graph(\n  %0 = Input() {name:" in text
+    assert "BinOp(Add, %0, %1)" in text and "scanned: 1, length: 3}" in text
     text = str(pb.trace(lambda x: pb.cond(x > 0, pb.sin, pb.cos, x), pb.tensor(1.0)))
     assert "Cond(" in text and "Cos(" in text and "Sin(" in text
 

@@ -21,12 +21,12 @@ from ir_ops import (
 
 from pullback.ir import dtypes, where
 from pullback.ir.canonical import canonicalise, canonicalise_with_map
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, constant, results
 from pullback.ir.text import print_graph
 from pullback.ir.types import Type
-from pullback.ir.verify import verify
+from pullback.ir.verification import verify
 from pullback.ops.base import Op
 from pullback.ops.elementwise.arithmetic import Add, Div, Mul, Neg, Sub
 from pullback.ops.identity import Alias, OptimizationBarrier, StopGradient

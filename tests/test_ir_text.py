@@ -24,7 +24,7 @@ from ir_ops import (
 
 from pullback.ir import dtypes, where
 from pullback.ir.canonical import canonicalise
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, constant
 from pullback.ir.table import TABLE
@@ -48,14 +48,18 @@ def test_the_example_prints_as_specified():
     x, w = source(2, 3, name="x"), source(3, name="w")
     y = x * w
     graph = Graph([x, w], [Sum((1,), False)(y * constant(0.5, F32))])
-    assert print_graph(graph) == str(graph) == (
-        '%0 = Input() {name: "x"} : Tensor<f32, [2, 3]>\n'
-        '%1 = Input() {name: "w"} : Tensor<f32, [3]>\n'
-        "%2 = BinOp(Mul, %0, %1) : Tensor<f32, [2, 3]>\n"
-        "%3 = ConstF32(0.5) : Tensor<f32, []>\n"
-        "%4 = BinOp(Mul, %2, %3) : Tensor<f32, [2, 3]>\n"
-        "%5 = Sum(%4, [1], false) : Tensor<f32, [2]>\n"
-        "outputs: %5"
+    assert (
+        print_graph(graph)
+        == str(graph)
+        == (
+            '%0 = Input() {name: "x"} : Tensor<f32, [2, 3]>\n'
+            '%1 = Input() {name: "w"} : Tensor<f32, [3]>\n'
+            "%2 = BinOp(Mul, %0, %1) : Tensor<f32, [2, 3]>\n"
+            "%3 = ConstF32(0.5) : Tensor<f32, []>\n"
+            "%4 = BinOp(Mul, %2, %3) : Tensor<f32, [2, 3]>\n"
+            "%5 = Sum(%4, [1], false) : Tensor<f32, [2]>\n"
+            "outputs: %5"
+        )
     )
 
 
@@ -171,10 +175,14 @@ def test_inner_graphs_are_written_in_place():
     x, y = source(2), source(2, name="y")
     y.where = where.user_line()
     made = print_graph(Graph([x], [Body(Graph([y], [-y]))(x)]), provenance=True)
-    assert made.splitlines()[1] == (
-        '%1 = Body(%0) {body: graph(%0 = Input() {name: "y"} : Tensor<f32, [2]>; '
-        "%1 = Neg(%0) : Tensor<f32, [2]>; outputs: %1)} : Tensor<f32, [2]>"
-    )
+    assert made.splitlines()[1:] == [
+        "%1 = Body(%0) {body: graph(",
+        f'  %0 = Input() {{name: "y"}} : Tensor<f32, [2]>  # test_ir_text.py:{y.where.line}',
+        "  %1 = Neg(%0) : Tensor<f32, [2]>",
+        "  outputs: %1",
+        ")} : Tensor<f32, [2]>",
+        "outputs: %1",
+    ]
 
 
 def test_provenance_follows_the_instruction():
@@ -226,7 +234,7 @@ def test_input_names_of_inner_graphs_do_not_count():
 PROGRAM = """
 from ir_ops import Graph, Marked, program, source
 from pullback.ir.canonical import canonicalise
-from pullback.ir.fingerprint import fingerprint
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.text import print_graph
 graph = program()
 x = source(2)

@@ -17,7 +17,7 @@ from pullback.ir.errors import PullbackError, VerificationError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, constant, results
 from pullback.ir.types import Type
-from pullback.ir.verify import verify
+from pullback.ir.verification import verify
 from pullback.ops.elementwise.arithmetic import Add, Neg
 from pullback.ops.movement import Reshape
 from pullback.ops.reduce import Sum

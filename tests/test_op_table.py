@@ -16,13 +16,19 @@ from pullback.ir.table import TABLE
 from pullback.ops.base import Op
 from pullback.ops.collective import Collective
 from pullback.ops.elementwise.base import Elementwise
+from pullback.sharding.factors import instantiate
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import P, Sharding
 from pullback.tensor.program import engine
+from pullback.transforms.partition.partition import partition
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
 # Collectives mean something only along a named axis: tests/test_collectives.py tries them there.
 COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
-OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES)
+# It runs on a mesh: tests/test_shard_map.py tries it on several.
+ON_A_MESH = {"ShardMap"}
+OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES - ON_A_MESH)
 PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
 
 
@@ -98,6 +104,54 @@ def test_batch(op, arrays):
 def test_sharded(op, arrays):
     """On parts of its operands, an op gives what it gives on whole ones."""
     testing.check_sharded(op, arrays)
+
+
+# Every dimension of their operands must be whole, as it is without a rule.
+WHOLE = {
+    "GatherBlocks": "takes blocks that may lie anywhere",
+    "Index": "takes one element out of all",
+    "Unpack": "takes one word out of all",
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_with_operands_says_how_it_is_split(name):
+    """By a factor rule, as other ops, or by its own partitioning."""
+    cls = TABLE[name]
+    has_operands = any(arrays for _, arrays in cls.samples())
+    says = cls.factors is not Op.factors or cls.expansion or cls.partition
+    assert bool(says) != (name in WHOLE) or not has_operands
+
+
+def splits(op, arrays):
+    """Each way to split one dimension of one operand evenly that the op's rule passes on: the
+    operand, the dimension, and into how many parts."""
+    graph = testing.graph_of(op, arrays)
+    types = [x.type for x in graph.inputs]
+    rule = instantiate(op.factors(*types), types, [y.type for y in graph.outputs])
+    minor = {f for side in (rule.operands, rule.results) for dims in side for d in dims
+             for f in d[1:]}  # fmt: skip
+    for i, dims in enumerate(rule.operands):
+        for dim, words in enumerate(dims):
+            n = rule.extents[words[0]] if words and words[0] not in minor else 1
+            parts = [k for k in (2, 3, 5, 7) if n and n % k == 0]
+            yield from [(i, dim, k) for k in parts[:1]]
+
+
+JOINED_BY_ALL = {"Prod"}  # devices have no product over an axis
+PASSING = [n for n in OPS if TABLE[n].factors is not Op.factors and n not in JOINED_BY_ALL]
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases(PASSING)))
+def test_what_is_passed_on_is_not_gathered(op, arrays):
+    for i, dim, parts in splits(op, arrays):
+        mesh = DeviceMesh(parts, "x")
+        split = Sharding(mesh, P(*[None] * dim, "x"))
+        whole = [Sharding(mesh, P())] * len(arrays)
+        shardings = [*whole[:i], split, *whole[i + 1 :]]
+        program = partition(testing.sharded_graph(op, arrays, shardings), mesh).graph
+        made = [n.op.name for n in program.nodes if n.op.name in ("AllGather", "AllToAll")]
+        assert not made, f"operand {i} split along dimension {dim}: {made}"
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))

@@ -383,7 +383,8 @@ def test_vmap_of_a_pullback_and_of_a_pushforward(engine):
 # -- the engine, op by op -------------------------------------------------------------------------
 
 OPS = [
-    "Conv2d", "Convolution", "ConvolutionBackwardFilter", "ConvolutionBackwardInput", "Dot",
+    "Conv2d", "Conv2dBackwardFilter", "Conv2dBackwardInput", "Convolution",
+    "ConvolutionBackwardFilter", "ConvolutionBackwardInput", "Dot",
     "DotGeneral", "DynamicSlice", "DynamicUpdateAdd", "DynamicUpdateSlice", "Einsum", "Gather",
     "Index", "IndexArrays", "LastWrite", "MatMul", "RandomBits", "ScatterAdd", "ScatterMax",
     "ScatterMul", "ScatterSet", "Threefry", "WindowIndex", "WindowMax", "WindowPut", "WindowSum",

@@ -16,6 +16,8 @@ from pullback.ir.where import user_line
 from pullback.ops.base import Op
 from pullback.ops.control import Cond, Switch
 from pullback.ops.control.choice import no_branch
+from pullback.ops.control.held import held
+from pullback.ops.control.varying import alike
 from pullback.ops.structure import placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
@@ -90,9 +92,10 @@ def _choose(
     types = [operands[i]._node.type if i in operands else x for i, x in enumerate(leaves)]
     branches = [_Branch(name, f, types, in_tree) for f in functions]
     structure = _agree(name, branches)
-    joined = Joined([b.staged for b in branches], len(operands), index)
+    joined = Joined([b.staged for b in branches], len(operands))
+    graphs = alike(joined.graphs, joined.axes, index.type.varying)
     nodes = [node_of(x) for x in operands.values()]
-    return tree.unflatten(structure, joined.apply(op(tuple(joined.graphs)), [index, *nodes]))
+    return tree.unflatten(structure, joined.apply(op(tuple(map(held, graphs))), [index, *nodes]))
 
 
 class _Branch:

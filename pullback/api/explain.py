@@ -28,8 +28,9 @@ from pullback.transforms.partition.price import applied, operations
 class Exchange:
     """One collective of a per-device program.
 
-    `nbytes` is what each device sends, `seconds` what that is expected to take, in all rounds of a
-    loop; `why` names what was needed, `op` and `where` by whom, `of` which value.
+    `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
+    was needed, `op` and `where` by whom, `of` which value. One in a loop is there in all its
+    `rounds`, and costs as much in each.
     """
 
     kind: str
@@ -41,9 +42,11 @@ class Exchange:
     where: Any
     why: str
     of: str
+    rounds: int = 1
 
     def __str__(self) -> str:
         cost = f"{readable(self.nbytes)}, {self.seconds * 1e6:.0f} us"
+        cost += f", {self.rounds} times" if self.rounds != 1 else ""
         head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
         return f"{head}\n    {self.op} ({self.where}) needs {self.why} of {self.of}"
 
@@ -65,7 +68,7 @@ class Explanation:
     @property
     def communicating(self) -> float:
         """The seconds that the collectives are expected to take."""
-        return sum(e.seconds for e in self.exchanges)
+        return sum(e.seconds * e.rounds for e in self.exchanges)
 
     @property
     def seconds(self) -> float:
@@ -82,7 +85,7 @@ class Explanation:
     @property
     def nbytes(self) -> int:
         """What each device sends in one run."""
-        return sum(e.nbytes for e in self.exchanges)
+        return sum(e.nbytes * e.rounds for e in self.exchanges)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -138,7 +141,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
 
 
 def _exchange(
-    node: Node, times: int, reasons: dict, mesh: DeviceMesh, machine: Machine
+    node: Node, rounds: int, reasons: dict, mesh: DeviceMesh, machine: Machine
 ) -> Exchange:
     axes = node.op.communicates()
     out = _types(node)
@@ -146,9 +149,10 @@ def _exchange(
     sent = traffic(node.op.wire, max(before, sum(map(nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
     told = reasons.get(node) or next((r for n, r in reasons.items() if node in n.inputs), None)
     op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
-    seconds = machine.seconds(sent * times, times)
+    seconds = machine.seconds(sent)
     types = tuple([t.plain for t in out])
-    return Exchange(node.op.wire, axes, types, int(sent) * times, seconds, op, where, why, of)  # type: ignore[attr-defined]
+    kind: str = node.op.wire  # type: ignore[attr-defined]
+    return Exchange(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
 def _types(node: Node) -> tuple[Type, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from pullback.ir.errors import ArgumentError, NonDifferentiableInput
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.base import zeros
+from pullback.ops.base import zeros_like
 from pullback.ops.identity import Alias
 from pullback.tensor import settings, tree
 from pullback.tensor.creation import asarray
@@ -58,7 +58,8 @@ class Recording:
         self.constant = constant = not settings.current().grad_enabled
         chosen = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(chosen)
-        self.tensors = [differentiable(name, x, i, chosen) for i, x in enumerate(leaves)]
+        read = value if name == "trace" else differentiable
+        self.tensors = [read(name, x, i, chosen) for i, x in enumerate(leaves)]
         tokens = (self.derivative.token,)
         self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
@@ -78,7 +79,7 @@ class Recording:
     def gradients(self, found: Sequence[Node | None]) -> Any:
         """Nodes for the inputs, zeros where there is none, in the arguments' tree."""
         made = [
-            deliver(zeros(x.type) if g is None else g)
+            deliver(zeros_like(x.type) if g is None else g)
             for x, g in zip(self.inputs, found, strict=True)
         ]
         return tree.unflatten(self.in_tree, made)
@@ -123,13 +124,7 @@ def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
     """A leaf of the arguments as a tensor that can carry a derivative."""
     if type(x) is Tensor and x._node.type.inexact:
         return x
-    if not is_value(x):
-        raise ArgumentError(
-            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
-            f"{_place(chosen, i)}",
-            where=user_line(),
-        )
-    made = asarray(x)
+    made = value(name, x, i, chosen)
     if not made.dtype.is_inexact:
         raise NonDifferentiableInput(
             f"{name}: can only differentiate by float or complex values, got {made._node.type}"
@@ -138,6 +133,17 @@ def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
             hint="Choose other arguments with argnums, or write the number as a float: 1.0 for 1.",
         )
     return made
+
+
+def value(name: str, x: Any, i: int, chosen: Any) -> Tensor:
+    """A leaf of the arguments as a tensor."""
+    if not is_value(x):
+        raise ArgumentError(
+            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
+            f"{_place(chosen, i)}",
+            where=user_line(),
+        )
+    return asarray(x)
 
 
 def _place(chosen: Any, i: int) -> str:

@@ -13,7 +13,7 @@ from pullback.ir.dtypes import int64
 from pullback.ir.errors import ArgumentError
 from pullback.ir.node import Node, vary_over
 from pullback.ir.where import user_line
-from pullback.ops.base import ones, zeros
+from pullback.ops.base import ones, zeros_like
 from pullback.ops.index import Iota
 from pullback.tensor import tree
 from pullback.tensor.evaluate import evaluate
@@ -200,7 +200,7 @@ class _Linear:
         axes = [self.domain[i]._node.type.varying for i in group]
         vectors = [vary_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
-        return [deliver(zeros(like._node.type) if y is None else y) for y, like in found]
+        return [deliver(zeros_like(like._node.type) if y is None else y) for y, like in found]
 
     def _unit_vectors(self, group: Sequence[int], start: int, count: int) -> list[Tensor]:
         """Rows of the identity over all elements of some tensors.

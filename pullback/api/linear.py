@@ -10,7 +10,7 @@ from pullback.api.grad import grad, split_aux
 from pullback.ir.errors import ArgumentError
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.base import zeros
+from pullback.ops.base import zeros_like
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
@@ -77,7 +77,7 @@ def _linearize(name: str, f: Callable, xs: Sequence[Any], kwargs: dict) -> tuple
             given = _matching(name, list(ts), recording.in_tree, recording.tensors)
             found = tangents(nodes, recording.inputs, given)
             made = [
-                deliver(zeros(y.type) if t is None else t)
+                deliver(zeros_like(y.type) if t is None else t)
                 for y, t in zip(nodes, found, strict=True)
             ]
             return tree.unflatten(structure, made)

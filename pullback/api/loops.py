@@ -12,7 +12,8 @@ from pullback.ir.errors import ArgumentError
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.control import Scan, While
-from pullback.ops.control.held import row
+from pullback.ops.control.held import held, row
+from pullback.ops.control.varying import scan_body, while_graphs
 from pullback.tensor import tree
 from pullback.tensor.operators import node_of, number
 from pullback.tensor.tensor import Tensor
@@ -127,7 +128,8 @@ def _scan(
     types = [row(x._node.type) for x in rows]
     staged = state.settle(lambda given: _stage(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
-    op = Scan(joined.graphs[0], count, len(rows), length, bool(reverse), unroll)
+    body = held(scan_body(joined.graphs[0], joined.axes, count))
+    op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.given(made[:count]), tree.unflatten(emitted, made[count:])
 
@@ -152,7 +154,9 @@ def _while(state: State, cond: Callable, body: Callable) -> Any:
             hint="Write a comparison; reduce several with pb.all or pb.any.",
         )
     joined = Joined([ends, work], count)
-    op = While(joined.graphs[0], joined.graphs[1], count)
+    first, second = joined.graphs
+    first, second = while_graphs(first, second, joined.axes, count)
+    op = While(held(first), held(second), count)
     return state.given(joined.apply(op, state.nodes()))
 
 

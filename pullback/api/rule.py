@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.axes import bind
+from pullback.api.axes import bind, bound_axes, rebind
 from pullback.api.layout import expect, line_of
 from pullback.api.stage import stage, tracing
 from pullback.ir.errors import ArgumentError, GradientVerification, UnsupportedOp
@@ -35,6 +35,7 @@ class UserRule(Rule):
     custom: Any = field(compare=False)  # has fwd, bwd and jvp
     call: Any = field(compare=False)  # how arguments are laid out
     out_tree: Any = field(compare=False)
+    axes: tuple = field(default_factory=bound_axes, compare=False)  # where it was called
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -111,7 +112,8 @@ class UserRule(Rule):
         are there: nothing is computed twice."""
         _answers.known.append((self, tuple(xs), tuple(outs)))
         try:
-            yield
+            with rebind(self.axes):
+                yield
         finally:
             _answers.known.pop()
 

@@ -11,12 +11,12 @@ from pullback.api.stage import Staged
 from pullback.ir.dtypes import DType, promote
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph
-from pullback.ir.node import Node, vary_over
+from pullback.ir.node import Node
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.base import Op
 from pullback.ops.control.flow import positions
-from pullback.ops.control.held import hold
+from pullback.ops.control.varying import axes_of, union
 from pullback.ops.structure import SCALAR, placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
@@ -71,6 +71,8 @@ class State:
                 staged = trace(self.types)
         while self._retype(self._wider(staged)):
             staged = trace(self.types)
+        while self._spread(staged):
+            staged = trace(self.types)
         outs = [y.type for y in staged.graph.outputs[: len(self.leaves)]]
         if [t.plain for t in self.types] != [y.plain for y in outs]:
             raise self._changed(tree.unflatten(self.tree, outs))
@@ -113,6 +115,15 @@ class State:
         for i, d in dtypes.items():
             if scalar_dtype(self.leaves[i], d) is d:
                 self.types[i] = self.types[i].with_dtype(d)
+        return self.types != before
+
+    def _spread(self, staged: Staged) -> bool:
+        """Let the state vary along the named axes that it varies along after a round; whether
+        there was a new one."""
+        before = list(self.types)
+        for i, y in enumerate(staged.graph.outputs[: len(self.types)]):
+            axes = union(self.types[i].varying, y.type.varying)
+            self.types[i] = self.types[i].over(axes)
         return self.types != before
 
     def _changed(self, new: Any) -> ArgumentError:
@@ -164,36 +175,18 @@ def shown(values: Any) -> Any:
 
 
 class Joined:
-    """Programs over one list of operands: the arguments, then all that any of them captured.
+    """Programs over one list of operands: the arguments, then all that any of them captured."""
 
-    Everything that goes in and out varies along the same named axes.
-    """
-
-    def __init__(self, staged: Sequence[Staged], arguments: int, index: Node | None = None) -> None:
+    def __init__(self, staged: Sequence[Staged], arguments: int) -> None:
         self.captured = list(dict.fromkeys(c for s in staged for c in s.captured))
-        nodes = [n for s in staged for n in (*s.graph.inputs, *s.graph.outputs)]
-        chosen_by = () if index is None else index.type.varying
-        self.axes = tuple(sorted({*chosen_by, *[a for n in nodes for a in n.type.varying]}))
-        uniform = all(n.type.varying == self.axes for n in nodes)
-        place = self._held if uniform else self._replayed
-        self.graphs = [place(s, arguments) for s in staged]
+        self.graphs = [self._graph(s, arguments) for s in staged]
+        self.axes = axes_of(self.graphs[0].inputs)
 
-    def _held(self, staged: Staged, arguments: int) -> Graph:
+    def _graph(self, staged: Staged, arguments: int) -> Graph:
         own = dict(zip(staged.captured, staged.graph.inputs[arguments:], strict=True))
         rest = [own.get(c) or placeholder("captured", c.type) for c in self.captured]
-        inputs = [*staged.graph.inputs[:arguments], *rest]
-        return hold(inputs, staged.graph.outputs, self.axes)
-
-    def _replayed(self, staged: Staged, arguments: int) -> Graph:
-        """The program once more, over inputs that vary along all the axes."""
-        given = [x.type for x in staged.graph.inputs[:arguments]]
-        types = [t.over(self.axes) for t in [*given, *[c.type for c in self.captured]]]
-        inputs = [placeholder("x", t) for t in types]
-        places = dict(zip(self.captured, inputs[arguments:], strict=True))
-        made = staged.graph(*inputs[:arguments], *[places[c] for c in staged.captured])
-        return hold(inputs, made, self.axes)
+        return Graph([*staged.graph.inputs[:arguments], *rest], staged.graph.outputs)
 
     def apply(self, op: Op, nodes: Sequence[Node]) -> tuple[Tensor, ...]:
         """The op on operands, as tensors."""
-        operands = [vary_over(x, self.axes) for x in (*nodes, *self.captured)]
-        return record_several(op, tuple(operands))
+        return record_several(op, (*nodes, *self.captured))

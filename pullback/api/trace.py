@@ -13,8 +13,8 @@ from pullback.ir.errors import ArgumentError, TraceError
 from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
-from pullback.ops.base import ones, zeros
-from pullback.ops.structure import Input
+from pullback.ops.base import ones, zeros_like
+from pullback.ops.structure import placeholder
 from pullback.tensor import tree
 from pullback.tensor.tensor import Tensor
 from pullback.transforms.reverse import Contribution, accumulate, gradients
@@ -42,7 +42,7 @@ class Trace:
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         with Transform():
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
-        self._names = _names(f, args)
+        self.names = _names(f, args)  # the parameters', with the path inside them
         ys, self._structure = outputs("trace", self._recording.result)
         self._made = [y._node for y in ys]  # the handles are the user's from now on
         self._outputs = ys
@@ -64,14 +64,14 @@ class Trace:
     @property
     def graph(self) -> Graph:
         """The program, over inputs; tensors from outside are extra inputs at the end."""
-        return self._graph()[0]
+        return self.closed()[0]
 
     def replay(self, *args: Any) -> Any:
         """The result on new arguments of the same types, without running Python again."""
-        self._refuse_if_branched("replayed")
+        self.refuse_if_branched("replayed")
         rec = self._recording
         nodes = _matching("replay", list(args), rec.in_tree, rec.tensors)
-        graph, captured = self._graph()
+        graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
 
@@ -80,12 +80,14 @@ class Trace:
         aliases, token = set(self._recording.inputs), self._recording.derivative.token
         return lambda n: n in aliases or (n.value is not None and token not in n.tokens)
 
-    def _graph(self) -> tuple[Graph, list[Node]]:
-        named = zip(self._names, self._recording.inputs, strict=True)
-        inputs = {x: Input(name, x.type.shape, x.type.dtype)() for name, x in named}
+    def closed(self) -> tuple[Graph, list[Node]]:
+        """The program, and the nodes from outside that its last inputs stand for."""
+        named = zip(self.names, self._recording.inputs, strict=True)
+        inputs = {x: placeholder(name, x.type) for name, x in named}
         return close_over(inputs, self._made, self._outside())
 
-    def _refuse_if_branched(self, what: str) -> None:
+    def refuse_if_branched(self, what: str) -> None:
+        """A trace that read a value holds for that value only."""
         reads = self._recording.derivative.token.reads
         if reads:
             raise TraceError(
@@ -100,7 +102,7 @@ class Trace:
 
 
 def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tensor]:
-    """The gradient of each input of a trace; the default cotangent is ones.
+    """The gradient of each float or complex input of a trace; the default cotangent is ones.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0])
@@ -119,12 +121,13 @@ def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tens
             seeds = _matching("backward_on_trace", cotangents, trace._structure, ys)
         aliases = trace._recording.inputs
         found = gradients(trace._made, seeds, aliases)
-        arrived: dict[Tensor, list[Contribution]] = {x: [] for x in trace.inputs}
+        arrived: dict[Tensor, list[Contribution]]
+        arrived = {x: [] for x in trace.inputs if x.dtype.is_inexact}
         for i, (x, g) in enumerate(zip(trace.inputs, found, strict=True)):
             if g is not None:  # a tensor that was given twice gets the sum
                 arrived[x].append((0, i, g))
         totals = {x: accumulate(x._node, arrived[x]) for x in arrived}
-        return {x: deliver(g or zeros(x._node.type)) for x, g in totals.items()}
+        return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
 def _names(f: Callable, args: Sequence[Any]) -> list[str]:

@@ -13,8 +13,10 @@ from pullback.ir.errors import ArgumentError, AxisError
 from pullback.ir.node import Node, origin
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
-from pullback.ops.base import Axis, spread
+from pullback.ops.base import Axis, laid_out, spread
 from pullback.ops.movement import Transpose
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import P, Sharding
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
@@ -29,6 +31,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
+    spmd_axis_name: str | tuple[str, ...] | None = None,
 ) -> Callable:
     """The function that applies `f` to every example along an axis of its arguments, at once.
 
@@ -40,6 +43,9 @@ def vmap(
     With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples. The
     examples are then parts of one computation: a gradient that is taken inside by a value that is
     one for all is the sum of what each example contributes.
+
+    With `spmd_axis_name`, the examples are split along axes of the mesh that arguments, results or
+    values inside are on.
 
     >>> import pullback as pb
     >>> dot = lambda x, y: (x * y).sum()
@@ -57,19 +63,26 @@ def vmap(
             f"vmap: axis_name must be a string, got {axis_name!r}", where=user_line()
         )
 
+    spmd = _spmd_axes(spmd_axis_name)
+
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
         axes = _argument_axes(in_axes, args, kwargs)
         examples = _Examples(leaves, axes, (args, kwargs), axis_size)
-        axis = Axis(examples.size, axis_name)
+        axis = Axis(examples.size, axis_name, spmd)
         with deriving():
             origin.where = user_line()
             xs = examples.nodes()
             with bind(axis):
                 staged = stage("vmap", f, examples.types(axis), in_tree, numbers=True)
             flags = [*examples.flags, *[False] * len(staged.captured)]
-            found = batched(staged.graph, axis, [*xs, *staged.captured], flags)
+            operands = [*xs, *staged.captured]
+            mesh = _mesh(operands, axis)
+            operands = [_split(x, has, axis, mesh) for x, has in zip(operands, flags, strict=True)]
+            found = batched(staged.graph, axis, operands, flags)
+            mesh = mesh or _mesh([y for y, _ in found], axis)
+            found = [(_split(y, has, axis, mesh), has) for y, has in found]
             made = tree.unflatten(staged.structure, [y for y, _ in found])
             places = _prefix("out_axes", out_axes, made)
             results = [
@@ -188,6 +201,40 @@ def _place(y: Node, has: bool, place: int | None, axis: Axis) -> Node:
         return y
     rest = list(range(1, rank))
     return Transpose((*rest[:place], 0, *rest[place:]))(y)
+
+
+def _spmd_axes(names: Any) -> tuple[str, ...]:
+    made = () if names is None else (names,) if isinstance(names, str) else names
+    if not isinstance(made, tuple) or not all(isinstance(a, str) for a in made):
+        raise ArgumentError(
+            f"vmap: spmd_axis_name must be the name of a mesh axis, or a tuple of them, got "
+            f"{names!r}",
+            where=user_line(),
+        )
+    return made
+
+
+def _mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
+    """The mesh that examples are split on, if they are."""
+    found = [x.type.sharding.mesh for x in xs if x.type.sharding is not None]
+    if not axis.spmd or not found:
+        return None
+    for a in axis.spmd:
+        if a not in found[0].sizes:
+            raise ArgumentError(
+                f"vmap: {found[0]} has no axis {a!r}, which spmd_axis_name names",
+                where=user_line(), hint=f"Its axes are {', '.join(found[0].axis_names)}.",
+            )  # fmt: skip
+    return found[0]
+
+
+def _split(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node:
+    """A value for all examples, of which every device along `axis.spmd` has some."""
+    if mesh is None or not has_axis:
+        return x
+    before = () if x.type.sharding is None else x.type.sharding.dims(x.type.rank)[1:]
+    rest = [tuple([a for a in axes if a not in axis.spmd]) for axes in before]
+    return laid_out(x, x.type.sharded(Sharding(mesh, P(axis.spmd, *rest))))
 
 
 def _argument_axes(in_axes: Any, args: Sequence[Any], kwargs: dict) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.graph import Graph, by_number
+from pullback.ir.graph import Graph, by_number, graphs_within
 from pullback.ir.node import Node, results
 from pullback.ir.subsume import subsume
 from pullback.ir.table import TABLE
@@ -29,6 +29,30 @@ def canonicalise_with_map(
     made, places = _passes(graph, keep_stop_gradient)
     kept = set(made.nodes)
     return made, {old: new for old, new in places.items() if new in kept}
+
+
+def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node, Node]]:
+    """As `canonicalise_with_map`, for a program that is still to be differentiated; so are the
+    graphs inside its ops. Without their lines, those that do the same are the same."""
+    holders = {n: n.op for n in graph.nodes if graphs_within(n.op.parameters())}
+    if lines and not holders:
+        return canonicalise_with_map(graph, True)
+    for node, op in holders.items():
+        holders[node] = type(op)(*map(_canonical_inside, op.parameters()))
+    new: dict[Node, Node] = {}
+    for node in graph.nodes:
+        op, xs = holders.get(node, node.op), tuple([new[x] for x in node.inputs])
+        where = node.where if lines else None
+        new[node] = Node(op, xs, node.type, where, (), node.backward, node.value)
+    inputs, outputs = ([new[n] for n in nodes] for nodes in (graph.inputs, graph.outputs))
+    made, places = canonicalise_with_map(Graph(inputs, outputs, graph.names), True)
+    return made, {old: places[n] for old, n in new.items() if n in places}
+
+
+def _canonical_inside(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_canonical_inside, value))
+    return canonicalise_all(value, lines=False)[0] if isinstance(value, Graph) else value
 
 
 def _passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, Node]]:

@@ -55,7 +55,7 @@ ALL = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
-_BY_NAME = {d.name: d for d in ALL} | {d.public: d for d in ALL}
+NAMES = {d.name: d for d in ALL} | {d.public: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL}
 _OF_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
 
@@ -64,8 +64,8 @@ def dtype(spec: Any) -> DType:
     """The DType that `spec` names: a DType, a name, a NumPy dtype or a Python number type."""
     if isinstance(spec, DType):
         return spec
-    if isinstance(spec, str) and spec in _BY_NAME:
-        return _BY_NAME[spec]
+    if isinstance(spec, str) and spec in NAMES:
+        return NAMES[spec]
     if isinstance(spec, type) and spec in _OF_PYTHON:
         return _OF_PYTHON[spec]
     try:

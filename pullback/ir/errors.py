@@ -6,7 +6,17 @@ also inherits the builtin that a Python user would catch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Place(NamedTuple):
+    """A place in the text of a module; both numbers count from 1."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
 
 
 class PullbackError(Exception):
@@ -71,6 +81,19 @@ class VerificationError(PullbackError, ValueError):
     code = "E4001"
 
 
+class ParseError(PullbackError, ValueError):
+    """A text that is no module. `line` and `column` count from 1; `source` is the whole line."""
+
+    code = "syntax"
+
+    def __init__(
+        self, message: str, *, line: int, column: int, source: str, code: str | None = None
+    ) -> None:
+        place = Place(line, column)
+        super().__init__(message, code=code, where=place, line=line, column=column)
+        self.line, self.column, self.source = line, column, source
+
+
 class EngineError(PullbackError, RuntimeError):
     """An engine could not compile or run a program."""
 
@@ -79,6 +102,22 @@ class EngineError(PullbackError, RuntimeError):
 
 class OutOfMemory(EngineError, MemoryError):
     code = "E6004"
+
+
+class NumericOverflow(EngineError, OverflowError):
+    """Finite numbers gave an infinite one, where all must be finite."""
+
+    code = "E6005"
+
+
+class InvalidNumber(EngineError, FloatingPointError):
+    """NaN, or an infinite number that was given, where all must be finite."""
+
+    code = "E6006"
+
+
+class TimeLimit(EngineError, TimeoutError):
+    code = "E6007"
 
 
 class InPlaceError(PullbackError, RuntimeError):
@@ -113,6 +152,10 @@ class GradientVerification(AutodiffError, ValueError):
     code = "E5002"
 
 
+class InvalidAxis(AutodiffError, IndexError):
+    code = "E5003"
+
+
 class UnsupportedShape(AutodiffError, ValueError):
     code = "E5004"
 
@@ -141,3 +184,19 @@ class RecompileError(PullbackError, RuntimeError):
     @property
     def cause(self) -> Any:
         return self.values["cause"]
+
+
+class WorkerLost(PullbackError, ConnectionError):
+    """A process of the cluster is gone or does not answer; `process` is its number."""
+
+    code = "worker-lost"
+
+    @property
+    def process(self) -> int:
+        return self.values["process"]
+
+
+class ProcessMismatch(PullbackError, RuntimeError):
+    """The processes of a cluster do not run the same programs in the same order."""
+
+    code = "process-mismatch"

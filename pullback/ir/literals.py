@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import math
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, dtype, float64
+from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.table import TABLE
 from pullback.ir.types import Type
+from pullback.ir.values import Applied, Nan, Pair, Range, Word
 
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 WORDS = {None: "none", True: "true", False: "false"}
@@ -37,7 +41,44 @@ def literal(value: Any) -> str:
         return value.name
     if isinstance(value, Type):
         return type_text(value)
-    return quoted(_stable_name(value))
+    return _symbol(value) or quoted(_stable_name(value))
+
+
+def _symbol(value: Any) -> str:
+    """What a text states and Python has no literal for; empty for anything else."""
+    if isinstance(value, Word):
+        return value.name
+    if isinstance(value, Range):
+        return f"{value.start}:{value.stop}:{value.step}"
+    if isinstance(value, Nan):
+        return f"nan(0x{value.bits:x})"
+    if isinstance(value, Pair):
+        return f"({literal(value.real)}, {literal(value.imag)})"
+    if isinstance(value, Applied):
+        return applied(value.name, map(literal, value.arguments), value.keys, literal)
+    if hasattr(value, "type_of") and has_literal(value):  # an op
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return applied(value.name, (), fields, literal)
+    return ""
+
+
+def applied(name: str, arguments: Any, keys: Any, write: Any) -> str:
+    """`Op(arguments) {key: value}`."""
+    pairs = ", ".join([f"{k}: {write(v)}" for k, v in keys.items()])
+    return f"{name}({', '.join(arguments)})" + (f" {{{pairs}}}" if pairs else "")
+
+
+def has_literal(value: Any) -> bool:
+    """Whether a parameter reads back from its text as what it was."""
+    if isinstance(value, tuple):
+        return all(map(has_literal, value))
+    if isinstance(value, Applied):
+        return all(map(has_literal, (*value.arguments, *value.keys.values())))
+    if hasattr(value, "type_of"):  # an op; a graph in it would have no place
+        plain = not graphs_within(value.parameters()) and has_literal(value.parameters())
+        return TABLE.get(value.name) is type(value) and plain
+    kinds = (bool, int, float, complex, str, bytes, DType, Type, Word, Range)
+    return value is None or type(value) in kinds or isinstance(value, Graph)
 
 
 def _stable_name(value: Any) -> str:
@@ -60,7 +101,8 @@ def type_text(type: Type) -> str:
     """`Tensor<f32, [8, 4]>`; a sharding and the axes it varies over follow where there are any."""
     more = "" if type.sharding is None else f", sharding: {literal(type.sharding)}"
     more += "" if not type.varying else f", varying: {literal(tuple(type.varying))}"
-    return f"Tensor<{type.dtype.name}, {list(type.shape)}{more}>"
+    shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
+    return f"Tensor<{type.dtype.name}, {shape}{more}>"
 
 
 def array_text(array: np.ndarray) -> str:

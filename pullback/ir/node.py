@@ -136,8 +136,8 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
-        inputs, types = vary_alike(inputs, types)
-        type = op.type_of(*types)
+        op, inputs = op.conform(inputs)
+        type = op.type_of(*[x.type for x in inputs])
     return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
 
 
@@ -153,15 +153,14 @@ def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
     return tokens
 
 
-def vary_alike(inputs: tuple[Node, ...], types: tuple) -> tuple[tuple[Node, ...], tuple]:
+def vary_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
     """Operands that vary along the same named axes: one that is the same along an axis on which
     another varies counts as a value that varies there."""
-    found = [t.varying for t in types if not isinstance(t, tuple)]
+    found = [x.type.varying for x in inputs if not isinstance(x.type, tuple)]
     if all(v == found[0] for v in found[1:]):
-        return inputs, types
+        return inputs
     axes = tuple(sorted({a for v in found for a in v}))
-    made = tuple([vary_over(x, axes) for x in inputs])
-    return made, tuple([x.type for x in made])
+    return tuple([vary_over(x, axes) for x in inputs])
 
 
 def vary_over(x: Node, axes: tuple[str, ...]) -> Node:

@@ -55,6 +55,9 @@ class Type(metaclass=Interned):
         """The type of a value that varies along the named axes."""
         return Type(self.shape, self.dtype, self.sharding, axes)
 
+    def __reduce__(self) -> tuple:
+        return Type, self.parameters()
+
     def __repr__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 

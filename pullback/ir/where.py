@@ -37,6 +37,15 @@ class Where(NamedTuple):
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}"
 
+    def __reduce__(self) -> tuple:
+        """Errors go to other processes with their line; code does not."""
+        return _elsewhere, (self.file, self.line, self.function)
+
+
+def _elsewhere(file: str, line: int, function: str) -> Where:
+    code = compile("0", file, "eval").replace(co_firstlineno=line, co_name=function)
+    return Where(code, len(code.co_code) - 2)  # which returns, at the line
+
 
 def is_internal_file(name: str) -> bool:
     """Whether a source file is pullback's own."""

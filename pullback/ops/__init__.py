@@ -7,6 +7,7 @@ from pullback.ops import (
     collective,
     control,
     conv,
+    conv2d,
     custom,
     dynamic,
     einsum,
@@ -15,6 +16,7 @@ from pullback.ops import (
     extremes,
     identity,
     index,
+    instructions,
     linalg,
     movement,
     placement,
@@ -22,6 +24,7 @@ from pullback.ops import (
     reduce,
     scan,
     scatter,
+    shard_map,
     slicing,
     softmax,
     sort,
@@ -31,8 +34,8 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "checkpoint", "collective", "control", "conv", "custom", "dynamic", "einsum",
-    "elementwise", "exchange", "extremes", "identity", "index", "linalg", "movement", "placement",
-    "random", "reduce", "scan", "scatter", "slicing", "softmax", "sort", "structure", "update",
-    "window",
+    "along", "call", "checkpoint", "collective", "control", "conv", "conv2d", "custom", "dynamic",
+    "einsum", "elementwise", "exchange", "extremes", "identity", "index", "instructions", "linalg",
+    "movement", "placement", "random", "reduce", "scan", "scatter", "shard_map", "slicing",
+    "softmax", "sort", "structure", "update", "window",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 from pullback.ir.errors import DTypeError, ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import named, rule
 from pullback.ops.places import in_range, index_vectors, require_in_range
 from pullback.ops.reduce import accumulator, check_axes, widened
 from pullback.ops.sample import integers, real
@@ -25,6 +26,8 @@ class TakeAlongAxis(Op):
     axis: int
     trusted: bool = False
     kinds: ClassVar[str] = "biufc"
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
 
     @property
     def fallible(self) -> bool:  # type: ignore[override]
@@ -54,6 +57,10 @@ class TakeAlongAxis(Op):
             dimension_numbers=f"#stablehlo.gather<{numbers}>", slice_sizes=(1,) * out.rank,
             indices_are_sorted=False,
         )  # fmt: skip
+
+    def factors(self, x: Type, indices: Type) -> str:
+        words = named(x.rank)
+        return rule([named(x.rank, (self.axis,)), words], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
@@ -91,6 +98,8 @@ class PutAlongAxisAdd(Op):
     size: int
     trusted: bool = False
     kinds: ClassVar[str] = "iufc"
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
     batch = batch_along
 
     @property
@@ -141,6 +150,10 @@ class PutAlongAxisAdd(Op):
             indices_are_sorted=False, unique_indices=False,
         )  # fmt: skip
         return b.convert(made, out.dtype)
+
+    def factors(self, x: Type, indices: Type) -> str:
+        words = named(x.rank)
+        return rule([words, words], [named(x.rank, (self.axis,))])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [TakeAlongAxis(self.axis, self.trusted)(g, xs[1]), None]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, dataclass_transform
@@ -19,13 +21,16 @@ from pullback.ir import table
 from pullback.ir.errors import (
     ArgumentError,
     EngineError,
+    OutOfMemory,
     PullbackError,
     ShapeError,
+    TimeLimit,
     UnsupportedOp,
     VerificationError,
 )
+from pullback.ir.graph import graphs_within
 from pullback.ir.interned import Interned
-from pullback.ir.node import Node, constant, emit, results, vary_over
+from pullback.ir.node import Node, constant, emit, results, vary_alike, vary_over
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
@@ -45,10 +50,12 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The axis that vmap maps over: its size, and the name that collectives know it by."""
+    """The axis that vmap maps over: its size, the name that collectives know it by, and the axes
+    of a mesh that the examples are split along."""
 
     size: int
     name: str | None = None
+    spmd: tuple[str, ...] = ()
 
 
 @dataclass_transform(frozen_default=True)
@@ -124,6 +131,8 @@ class Op(metaclass=OpMeta, abstract=True):
     detaches: ClassVar[bool] = False  # no derivative passes: its operand counts as a constant
     mergeable: ClassVar[bool] = True  # two applications to the same inputs are the same value
     positional: ClassVar[tuple[str, ...]] = ()  # parameters that the text writes as arguments
+    spellings: ClassVar[dict[str, str]] = {}  # other names that a text may give to parameters
+    profile: ClassVar[str] = "extended"  # the smallest that has it; empty: no text names it
     higher: ClassVar[bool] = False  # it holds graphs: rules are handed the transform to apply
     sparse: ClassVar[bool] = False  # of several results, `vjp` gets None for one without cotangent
     pure: ClassVar[bool]  # rules look only at its parameters and the ops and types of operands
@@ -137,6 +146,12 @@ class Op(metaclass=OpMeta, abstract=True):
     combine: ClassVar[str] = "sum"
     neutral: ClassVar[Any] = 0
     linear_in: ClassVar[tuple[int, ...]] = ()  # operands in each of which alone it is linear
+    counted_once: ClassVar[tuple[int, ...]] = ()  # operands that one of these devices adds, not all
+    positions: ClassVar[int | None] = None  # operands from this one on are positions: 0 is valid
+    instructions: ClassVar[tuple[str, ...]] = ()  # of StableHLO, that it may be lowered to alone
+    implied: ClassVar[int] = 0  # last operands of that instruction that are the op's own constants
+    taken: ClassVar[tuple[int, ...]] = ()  # where its operands are in that instruction, if turned
+    reads_last: ClassVar[bool] = False  # an op that says more reads the instruction first
 
     # -- what an op says about itself ---------------------------------------------------------
 
@@ -151,6 +166,14 @@ class Op(metaclass=OpMeta, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         """The StableHLO that computes it, written with the builder `b`."""
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        """The op that is lowered to the instruction `i`, one of `instructions`; None: none is.
+
+        Whoever asks lowers it and compares, so it may leave out what it does not express.
+        """
+        return None if dataclasses.fields(cls) else cls()
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         """Cotangents of the inputs from the result's; `None` where there is none."""
@@ -175,6 +198,10 @@ class Op(metaclass=OpMeta, abstract=True):
 
         return one_after_the_other(self, axis, xs, mapped)
 
+    def unguarded(self) -> Op:
+        """The op to the letter: a product or quotient without its guard against 0 * infinity."""
+        return self
+
     def named_axes(self) -> tuple[str, ...]:
         """The named axes that it means something along."""
         return ()
@@ -186,6 +213,10 @@ class Op(metaclass=OpMeta, abstract=True):
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The named axes over which the result varies, given those of the operands."""
         return axes
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """The op and its operands as they fit together along named axes."""
+        return self, vary_alike(xs)
 
     def factors(self, *xs: Type) -> str:
         """Which dimensions of operands and results go together (`pullback.sharding.factors`);
@@ -213,6 +244,26 @@ class Op(metaclass=OpMeta, abstract=True):
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
         return None
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The parameters as the text states them, on operands of these types."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], **stated: Any) -> Op:
+        """The op that a text states, on operands of these types: the inverse of `written`.
+
+        One that is stated otherwise than by its fields names the parameters as keywords. An axis
+        may count from the end.
+        """
+        for name in ("axis", "axes"):
+            if xs and name in stated:
+                stated[name] = counted(stated[name], xs[0].rank)
+        return cls(**stated)
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        """The smallest profile that has the op with its parameters, on operands of these types."""
+        return type(self).profile
 
     @classmethod
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
@@ -242,12 +293,14 @@ class Op(metaclass=OpMeta, abstract=True):
         several = bool(types) and isinstance(types[0], tuple)  # it is one of an op's results
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
-        made = self._over(self.varies(axes), self._checked_type(plain))
-        if several or all(t.sharding is None for t in types):
-            return made
-        from pullback.sharding.propagate import lay_out
+        made = self.over_axes(axes, self._checked_type(plain))
+        if not several:
+            for t in types:
+                if t.sharding is not None:
+                    from pullback.sharding.propagate import lay_out
 
-        return lay_out(self, types, made)
+                    return lay_out(self, types, made)
+        return made
 
     def _checked_type(self, types: tuple) -> Any:
         made = self.infer(*types)
@@ -257,8 +310,9 @@ class Op(metaclass=OpMeta, abstract=True):
             )
         return made
 
-    @staticmethod
-    def _over(axes: tuple[str, ...], made: Any) -> Any:
+    def over_axes(self, axes: tuple[str, ...], made: Any) -> Any:
+        """The results' types with the named axes along which they vary, from the operands'."""
+        axes = self.varies(axes)
         if not axes:
             return made
         several = isinstance(made, tuple)
@@ -268,6 +322,11 @@ class Op(metaclass=OpMeta, abstract=True):
     def predictable(self) -> bool:
         """Whether its rules give the same again: they are pure, also of the ops that it holds."""
         return type(self).pure and _predictable(self.parameters())
+
+    @cached_property
+    def graphs(self) -> list:
+        """The graphs among its parameters: bodies of loops, branches, calls."""
+        return graphs_within(self.parameters())
 
     @cached_property
     def inferred(self) -> dict[tuple[Type, ...], Any]:
@@ -344,10 +403,21 @@ class Composite(Op, abstract=True):
     batch: ClassVar[Any] = None
 
 
+class Deadline(threading.local):
+    """When this thread must have finished what it interprets."""
+
+    at: float | None = None
+
+
+deadline = Deadline()
+
+
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
+        if deadline.at is not None and time.monotonic() > deadline.at:
+            raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
         xs = [values[x] for x in node.inputs]
         if xs and isinstance(node.inputs[0].type, tuple):
             values[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
@@ -357,6 +427,9 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         except PullbackError as error:
             error.values["node"] = node  # whoever runs the graph knows its line
             raise error.at(node.op.title, None) from None
+        except MemoryError:
+            message = f"there is not enough memory for {show(node.type)}"
+            raise OutOfMemory(message, op=node.op.title, where=node.where) from None
         _check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 
@@ -384,6 +457,11 @@ def _check_value(node: Node, made: Any) -> None:
 def zeros(type: Type) -> Node:
     """Explicit zeros: a constant, spread over the type's shape."""
     return full(type, 0)
+
+
+def zeros_like(type: Type) -> Node:
+    """Zeros that lie on the mesh as values of the type do."""
+    return laid_out(zeros(type), type)
 
 
 def ones(type: Type) -> Node:
@@ -466,6 +544,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def counted(axes: Any, rank: int) -> Any:
+    """Axes, or one, with those that count from the end as they count from 0."""
+    if isinstance(axes, tuple):
+        return tuple([counted(a, rank) for a in axes])
+    return axes + rank if type(axes) is int and -rank <= axes < 0 else axes
+
+
 def same_dtype(op: str, *xs: Type) -> Any:
     """The one element type of all operands: the IR never promotes."""
     from pullback.ir.errors import DTypeError
@@ -473,7 +558,8 @@ def same_dtype(op: str, *xs: Type) -> Any:
     first = xs[0].dtype
     for x in xs:
         if x.dtype is not first:
-            raise DTypeError(f"operands must have one element type, got {show(xs)}", code="E2004")
+            what = f"operands must have one element type, got {show(xs)}"
+            raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
 
 
@@ -489,6 +575,7 @@ __all__ = [
     "broadcast_types",
     "conjugate",
     "constant",
+    "counted",
     "full",
     "interpret",
     "laid_out",
@@ -499,4 +586,5 @@ __all__ = [
     "spread_all",
     "sum_to",
     "zeros",
+    "zeros_like",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from pullback.ir.errors import PullbackError, ShapeError
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
 from pullback.ir.types import show
-from pullback.ops.base import Composite, Node, Type, interpret
+from pullback.ops.base import Composite, Node, Op, Type, interpret
 from pullback.ops.sample import real
 from pullback.ops.structure import Input, placeholder
 
@@ -38,6 +38,9 @@ class Call(Composite):
         if not any(t.varying or t.sharding for t in types):
             return made
         return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs  # the program makes operands alike where it needs to
 
     def named_axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))

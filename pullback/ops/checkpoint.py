@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.ir.dtypes import float64
 from pullback.ir.graph import Graph
-from pullback.ir.node import emit, origin, results
+from pullback.ir.node import emit, origin, results, vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import Call
 from pullback.ops.identity import Alias, Barrier, _Identity
@@ -53,11 +53,20 @@ class Kept(Op, abstract=True):
     def infer(self, x: Type, *xs: Type) -> Type:
         return x
 
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Type:
+        return types[0]
+
     def numpy(self, x: np.ndarray, *xs: np.ndarray) -> np.ndarray:
         return x
 
     def hlo(self, b: Any, out: Type, x: Any, *xs: Any) -> Any:
         return x
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+        return xs[0]
 
     def vjp(
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -137,7 +146,8 @@ class Checkpoint(Call):
     def _again(self, inputs: Sequence[Node], saved: dict[Node, Node]) -> list[Node]:
         """The outputs once more; a value that was saved is taken, and not computed."""
         graph = self.graph
-        new = dict(zip(graph.inputs, inputs, strict=True))
+        pairs = zip(graph.inputs, inputs, strict=True)
+        new = {i: vary_over(x, i.type.varying) for i, x in pairs}
         where = origin.where
         for node in graph.nodes[len(graph.inputs) :]:
             origin.where = node.where

@@ -17,9 +17,10 @@ import numpy as np
 
 from pullback.ir.errors import ShapeError
 from pullback.ir.types import show
-from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate, same_dtype, zeros
+from pullback.ops.base import Axis, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.conv_lowering import convolve, convolve_filter
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import rule
 from pullback.ops.folding import fold, unfold
 from pullback.ops.linalg import Contraction, wide
 from pullback.ops.sample import complexes, real
@@ -27,7 +28,6 @@ from pullback.ops.sliding import (
     Padding,
     padded,
     pairs,
-    resolve_padding,
     spread,
     tap_slices,
     transposed_padding,
@@ -92,6 +92,7 @@ class Convolving(Contraction, abstract=True):
             raise ShapeError(
                 f"{rule}, got {show(shown)}",
                 code="E4009",
+                channels=tuple([t.shape[-1] for t in shown]),
                 hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
             )
 
@@ -114,15 +115,33 @@ class Convolving(Contraction, abstract=True):
             place = tap_slices(tap, counts, self.strides, self.rhs_dilation)
             yield tap, (slice(None), *place)
 
+    def roles(self, x: Sequence[int], w: Sequence[int]) -> tuple[list[str], list[str], list[str]]:
+        """The factors of an input, a filter and a result, from the shapes of the first two.
+
+        A spatial dimension is passed on where the filter does not move along it.
+        """
+        motion = zip(w[:-2], self.strides, self.padding, self.lhs_dilation, strict=True)
+        spatial = [f"s{i}" if m == (1, 1, (0, 0), 1) else "_" for i, m in enumerate(motion)]
+        inputs, outputs = "c", "o"
+        if self.groups > 1:  # each device takes some of the groups
+            inputs, outputs = ("(g c)", "(g o)") if x[-1] and w[-1] else ("_", "_")
+        window = ["_"] * len(spatial)
+        channels = "_" if inputs == "_" else "c"
+        return (["n", *spatial, inputs], [*window, channels, outputs], ["n", *spatial, outputs])
+
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not axis.size:
-            out = self.type_of(*_examples(xs, mapped))
+            out = self.type_of(*examples(xs, mapped))
             return zeros(out.with_shape((0, *out.shape)))
         if not all(mapped):
             return batch_one(self, self, axis, xs, mapped)
         # Each example has a group of channels, or as many as it had, to itself.
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
         return unfold(apart(*[fold(x, -1, 1) for x in xs]), -1, 1, axis.size)
+
+    def groups_of(self, inputs: int, channels: int) -> int:
+        """How many groups an input's channels make, on one device."""
+        return inputs // channels if self.groups > 1 and channels else self.groups
 
     def bordered(self, x: np.ndarray) -> np.ndarray:
         border = ((0, 0), *self.padding, (0, 0))
@@ -133,6 +152,16 @@ class Convolution(Convolving):
     """Slides a filter over an input; the dilations set their elements apart before that."""
 
     folds = (0, 0), (-1, -1)
+    instructions = ("convolution",)
+    reads_last = True
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Convolution:
+        ones = (1,) * (i.types[0].rank - 2)
+        return cls(
+            i.get("window_strides", ones), i.get("padding", tuple([(0, 0) for _ in ones])),
+            i.get("lhs_dilation", ones), i.get("rhs_dilation", ones), i["feature_group_count"],
+        )  # fmt: skip
 
     def infer(self, x: Type, w: Type) -> Type:
         self.check(x, w)
@@ -152,6 +181,14 @@ class Convolution(Convolving):
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
         return convolve(b, out, x, w, *self.motion)
+
+    def factors(self, x: Type, w: Type) -> str:
+        inputs, filters, results = self.roles(x.shape, w.shape)
+        return rule([inputs, filters], [results])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        x, w = xs
+        return dataclasses.replace(self, groups=self.groups_of(x.shape[-1], w.shape[-2]))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, w = xs
@@ -210,6 +247,15 @@ class ConvolutionBackwardInput(Convolving):
         return convolve(b, out, g, w, self.lhs_dilation, padding, self.strides,
                         self.rhs_dilation, self.groups, "b*f,*oi->b*f")  # fmt: skip
 
+    def factors(self, g: Type, w: Type) -> str:
+        shape = self.infer(g, w).shape
+        inputs, filters, results = self.roles(shape, w.shape)
+        return rule([results, filters], [inputs])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        groups = self.groups_of(out.shape[-1], xs[1].shape[-2])
+        return dataclasses.replace(self, groups=groups, extents=out.shape[1:-1])
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         y, w = xs
         left = right = None
@@ -252,6 +298,14 @@ class ConvolutionBackwardFilter(Convolving):
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
         return convolve_filter(b, out, x, g, *self.motion)
 
+    def factors(self, x: Type, g: Type) -> str:
+        inputs, filters, results = self.roles(x.shape, self.infer(x, g).shape)
+        return rule([inputs, results], [filters])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        groups = self.groups_of(xs[0].shape[-1], out.shape[-2])
+        return dataclasses.replace(self, groups=groups)
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, y = xs
         left = right = None
@@ -265,58 +319,6 @@ class ConvolutionBackwardFilter(Convolving):
     def samples(cls) -> Any:
         for op, (x, w) in Convolution.samples():
             yield cls(*op.motion, w.shape[:-2]), (x, _result(op, x, w))
-
-
-class Conv2d(Composite):
-    """Convolution of images [N, H, W, C] with a filter [h, w, C, F].
-
-    `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
-    """
-
-    strides: tuple[int, ...]
-    padding: str | Padding
-    kinds: ClassVar[str] = "fc"
-    product: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        given = self.padding
-        self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
-
-    def general(self, x: Type, w: Type) -> Convolution:
-        if x.rank != 4 or w.rank != 4:
-            raise ShapeError(f"needs [N, H, W, C] and [h, w, C, F], got {x} and {w}", code="E3002")
-        strides = self.strides
-        if len(strides) != 2 or min(strides) < 1:
-            raise ShapeError(f"strides must be two positive numbers, got {strides}", code="E4010")
-        window = w.shape[:2]
-        padding = resolve_padding(self.padding, x.shape[1:3], window, strides, (1, 1))
-        return Convolution(strides, padding)
-
-    def infer(self, x: Type, w: Type) -> Type:
-        return self.general(x, w).infer(x, w)
-
-    def expand(self, x: Node, w: Node) -> Node:
-        return self.general(x.type, w.type)(x, w)
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return self.general(xs[0].type, xs[1].type).vjp(g, out, xs, need)
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
-        return self.general(xs[0].type, xs[1].type).jvp(out, xs, ts)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        general = self.general(*_examples(xs, mapped))
-        if all(mapped) or not axis.size:
-            return general.batch(axis, xs, mapped)
-        return batch_one(self, general, axis, xs, mapped)
-
-    @classmethod
-    def samples(cls) -> Any:
-        x, w = real(2, 5, 6, 3), real(3, 3, 3, 4, salt=1)
-        yield cls((1, 1), "VALID"), (x, w)
-        yield cls((2, 2), "SAME"), (x, w)
-        yield cls((2, 1), ((2, 0), (1, 3))), (x, w)
-        yield cls((1, 1), "SAME"), (complexes(1, 3, 3, 1), complexes(2, 2, 1, 2, salt=1))
 
 
 # -- words of this family -----------------------------------------------------------------------
@@ -333,7 +335,7 @@ def batch_one(
     return unfold(op(*operands), result, like.groups if result == -1 else 1, axis.size)
 
 
-def _examples(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
+def examples(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
     """The operands' types for one example."""
     types = [x.type for x in xs]
     return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]

@@ -12,6 +12,7 @@ import numpy as np
 from pullback.ir.errors import UnsupportedOp
 from pullback.ir.node import origin
 from pullback.ops.base import Axis, Node, Op, Type, spread
+from pullback.ops.collective import total
 
 
 class Rule(ABC):
@@ -59,15 +60,29 @@ class Custom(Op, abstract=True):
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs[: self.count]
 
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types[: self.count]
+
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs[: self.count]
 
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return xs[: self.count]
 
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        return tuple(xs[: self.count])
+
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         rule = self._open(need)
-        return [*[None] * self.count, *rule.pull(xs[self.count :], out, g)]
+        args = xs[self.count :]
+        # An argument that is one for all examples along an axis gets what all of them contribute;
+        # but where the results' cotangents are each example's own, so are the arguments'.
+        own = {a for c in g for a in c.type.varying} - {a for y in out for a in y.type.varying}
+        pulled = zip(args, rule.pull(args, out, g), strict=True)
+        return [*[None] * self.count, *[_contributions(x, c, own) for x, c in pulled]]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         rule = self._open([t is not None for t in ts])
@@ -87,6 +102,12 @@ class Custom(Op, abstract=True):
         if any(need[: self.count]):
             raise closes_over(self.title, origin.where)
         return self.rule
+
+
+def _contributions(x: Node, c: Node | None, own: set[str]) -> Node | None:
+    if c is None:
+        return None
+    return total(c, tuple([a for a in c.type.varying if a not in own and a not in x.type.varying]))
 
 
 def closes_over(name: str, where: Any) -> UnsupportedOp:

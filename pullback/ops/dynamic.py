@@ -15,6 +15,7 @@ from pullback.ir.dtypes import int64
 from pullback.ir.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from pullback.ir.types import show
 from pullback.ops.base import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
+from pullback.ops.factoring import named, rule
 from pullback.ops.movement import moved
 from pullback.ops.places import gather, require_below, same_integers, scatter
 from pullback.ops.sample import integers, real
@@ -30,6 +31,8 @@ class DynamicSlice(Op):
     batched: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
 
     def __post_init__(self) -> None:
         self.set("sizes", tuple(map(int, self.sizes)))
@@ -53,6 +56,13 @@ class DynamicSlice(Op):
             return b.op("stablehlo.dynamic_slice", x, *at, out=out, slice_sizes=self.sizes)
         dims = range(self.batched, len(x.shape))
         return gather(b, out, x, starts, dims, self.batched, 0, (*(1,) * self.batched, *self.sizes))
+
+    def factors(self, x: Type, *starts: Type) -> str:
+        value, start, blocks = words(x, self.sizes, starts, self.batched)
+        return rule([value, *[start] * len(starts)], [blocks])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return DynamicSlice(out.shape[out.rank - len(self.sizes) :], self.batched)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *starts = xs
@@ -92,6 +102,7 @@ class Writing(Op, abstract=True):
     batched: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
+    positions: ClassVar[int | None] = 2
 
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         same_dtype(self.title, x, updates)
@@ -106,6 +117,11 @@ class Writing(Op, abstract=True):
     def sizes(self, updates: tuple[int, ...], starts: Sequence[Any]) -> tuple[int, ...]:
         """The extents of a block."""
         return updates[len(starts[0].shape) if starts else 0 :]
+
+    def factors(self, x: Type, updates: Type, *starts: Type) -> str:
+        sizes = self.sizes(updates.shape, starts)
+        value, start, blocks = words(x, sizes, starts, self.batched)
+        return rule([value, blocks, *[start] * len(starts)], [value])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         starts = xs[2:]
@@ -168,6 +184,7 @@ class DynamicUpdateAdd(Writing):
     """`x` with blocks added where they begin, at `starts`; they may overlap."""
 
     kinds = "iufc"
+    counted_once: ClassVar[tuple[int, ...]] = (0,)
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)
@@ -231,6 +248,18 @@ def check_blocks(
             code="E3001",
         )
     return shape
+
+
+def words(
+    x: Type, sizes: tuple[int, ...], starts: Sequence[Type], batched: int
+) -> tuple[list[str], list[str], list[str]]:
+    """The factors of a tensor, of the starts, and of the blocks: a dimension that a block fills
+    needs not be whole."""
+    cut = [i for i, n in enumerate(sizes, batched) if n != x.shape[i]]
+    value = named(x.rank, cut)
+    rank = starts[0].rank if starts else 0
+    start = [*value[:batched], *[f"s{i}" for i in range(batched, rank)]]
+    return value, start, [*start, *value[batched:]]
 
 
 def misplaced(axis: int, extent: int, size: int, start: int | None = None) -> IndexOutOfRange:

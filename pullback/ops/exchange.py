@@ -16,7 +16,7 @@ from pullback.ir.errors import ShapeError
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, constant, spread
 from pullback.ops.collective import Exchange, require_varying, total, without
-from pullback.ops.elementwise.base import where
+from pullback.ops.elementwise.base import check_kind, where
 
 
 class Rows(Exchange, abstract=True):
@@ -122,6 +122,7 @@ class ReduceScatter(Rows):
     kinds: ClassVar[str] = "iufc"
 
     def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
         return without_rows(x, self.dim, self.size)
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, int64
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import TABLE, Node, Op, Type, batch_along, zeros
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, constant, zeros
+from pullback.ops.elementwise.base import check_kind, either, equal, not_equal, where
+from pullback.ops.factoring import named, rule
 from pullback.ops.reduce import Reduction, Sum, accumulator, cast, check_axes, widened
 from pullback.ops.sample import real
 
@@ -99,6 +100,7 @@ class ArgExtreme(Op, abstract=True):
     differentiable: ClassVar[bool] = False
     of: ClassVar[type[Extreme]]
     batch = batch_along
+    expansion = Composite.expansion  # type: ignore[assignment]
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -135,6 +137,19 @@ class ArgExtreme(Op, abstract=True):
             regions=b.region([*scalars, *scalars], better), dimensions=(self.axis,),
         )  # fmt: skip
         return made
+
+    def factors(self, x: Type) -> str:
+        """Parts have indices of their own: where the axis is split, it is written as below."""
+        words = named(x.rank, (self.axis,))
+        return rule([words], [[w for w in words if w != "_"]])
+
+    def expand(self, x: Node) -> Node:
+        """The least index of those that equal the extreme."""
+        top = self.of((self.axis,), True)(x)
+        wins = either(equal(x, top), not_equal(x, x))
+        index = TABLE["Iota"](x.type.shape, self.axis, int64)()
+        none = constant(x.type.shape[self.axis], int64)
+        return Min((self.axis,), False)(where(wins, index, none))
 
     @classmethod
     def samples(cls) -> Any:

@@ -18,6 +18,18 @@ def rule(operands: Iterable[Iterable[str]], results: Iterable[Iterable[str]]) ->
     return " -> ".join(sides)
 
 
+def placed(
+    rank: int, index_rank: int, dims: Sequence[int], batched: int = 0, before: int = 0
+) -> tuple[list[str], list[str], list[str]]:
+    """The words of a value, of arrays that name places along its dimensions `dims`, and of what
+    lies there (`pullback.ops.places` says in which order)."""
+    value = named(rank, dims)
+    index = [*value[:batched], *[f"i{k}" for k in range(batched, index_rank)]]
+    rest = [w for i, w in enumerate(value) if i >= batched and i not in dims]
+    there = [*value[:batched], *rest[:before], *index[batched:], *rest[before:]]
+    return value, index, there
+
+
 def reshaped(old: Sequence[int], new: Sequence[int]) -> tuple[list[str], list[str]]:
     """The words of a shape and of another with the same elements in the same order.
 

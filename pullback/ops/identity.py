@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.base import Axis, Node, Op, Type
+from pullback.ops.factoring import named, rule
 from pullback.ops.sample import real
 
 
@@ -64,6 +65,11 @@ class OptimizationBarrier(_Identity):
 
     mergeable: ClassVar[bool] = False
     cheap: ClassVar[bool] = False
+    instructions = ("optimization_barrier",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls() if len(i.types) == 1 else None
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.barrier(x)[0]
@@ -79,15 +85,27 @@ class Barrier(Op):
     """Hands its operands on, all of them together: none is used before every one is there."""
 
     mergeable: ClassVar[bool] = False
+    instructions = ("optimization_barrier",)
+    reads_last = True
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types  # each as it was, also where it varies and how it lies
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
         return b.barrier(*xs)
+
+    def factors(self, *xs: Type) -> str:
+        words = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        return rule(words, words)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)

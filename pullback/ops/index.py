@@ -14,6 +14,7 @@ from pullback.ir.dtypes import DType, dtype, int32, int64
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import named, placed, rule
 from pullback.ops.movement import Movement, moved
 from pullback.ops.places import (
     gather,
@@ -35,6 +36,12 @@ class Iota(Op):
     axis: int
     dtype: DType
     differentiable: ClassVar[bool] = False  # no operands
+    instructions = ("iota",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        (out,) = i.types
+        return cls(out.shape, i["iota_dimension"], out.dtype)
 
     def infer(self) -> Type:
         check_kind(self.dtype, "iufc")
@@ -47,8 +54,16 @@ class Iota(Op):
         return np.broadcast_to(places.reshape(-1, *after), self.shape)
 
     def hlo(self, b: Any, out: Type) -> Any:
-        # counted in integers first: small floats would stop growing, and complex has no iota
+        if self.dtype.is_integer and self.dtype.bits >= 32:
+            return b.iota(self.shape, self.dtype, self.axis)
+        # counted in wide integers: small types would stop growing, and complex has no iota
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
+
+    def factors(self) -> str:
+        return rule([], [named(len(self.shape), (self.axis,))])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return Iota(out.shape, self.axis, self.dtype)
 
     @classmethod
     def samples(cls) -> Any:
@@ -63,6 +78,7 @@ class Index(Movement):
 
     indices: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("indices",)
+    profile = "core-v1"
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
@@ -72,8 +88,8 @@ class Index(Movement):
             raise ShapeError(
                 f"needs one index for each of the {x.rank} dimensions of {x}, "
                 f"got {list(self.indices)}",
-                code="E4006",
-            )
+                code="E4006", indices=len(self.indices), rank=x.rank,
+            )  # fmt: skip
         for axis, (i, n) in enumerate(zip(self.indices, x.shape, strict=True)):
             if not 0 <= i < n:
                 raise out_of_range(axis, n, i)
@@ -141,6 +157,10 @@ class ByPlaces(Op, abstract=True):
         front = range(self.batched, self.batched + len(self.dims))
         return np.moveaxis(x, self.dims, front), with_shared(found, self.batched)
 
+    def words(self, x: Type, indices: Sequence[Type]) -> tuple[list[str], list[str], list[str]]:
+        """The factors of `x`, of the index arrays, and of what lies at the places."""
+        return placed(x.rank, indices[0].rank, *self.layout)
+
     def together(self, shared: bool) -> ByPlaces:
         """The op on examples whose dimension stands first in `x`; with `shared` in the index
         arrays too."""
@@ -155,6 +175,9 @@ class IndexArrays(ByPlaces):
     dimensions that were not indexed.
     """
 
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
+
     def infer(self, x: Type, *indices: Type) -> Type:
         return x.with_shape(self.placed(x, indices))
 
@@ -167,6 +190,10 @@ class IndexArrays(ByPlaces):
     def hlo(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
         require_in_range(b, indices, self.dims, x.shape, self.batched)
         return gather(b, out, x, indices, *self.layout)
+
+    def factors(self, x: Type, *indices: Type) -> str:
+        value, index, there = self.words(x, indices)
+        return rule([value, *[index] * len(indices)], [there])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *indices = xs
@@ -208,6 +235,12 @@ class Gather(Op):
     axis: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
+    profile = "core-v1"
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return "extended" if self.axis else self.profile
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))
@@ -220,6 +253,10 @@ class Gather(Op):
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         require_in_range(b, (indices,), (self.axis,), x.shape)
         return gather(b, out, x, (indices,), (self.axis,), before=self.axis)
+
+    def factors(self, x: Type, indices: Type) -> str:
+        value, index, there = placed(x.rank, indices.rank, (self.axis,), before=self.axis)
+        return rule([value, index], [there])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs

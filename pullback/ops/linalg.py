@@ -35,6 +35,7 @@ class Contraction(Op, abstract=True):
     kinds: ClassVar[str] = "iufc"
     product: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0, 1)
+    instructions = ("dot_general",)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
@@ -53,6 +54,15 @@ class DotGeneral(Contraction):
 
     contract: Pair
     batched: Pair
+    profile = "core-v1+gradient"
+    reads_last = True
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        found = i["dot_dimension_numbers"]
+        left, right = ([found.get(f"{side}_{w}_dimensions", ()) for side in ("lhs", "rhs")]
+                       for w in ("contracting", "batching"))  # fmt: skip
+        return cls(tuple(left), tuple(right))
 
     def __post_init__(self) -> None:
         for field in ("contract", "batched"):
@@ -86,6 +96,12 @@ class DotGeneral(Contraction):
         return matmul(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        if len(self.contract[0]) > 1 and not self.batched[0] and all(map(_are_one, self.contract)):
+            # as one dimension: XLA would transpose for several
+            first = tuple([(dims[0],) for dims in self.contract])
+            pairs = zip((x, y), self.contract, strict=True)
+            x, y = [b.reshape(v, _merged(v.shape, dims)) for v, dims in pairs]
+            return dot_general(b, x, y, first, self.batched)  # type: ignore[arg-type]
         return dot_general(b, x, y, self.contract, self.batched)
 
     def factors(self, x: Type, y: Type) -> str:
@@ -141,13 +157,16 @@ class MatMul(Contraction):
     """The product of matrices in the last two dimensions; those before them broadcast."""
 
     title = "matmul"
+    profile = "core-v1"
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
-            raise ShapeError(f"operands must have rank 2 or more, got {x} @ {y}", code="E3002")
+            what = f"operands must have rank 2 or more, got {x} @ {y}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
         check_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[-2]:
-            raise ShapeError(f"inner dimensions must agree, got {x} @ {y}", code="E3003")
+            what = f"inner dimensions must agree, got {x} @ {y}"
+            raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[-2]))
         batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
         return x.with_shape((*batch, x.shape[-2], y.shape[-1]))
 
@@ -187,10 +206,12 @@ class MatMul(Contraction):
         x, y = xs
         left = self(g, adjoint(y)) if need[0] else None
         right = None
-        if need[1]:
-            if x.type.rank > 2 and y.type.rank == 2:
-                # one matrix product over all rows, where a sum of products would take more memory
-                x, g = as_matrix(x), as_matrix(g)
+        if need[1] and x.type.rank > 2 and y.type.rank == 2:
+            # one product over all rows: a sum of products would take more memory, and rows as one
+            # dimension could not be split along several axes of a mesh
+            rows = tuple(range(x.type.rank - 1))
+            right = DotGeneral((rows, rows), ((), ()))(conjugate(x), g)
+        elif need[1]:
             right = self(adjoint(x), g)
         return [left, right]
 
@@ -214,12 +235,16 @@ class MatMul(Contraction):
 class Dot(Contraction):
     """The product of vectors and matrices: the last dimension of x with the first of y."""
 
+    profile = "core-v1"
+
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:
-            raise ShapeError(f"operands must have rank 1 or 2, got {x} and {y}", code="E3002")
+            what = f"operands must have rank 1 or 2, got {x} and {y}"
+            raise ShapeError(what, code="E3002", ranks=(x.rank, y.rank))
         check_kind(same_dtype(self.title, x, y), self.kinds)
         if x.shape[-1] != y.shape[0]:
-            raise ShapeError(f"inner dimensions must agree, got {x} and {y}", code="E3003")
+            what = f"inner dimensions must agree, got {x} and {y}"
+            raise ShapeError(what, code="E3003", extents=(x.shape[-1], y.shape[0]))
         return x.with_shape((*x.shape[:-1], *y.shape[1:]))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -281,11 +306,15 @@ def _swap(rank: int) -> Op:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 
-def as_matrix(x: Node) -> Node:
-    """All dimensions but the last as one."""
-    n = x.type.shape[-1]
-    rows = int(np.prod(x.type.shape[:-1], dtype=np.int64))
-    return TABLE["Reshape"]((rows, n))(x)
+def _are_one(dims: tuple[int, ...]) -> bool:
+    """Whether dimensions follow each other, in their order."""
+    return dims == tuple(range(dims[0], dims[0] + len(dims)))
+
+
+def _merged(shape: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with neighbouring dimensions as one."""
+    first, last = dims[0], dims[-1] + 1
+    return (*shape[:first], math.prod(shape[first:last]), *shape[last:])
 
 
 def as_column(x: Node) -> Node:

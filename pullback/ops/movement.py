@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ir.errors import ShapeError
-from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along, counted
 from pullback.ops.elementwise.base import align
 from pullback.ops.factoring import named, reshaped, rule
 from pullback.ops.reduce import check_axes
@@ -29,12 +29,31 @@ class Reshape(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    spellings: ClassVar[dict[str, str]] = {"new_shape": "shape"}
+    profile = "core-v1"
+    instructions = ("reshape",)
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
+        """In text, one extent may be -1: what the others leave."""
+        others = math.prod([n for n in shape if n != -1])
+        if shape.count(-1) == 1 and others > 0:
+            rest = xs[0].size // others  # if it does not divide, the counts will not agree
+            shape = tuple([rest if n == -1 else n for n in shape])
+        return cls(shape)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
+        if min(self.shape, default=0) < 0:
+            raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
             raise ShapeError(
-                f"element counts must agree, got {x} to {list(self.shape)}", code="E3007"
-            )
+                f"element counts must agree, got {x} to {list(self.shape)}",
+                code="E3007", counts=(x.size, math.prod(self.shape)),
+            )  # fmt: skip
         return x.with_shape(self.shape)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -70,6 +89,12 @@ class Broadcast(Movement):
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
+    profile = "core-v1+gradient"
+    instructions = ("broadcast_in_dim",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -118,17 +143,28 @@ class Transpose(Movement):
 
     perm: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("perm",)
+    spellings: ClassVar[dict[str, str]] = {"permutation": "perm"}
+    profile = "core-v1"
+    instructions = ("transpose",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["permutation"])
 
     def __post_init__(self) -> None:
         self.set("perm", tuple(map(int, self.perm)))
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Transpose:
+        return cls(counted(perm, xs[0].rank))
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):
             raise ShapeError(
                 f"perm must be a permutation of the {x.rank} dimensions of {x}, "
                 f"got {list(self.perm)}",
-                code="E3008",
-            )
+                code="E3008", permutation=self.perm, rank=x.rank,
+            )  # fmt: skip
         return x.with_shape(x.shape[p] for p in self.perm)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -170,6 +206,8 @@ class AlongAxes(Movement, abstract=True):
 class ExpandDims(AlongAxes):
     """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
 
+    profile = "core-v1"
+
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
         check_axes(self.axes, rank)
@@ -188,6 +226,16 @@ class ExpandDims(AlongAxes):
         rank = x.rank + len(self.axes)
         return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
 
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, axes: tuple[int, ...]) -> ExpandDims:
+        """In text, each axis is a place among the dimensions that are there when it is inserted,
+        the smallest first: one that is named twice is two dimensions, side by side."""
+        places: list[int] = []
+        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
+            places = [p + (p >= axis) for p in places]
+            places.append(axis)
+        return cls(tuple(places))
+
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
 
@@ -201,6 +249,8 @@ class ExpandDims(AlongAxes):
 
 class Squeeze(AlongAxes):
     """Without the dimensions `axes`, which must have extent 1."""
+
+    profile = "core-v1"
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
@@ -236,6 +286,12 @@ class Squeeze(AlongAxes):
 
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
+
+    instructions = ("reverse",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimensions"])
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)

@@ -54,7 +54,7 @@ class Reshard(_Identity, Collective):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         spec = self.sharding.spec
         priority = (0, *spec.priority)
-        behind = P(None, *spec.dims, replicated=spec.replicated, priority=priority)
+        behind = P(axis.spmd, *spec.dims, replicated=spec.replicated, priority=priority)
         return Reshard.to(Sharding(self.sharding.mesh, behind))(xs[0])
 
     @classmethod

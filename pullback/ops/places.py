@@ -37,7 +37,8 @@ def index_shape(
     check_axes(dims, x.rank)
     for i in indices:
         if not i.dtype.is_integer:
-            raise DTypeError(f"indices must be integers, got {show(indices)}", code="E4011")
+            what = f"indices must be integers, got {show(indices)}"
+            raise DTypeError(what, code="E4011", dtype=i.dtype.name)
         if i.shape != indices[0].shape:
             raise ShapeError(f"index arrays must have one shape, got {show(indices)}", code="E3001")
     shape = indices[0].shape

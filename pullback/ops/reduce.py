@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir.dtypes import DType, bfloat16, float16, float32
 from pullback.ir.errors import AxisError
-from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, conjugate
+from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factoring import named, rule
 from pullback.ops.sample import booleans, real
@@ -24,6 +24,12 @@ class Reduction(Op, abstract=True):
     kinds: ClassVar[str] = "iufc"
     positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
     batch = batch_along
+    instructions = ("reduce",)
+    implied = 1  # what it starts with
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls(i["dimensions"], False) if len(i.types) == 1 else None
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
@@ -33,6 +39,25 @@ class Reduction(Op, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, an empty list stands for all axes; over none of them is `none`."""
+        none = not self.axes and bool(xs[0].shape)
+        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
+    ) -> Reduction:
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return self.profile if self.axes or not xs[0].shape else "extended"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -45,6 +70,7 @@ class Reduction(Op, abstract=True):
 
     def spread(self, y: Node, x: Type) -> Node:
         """A value of the result's shape in the operand's: it repeats along the reduced axes."""
+        check_axes(self.axes, x.rank)
         if not self.keepdims and self.axes:
             y = TABLE["ExpandDims"](self.axes)(y)
         return TABLE["Broadcast"](x.shape)(y) if y.type.shape != x.shape else y
@@ -71,6 +97,7 @@ class Sum(Reduction):
     """The sum over axes; half precision is summed in f32."""
 
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -94,6 +121,7 @@ class Mean(Reduction):
 
     kinds = "fc"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
     expansion = Composite.expansion  # type: ignore[assignment]
 
     def factors(self, x: Type) -> str:
@@ -120,6 +148,7 @@ class Mean(Reduction):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
+        check_axes(self.axes, x.rank)
         # 1/N is taken in f32 at least: in f16 a count over 65504 would be infinite
         share = 1.0 / max(self.count(x.shape), 1)
         g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)
@@ -180,7 +209,6 @@ class Truth(Reduction, abstract=True):
     """Combines bools over axes."""
 
     kinds = "b"
-    combine = "again"
     differentiable: ClassVar[bool] = False
     stablehlo: ClassVar[str]
     ufunc: ClassVar[np.ufunc]
@@ -204,7 +232,7 @@ class Any_(Truth):
     """Whether any element over axes holds."""
 
     name = "Any"
-    neutral = False
+    combine = "max"
     stablehlo = "or"
     ufunc = np.logical_or
 
@@ -212,7 +240,7 @@ class Any_(Truth):
 class All(Truth):
     """Whether all elements over axes hold."""
 
-    neutral = True
+    combine = "min"
     stablehlo = "and"
     ufunc = np.logical_and
 
@@ -223,9 +251,10 @@ class All(Truth):
 def check_axes(axes: Sequence[int], rank: int) -> None:
     for i, axis in enumerate(axes):
         if not 0 <= axis < rank:
-            raise AxisError(f"axis {axis} is out of range for rank {rank}", code="E3004")
+            what = f"axis {axis} is out of range for rank {rank}"
+            raise AxisError(what, code="E3004", axis=axis, rank=rank)
         if axis in axes[:i]:
-            raise AxisError(f"axis {axis} is named twice", code="E3005")
+            raise AxisError(f"axis {axis} is named twice", code="E3005", axis=axis)
 
 
 def accumulator(dtype: DType) -> DType:

@@ -29,6 +29,7 @@ from pullback.ops.base import (
     zeros,
 )
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import named, rule
 from pullback.ops.index import ByPlaces, IndexArrays
 from pullback.ops.places import (
     in_range,
@@ -53,6 +54,8 @@ class Scatter(ByPlaces, abstract=True):
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
     fallible: ClassVar[bool] = True
+    positions: ClassVar[int | None] = 2
+    divisible: ClassVar[bool] = True  # devices may write some of the updates each
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
         check_kind(same_dtype(self.title, x, updates), self.kinds)
@@ -85,6 +88,13 @@ class Scatter(ByPlaces, abstract=True):
             lambda old, new: b.op(f"stablehlo.{self.stablehlo}", old, new, out=old.type),
             self.batched, self.before,
         )  # fmt: skip
+
+    def factors(self, x: Type, updates: Type, *indices: Type) -> str:
+        value, index, there = self.words(x, indices)
+        if not self.divisible:
+            whole = set(index[self.batched :])
+            index, there = (["_" if w in whole else w for w in words] for words in (index, there))
+        return rule([value, there, *[index] * len(indices)], [value])
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
         return IndexArrays(*self.layout)(x, *indices)
@@ -134,6 +144,8 @@ class ScatterAdd(Scatter):
 
     ufunc = np.add
     stablehlo = "add"
+    counted_once: ClassVar[tuple[int, ...]] = (0,)
+    profile = "core-v1+gradient"
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g
@@ -151,6 +163,7 @@ class ScatterSet(Scatter):
     """`x` with the updates in place of what was there; of several for one place the last stays."""
 
     kinds = "biufc"
+    divisible = False  # the last write counts
 
     def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
         out[places] = updates
@@ -196,6 +209,7 @@ class ScatterMul(Scatter):
 
     ufunc = np.multiply
     stablehlo = "multiply"
+    divisible = False
 
     def multipliers(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
         """The product of the updates for each place: what its element of `x` is multiplied by."""
@@ -268,6 +282,7 @@ class ScatterMin(_Extremum):
 
     ufunc = np.minimum
     stablehlo = "minimum"
+    combine = "min"
 
     def loses(self, x: Node, out: Node) -> Node:
         return TABLE["Less"]()(out, x)
@@ -278,6 +293,7 @@ class ScatterMax(_Extremum):
 
     ufunc = np.maximum
     stablehlo = "maximum"
+    combine = "max"
 
     def loses(self, x: Node, out: Node) -> Node:
         return TABLE["Less"]()(x, out)
@@ -294,6 +310,7 @@ class LastWrite(Op):
     batched: int = 0
     differentiable: ClassVar[bool] = False  # from integers to bools
     fallible: ClassVar[bool] = True
+    positions: ClassVar[int | None] = 0
 
     def infer(self, *indices: Type) -> Type:
         shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)
@@ -311,6 +328,11 @@ class LastWrite(Op):
     def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
         require_in_range(b, indices, range(len(self.extents)), self.extents)
         return last_writes(b, indices, self.extents, self.batched)
+
+    def factors(self, *indices: Type) -> str:
+        rank = indices[0].rank
+        words = named(rank, range(self.batched, rank))
+        return rule([words] * len(indices), [words])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return LastWrite(self.extents, self.batched + 1)(*spread_all(axis, xs, mapped))

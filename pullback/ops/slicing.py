@@ -10,6 +10,7 @@ import numpy as np
 from pullback.ir.dtypes import bool_
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
+from pullback.ir.values import Range
 from pullback.ops.base import (
     TABLE,
     Axis,
@@ -22,6 +23,7 @@ from pullback.ops.base import (
     zeros,
 )
 from pullback.ops.elementwise.base import align, where
+from pullback.ops.factoring import named, rule
 from pullback.ops.movement import Movement
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
@@ -36,11 +38,35 @@ class Slice(Movement):
     starts: tuple[int, ...]
     stops: tuple[int, ...]
     steps: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("starts", "stops", "steps")
+    positional: ClassVar[tuple[str, ...]] = ("ranges",)
+    spellings: ClassVar[dict[str, str]] = {"ends": "stops"}
+    profile = "core-v1"
+    instructions = ("slice",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["start_indices"], i["limit_indices"], i["strides"])
 
     def __post_init__(self) -> None:
         for field in ("starts", "stops", "steps"):
             self.set(field, tuple(map(int, getattr(self, field))))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The text has one list of ranges, unless the lists do not even agree."""
+        lists = {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+        if len(set(map(len, lists.values()))) > 1:
+            return lists
+        return {"ranges": tuple(map(Range, *lists.values()))}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
+    ) -> Slice:  # fmt: skip
+        if ranges is not None:
+            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
+            steps = tuple([r.step for r in ranges])
+        return cls(starts, stops, steps)
 
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
@@ -48,13 +74,12 @@ class Slice(Movement):
             raise ShapeError(
                 f"a slice needs a start, a stop and a step for each of the {x.rank} dimensions "
                 f"of {x}, got {lengths[0]}, {lengths[1]} and {lengths[2]}",
-                code="E4007",
-            )
+                code="E4007", lengths=tuple(lengths), rank=x.rank,
+            )  # fmt: skip
         for axis, step in enumerate(self.steps):
             if step < 1:
-                raise ShapeError(
-                    f"a step must be positive, got {step} for axis {axis}", code="E4008"
-                )
+                what = f"a step must be positive, got {step} for axis {axis}"
+                raise ShapeError(what, code="E4008", axis=axis, step=step)
         return x.with_shape(map(len, self.ranges(x.shape)))
 
     def ranges(self, shape: tuple[int, ...]) -> list[range]:
@@ -77,6 +102,20 @@ class Slice(Movement):
             limit_indices=tuple(r.stop for r in ranges),
             strides=tuple(r.step for r in ranges),
         )  # fmt: skip
+
+    def _cut(self, shape: tuple[int, ...]) -> list[int]:
+        """The dimensions of which not all is taken."""
+        return [i for i, r in enumerate(self.ranges(shape)) if r != range(shape[i])]
+
+    def factors(self, x: Type) -> str:
+        words = named(x.rank, self._cut(x.shape))
+        return rule([words], [words])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        # a dimension of which all is taken ends where the device's part does
+        extents = zip(xs[0].shape, out.shape, strict=True)
+        stops = [n if n == m else stop for (n, m), stop in zip(extents, self.stops, strict=True)]
+        return Slice(self.starts, tuple(stops), self.steps)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape
@@ -111,6 +150,12 @@ class Pad(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
+    profile = "core-v1+gradient"
+    instructions = ("pad",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
 
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
@@ -168,6 +213,11 @@ class Pad(Op):
             "stablehlo.pad", x, value, out=out, edge_padding_low=self.low,
             edge_padding_high=self.high, interior_padding=self.interior,
         )  # fmt: skip
+
+    def factors(self, x: Type, value: Type) -> str:
+        sides = zip(self.low, self.high, self.interior, strict=True)
+        words = named(x.rank, [i for i, side in enumerate(sides) if any(side)])
+        return rule([words, []], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
@@ -228,6 +278,11 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
+    instructions = ("concatenate",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimension"])
 
     def infer(self, *xs: Type) -> Type:
         if not xs:
@@ -254,6 +309,10 @@ class Concat(Op):
 
     def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
         return b.op("stablehlo.concatenate", *xs, out=out, dimension=self.axis)
+
+    def factors(self, *xs: Type) -> str:
+        words = named(xs[0].rank, (self.axis,))
+        return rule([words] * len(xs), [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         starts, stops = [0] * g.type.rank, list(g.type.shape)

@@ -12,6 +12,7 @@ from pullback.ir.errors import ShapeError
 from pullback.ops.along import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, results
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import named, rule
 from pullback.ops.reduce import check_axes, widened
 from pullback.ops.sample import real
 
@@ -22,11 +23,16 @@ class Sorting(Op, abstract=True):
     axis: int
     descending: bool
     kinds: ClassVar[str] = "biuf"
+    count: ClassVar[int] = 1  # of results
     batch = batch_along
 
     def check(self, x: Type) -> None:
         check_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
+
+    def factors(self, x: Type) -> str:
+        words = named(x.rank, (self.axis,))
+        return rule([words], [words] * self.count)
 
     @classmethod
     def samples(cls) -> Any:
@@ -79,6 +85,8 @@ class ArgSort(Sorting):
 
 class SortWithIndices(Sorting):
     """The elements in order, and the indices (i64) that put them so."""
+
+    count = 2
 
     def infer(self, x: Type) -> tuple[Type, Type]:
         self.check(x)

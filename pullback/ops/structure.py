@@ -22,6 +22,7 @@ class Input(Op):
     dtype: DType
     mergeable: ClassVar[bool] = False  # leaves have identity
     differentiable: ClassVar[bool] = False
+    profile = ""
 
     def infer(self) -> Type:
         return Type(self.shape, self.dtype)
@@ -46,6 +47,7 @@ class Leaf(Op):
     of: str = ""
     mergeable: ClassVar[bool] = False
     differentiable: ClassVar[bool] = False
+    profile = ""
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -62,6 +64,7 @@ class Scalar(Op):
 
     mergeable: ClassVar[bool] = False
     differentiable: ClassVar[bool] = False
+    profile = ""
 
 
 class Const(Op):
@@ -71,6 +74,7 @@ class Const(Op):
     shape: tuple[int, ...]
     data: bytes
     differentiable: ClassVar[bool] = False
+    profile = ""
 
     def __post_init__(self) -> None:
         expected = self.dtype.numpy.itemsize * int(np.prod(self.shape, dtype=np.int64))
@@ -190,6 +194,7 @@ class Result(Op):
 
     index: int
     differentiable: ClassVar[bool] = False  # derivatives treat the op and its results as one
+    profile = ""
 
     def infer(self, types: Any) -> Type:
         return types[self.index]

@@ -12,6 +12,7 @@ from pullback.ir.dtypes import dtype, float32, int32
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import Axis, Node, Op, Type, spread_all
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factoring import rule
 from pullback.ops.linalg import wide
 from pullback.ops.sample import complexes, integers, real
 from pullback.ops.sliding import (
@@ -93,6 +94,15 @@ class Windowed(Op, abstract=True):
         wider = ((1, *window), (1, *strides), ((0, 0), *padding), (1, *dilation))
         return type(self)(*wider, *self.more(axis))(*spread_all(axis, xs, mapped))
 
+    def still(self) -> list[bool]:
+        """For each dimension, whether each window along it is one element."""
+        sides = zip(self.window, self.strides, self.padding, strict=True)
+        return [side == (1, 1, (0, 0)) for side in sides]
+
+    def factors(self, *xs: Type) -> str:
+        words = [f"d{i}" if still else "_" for i, still in enumerate(self.still())]
+        return rule([words] * len(xs), [words])
+
     def more(self, axis: Axis) -> tuple:
         """The parameters after the geometry, for operands with the examples in front."""
         return ()
@@ -129,6 +139,9 @@ class WindowSum(Windowed):
 
     def more(self, axis: Axis) -> tuple:
         return ((1, *self.base_dilation),)
+
+    def still(self) -> list[bool]:
+        return [one and n == 1 for one, n in zip(super().still(), self.base_dilation, strict=True)]
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         apart = padded(wide(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
@@ -212,6 +225,8 @@ class WindowTake(Windowed):
     """Of each window, the element at tap `index`; padding holds 0."""
 
     kinds = "fc"
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
 
     def infer(self, x: Type, index: Type) -> Type:
         return _with_index(super().infer(x), index)
@@ -248,6 +263,8 @@ class WindowPut(Windowed):
 
     shape: tuple[int, ...] = ()
     kinds = "fc"
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
 
     def infer(self, x: Type, index: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -259,6 +276,9 @@ class WindowPut(Windowed):
 
     def more(self, axis: Axis) -> tuple:
         return ((axis.size, *self.shape),)
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return WindowPut(*self.geometry, out.shape)
 
     def numpy(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
         made = np.zeros(self.shape, wide(x).dtype)

@@ -11,8 +11,10 @@ import numpy as np
 from pullback.ir.dtypes import DType, float32, int32
 from pullback.ir.errors import ArgumentError, UnsupportedOp
 from pullback.ir.where import user_line
+from pullback.sharding.spec import P
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
+from pullback.tensor.functions.placing import reshard
 from pullback.tensor.record import at_one_line
 from pullback.tensor.settings import no_grad
 from pullback.tensor.tensor import Tensor
@@ -59,7 +61,7 @@ class Rule:
             check_parameter(leaf, path)
         made = [self.fresh(p) for p in leaves]
         return State(
-            self.zero_count(),
+            self.zero_count(leaves),
             {name: tree.unflatten(structure, [s[name] for s in made]) for name in self.slots},
         )
 
@@ -97,12 +99,22 @@ class Rule:
         """Slots of zeros. They are values, not promises, so that step 1 is step 2's program."""
         dtype = working_dtype(p.dtype)
         return {
-            name: zeros(p.shape, dtype.real if is_real else dtype)
+            name: _beside(p, zeros(p.shape, dtype.real if is_real else dtype))
             for name, is_real in self.slots.items()
         }
 
-    def zero_count(self) -> Tensor | None:
-        return zeros((), int32) if self.counts else None
+    def zero_count(self, params: list[Tensor]) -> Tensor | None:
+        """On the parameters' mesh, so that a step is one program."""
+        if not self.counts:
+            return None
+        meshes = {p.sharding.mesh for p in params if p.sharding is not None}
+        count = zeros((), int32)
+        return reshard(count, meshes.pop(), P()) if len(meshes) == 1 else count
+
+
+def _beside(p: Tensor, slot: Tensor) -> Tensor:
+    """What is remembered about a parameter lies on the mesh as it does."""
+    return slot if p.sharding is None else reshard(slot, p.sharding)
 
 
 def _cast(x: Tensor, dtype: DType) -> Tensor:
@@ -118,7 +130,7 @@ class Optimizer:
         self.rule = rule
         self.params = _leaves(params, self._name)
         self.slots = [rule.fresh(p) for p in self.params]
-        self._counts = [rule.zero_count()] * len(self.params)
+        self._counts = [rule.zero_count(self.params)] * len(self.params)
 
     @property
     def learning_rate(self) -> float | Tensor:

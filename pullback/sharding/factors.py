@@ -11,6 +11,7 @@ A rule is written like an einsum: `"m k, k n -> m n"`. A word stands for one dim
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,9 +83,13 @@ def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Rule:
             if len(factors) == 1 and extents.setdefault(factors[0], n) != n:
                 what = f"factor {factors[0]!r} is {extents[factors[0]]} and {n}"
                 raise VerificationError(f"{what} in {text!r}")
-    for dims, t in pairs:
-        for factors, n in zip(dims, t.shape, strict=True):
-            _solve(factors, n, extents, text)
+    several = [(f, n) for dims, t in pairs for f, n in zip(dims, t.shape) if len(f) > 1]
+    for _ in several:  # what one tells may be what another lacks
+        for factors, n in several:
+            _solve(factors, n, extents)
+    for factors, n in several:
+        if math.prod([extents.get(f, -1) for f in factors]) != n:
+            raise VerificationError(f"{' '.join(factors)} does not make {n} in {text!r}")
     return Rule(operands, results, extents)
 
 
@@ -106,17 +111,9 @@ def _dims(words: tuple, type: Type, text: str) -> tuple:
     return tuple(made)
 
 
-def _solve(factors: tuple[str, ...], n: int, extents: dict[str, int], text: str) -> None:
+def _solve(factors: tuple[str, ...], n: int, extents: dict[str, int]) -> None:
     """The extent of the one factor of a dimension that no other dimension tells."""
-    if len(factors) < 2:
-        return
-    known = 1
-    for f in factors:
-        known *= extents.get(f, 1)
+    known = math.prod([extents.get(f, 1) for f in factors])
     missing = [f for f in factors if f not in extents]
-    if len(missing) > 1 or (known == 0) or n % known:
-        raise VerificationError(f"the extents of {' '.join(factors)} do not follow from {text!r}")
-    if missing:
+    if len(missing) == 1 and known and n % known == 0:
         extents[missing[0]] = n // known
-    elif known != n:
-        raise VerificationError(f"{' '.join(factors)} is {known} and {n} in {text!r}")

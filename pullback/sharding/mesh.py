@@ -31,11 +31,12 @@ class DeviceMesh(metaclass=Interned):
         axis_names: str | Sequence[str],
         devices: Iterable[int] | None = None,
     ) -> None:
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.shape = _integers(shape, "dimensions")
         self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         self.size = math.prod(self.shape)
-        given = range(self.size) if devices is None else devices
-        self.devices = tuple([int(d) for d in np.asarray(list(given)).ravel()])
+        self.devices = tuple(range(self.size))
+        if devices is not None:
+            self.devices = _integers(devices, "devices")
         self._check()
         self.sizes = dict(zip(self.axis_names, self.shape, strict=True))
 
@@ -48,7 +49,7 @@ class DeviceMesh(metaclass=Interned):
             problem = f"axis names must be strings, got {names!r}"
         elif len(set(names)) != len(names):
             problem = f"axis names must differ, got {names!r}"
-        elif not all(isinstance(n, int) and n > 0 for n in sizes):
+        elif not all(n > 0 for n in sizes):
             problem = f"dimensions must be positive integers, got {sizes!r}"
         elif len(self.devices) != self.size:
             problem = f"a mesh of {sizes} needs {self.size} devices, got {len(self.devices)}"
@@ -59,6 +60,9 @@ class DeviceMesh(metaclass=Interned):
 
     def parameters(self) -> tuple:
         return self.shape, self.axis_names, self.devices
+
+    def __reduce__(self) -> tuple:
+        return DeviceMesh, self.parameters()
 
     def extent(self, axes: Iterable[str]) -> int:
         """How many devices there are along some axes together."""
@@ -88,6 +92,19 @@ class DeviceMesh(metaclass=Interned):
         axes = ", ".join(f"{a}={n}" for a, n in self.sizes.items())
         usual = self.devices == tuple(range(self.size))
         return f"DeviceMesh({axes})" if usual else f"DeviceMesh({axes}, devices={self.devices})"
+
+
+def _integers(given: Any, what: str) -> tuple[int, ...]:
+    """Whole numbers in any nesting, in row-major order."""
+    try:
+        array = np.asarray([given] if isinstance(given, (int, np.integer)) else list(given))
+    except (TypeError, ValueError):
+        array = np.asarray("no numbers")
+    if array.size and array.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"{what} must be integers, got {given!r}", op="DeviceMesh", where=user_line()
+        )
+    return tuple(array.ravel().tolist())
 
 
 def as_mesh(mesh: Any, op: str) -> DeviceMesh:

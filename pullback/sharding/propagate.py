@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from pullback.ir.errors import ArgumentError
@@ -36,6 +37,12 @@ class Plan:
     axes: dict[str, tuple[str, ...]]  # of each factor that is split
     operands: tuple[Dims, ...]
     results: tuple[Result, ...]
+    mesh: DeviceMesh
+
+    @cached_property
+    def shardings(self) -> tuple[Sharding, ...]:
+        """How the results lie once nothing of them is left partial."""
+        return tuple([on_mesh(self.mesh, r.dims, r.priority) for r in self.results])
 
 
 @dataclass(frozen=True)
@@ -51,15 +58,24 @@ def plan(
 ) -> Plan:
     """The plan for an op on operands of (sharded) types `xs`, with results of types `ys`; the
     factor `whole` is not split, whatever operands say."""
-    rule = instantiate(op.factors(*[t.plain for t in xs]), xs, ys)
+    return _plan(op.factors(*[t.plain for t in xs]), tuple(xs), tuple(ys), mesh, whole)
+
+
+@lru_cache(maxsize=4096)  # by the rule: elementwise ops are many, and all have the same one
+def _plan(
+    text: str, xs: tuple[Type, ...], ys: tuple[Type, ...], mesh: DeviceMesh, whole: str
+) -> Plan:
+    rule = instantiate(text, xs, ys)
     claims = _collect(rule, xs, mesh)
     claims.pop(whole, None)
     axes = _resolve(rule, claims, _forbidden(rule, xs), mesh)
     chosen = {f: a for f, (a, _) in axes.items() if a}
-    return along(rule, chosen, {f: p for f, (_, p) in axes.items()})
+    return along(rule, mesh, chosen, {f: p for f, (_, p) in axes.items()})
 
 
-def along(rule: Rule, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE) -> Plan:
+def along(
+    rule: Rule, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
+) -> Plan:
     """The plan that splits these factors."""
 
     def split(dims: tuple) -> Dims:
@@ -70,7 +86,7 @@ def along(rule: Rule, axes: dict[str, tuple[str, ...]], priority: dict[str, int]
         partial = [a for f in rule.contracted for a in axes.get(f, ())]
         ranks = tuple([priority.get(factors[0], 0) if factors else 0 for factors in dims])
         results.append(Result(split(dims), ranks, tuple(sorted(partial))))
-    return Plan(rule, axes, tuple(map(split, rule.operands)), tuple(results))
+    return Plan(rule, axes, tuple(map(split, rule.operands)), tuple(results), mesh)
 
 
 # -- collect --------------------------------------------------------------------------------------
@@ -207,5 +223,4 @@ def lay_out(op: Any, xs: Sequence[Type], made: Any) -> Any:
 
 def by_factors(op: Any, mesh: DeviceMesh, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
     """Where nothing is left partial: a contracted factor that was split is summed over."""
-    results = plan(op, xs, ys, mesh).results
-    return [on_mesh(mesh, r.dims, r.priority) for r in results]
+    return list(plan(op, xs, ys, mesh).shardings)

@@ -36,6 +36,11 @@ class P(metaclass=Interned):
             sorted((replicated,) if isinstance(replicated, str) else replicated)
         )
         given = (priority,) * len(self.dims) if isinstance(priority, int) else tuple(priority)
+        if not all(isinstance(n, int) for n in given):
+            raise ArgumentError(
+                f"priority is a whole number, or one for each dimension, got {priority!r}",
+                op="P", where=user_line(),
+            )  # fmt: skip
         self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
         seen: set[str] = set(self.replicated)
         for a in [a for axes in self.dims for a in axes]:
@@ -47,6 +52,9 @@ class P(metaclass=Interned):
     def parameters(self) -> tuple:
         return self.dims, self.replicated, self.priority
 
+    def __reduce__(self) -> tuple:
+        return _spec, self.parameters()
+
     def __len__(self) -> int:
         return len(self.dims)
 
@@ -57,6 +65,10 @@ class P(metaclass=Interned):
         if any(self.priority):
             words.append(f"priority={self.priority}")
         return f"P({', '.join(words)})"
+
+
+def _spec(dims: Dims, replicated: tuple[str, ...], priority: tuple[int, ...]) -> P:
+    return P(*dims, replicated=replicated, priority=priority)
 
 
 def _axes(entry: Any) -> tuple[str, ...]:
@@ -85,6 +97,9 @@ class Sharding(metaclass=Interned):
 
     def parameters(self) -> tuple:
         return self.mesh, self.spec
+
+    def __reduce__(self) -> tuple:
+        return Sharding, self.parameters()
 
     def dims(self, rank: int) -> Dims:
         """The axes of each of `rank` dimensions."""
@@ -119,6 +134,11 @@ class Sharding(metaclass=Interned):
 
     def __repr__(self) -> str:
         return f"Sharding({self.mesh}, {self.spec})"
+
+
+def layout(type: Any) -> Dims:
+    """The axes of each dimension of a value of the given type."""
+    return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
 
 
 def on_mesh(mesh: DeviceMesh, dims: Dims, priority: Sequence[int] = (), **more: Any) -> Sharding:

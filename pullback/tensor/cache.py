@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback.ir.node import Node
 from pullback.ir.types import Type
+from pullback.ir.where import Where
 from pullback.ops.base import Op
 from pullback.tensor.collect import Work
 
@@ -208,8 +209,8 @@ def _place(work: Work) -> Any:
 
 
 def _line(place: Any) -> Any:
-    """The line of a place: one line may be several pieces of code."""
-    return None if place is None else (place.code, place.line)
+    """The line of a place, which is one line of a text, but may be several pieces of code."""
+    return (place.code, place.line) if isinstance(place, Where) else place
 
 
 def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:
@@ -224,8 +225,7 @@ def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool
         node = work.nodes[max(number, 0)]
         where = node.where or place
         if isinstance(old, Type) and isinstance(new, Type):
-            kind = "dtype" if old.dtype is not new.dtype else "shape"
-            return Cause(kind, where, f"operand of {_name(node)}", str(old), str(new))
+            return Cause(*differing(old, new, where, f"operand of {_name(node)}"))
         if isinstance(old, Op) and isinstance(new, Op) and type(old) is type(new):
             return Cause("static", where, _name(node), repr(old), repr(new))
         which = "the op at" if isinstance(new, Op) else "after" if new is _END else "operand of"
@@ -233,6 +233,15 @@ def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool
         shown = (_show(old, work), _show(new, work))
         return Cause("split" if split else "structure", where, path, *shown)
     return Cause("structure", place, "the program", "forgotten", "the same")
+
+
+def differing(old: Type, new: Type, where: Any, path: str) -> tuple:
+    """The fields of a cause: in what two types differ, and how."""
+    if old.dtype is not new.dtype:
+        return "dtype", where, path, str(old), str(new)
+    if old.shape != new.shape:
+        return "shape", where, path, str(old), str(new)
+    return "sharding", where, path, str(old.sharding), str(new.sharding)
 
 
 _END = object()  # in place of what the shorter of two keys does not have

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback.distributed import agree_on_program
 from pullback.ir.errors import EngineError, PullbackError
+from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type
@@ -47,6 +49,8 @@ class XlaMesh(MeshEngine):
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
+        if self.spans_processes:
+            agree_on_program(_described(graph, local), self.group)
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
@@ -79,3 +83,10 @@ class XlaMeshProgram(MeshProgram):
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         return self.compiled.failures(word, lines)
+
+
+def _described(graph: Graph, local: Graph) -> str:
+    """A program in words that every process finds for the same one."""
+    last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
+    where = "" if last.where is None else f" ({last.where})"
+    return f"{len(graph.nodes)} ops up to {last.op.title}{where}, {fingerprint(local)[:16]}"

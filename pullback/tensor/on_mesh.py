@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +39,8 @@ class OnMesh(ABC):
 
     def gathered(self) -> np.ndarray:
         """The whole value, on the host; every part of it must be in this process."""
-        parts, shape = self.parts(), self.type.shape
-        have = {str(places(self.sharding, shape, k)) for k in parts}
-        if len(have) < math.prod([self.sharding.parts(i) for i in range(len(shape))]):
+        parts = self.parts()
+        if not self._makes_whole(parts):
             raise HostReadError(
                 f"reading a value: this process has only parts of {self.type}, which lies on "
                 f"{self.sharding.mesh} as {self.sharding.spec}",
@@ -50,7 +48,15 @@ class OnMesh(ABC):
                 hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
                 "y = pb.reshard(x, pb.P()), and read y.",
             )
-        return join(parts, self.sharding, shape)
+        return join(parts, self.sharding, self.type.shape)
+
+    def _makes_whole(self, parts: Iterable[int]) -> bool:
+        """Whether every part of the value is on one of these devices, given by position."""
+        every = range(self.sharding.mesh.size)
+        here, all_over = (
+            {str(places(self.sharding, self.type.shape, k)) for k in ks} for ks in (parts, every)
+        )
+        return here == all_over
 
 
 class MeshEngine(ABC):
@@ -139,9 +145,9 @@ class Stack(OnMesh):
         self.array = array
 
     def parts(self) -> dict[int, np.ndarray]:
-        shape = self.engine.mesh.shape
-        flat = self.array.reshape(-1, *self.array.shape[len(shape) :])
-        return dict(enumerate(flat))
+        mesh = self.engine.mesh
+        flat = self.array.reshape(mesh.size, *self.array.shape[len(mesh.shape) :])
+        return {k: np.asarray(flat[k]) for k in range(mesh.size)}
 
 
 class SimulatedMesh(MeshEngine):

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def show(tensor: Tensor) -> str:
-    """The value and the dtype; a placeholder has only a type."""
+    """The value, the dtype, and how it lies on a mesh; a placeholder has no value."""
+    lies = "" if tensor.sharding is None else f", {tensor.sharding.spec}"
     if pending.placeholders:
-        return f"Tensor({tensor._node.type})"
+        return f"Tensor({tensor._node.type}{lies})"
     body = np.array2string(tensor.numpy(), separator=", ", prefix="Tensor(")
     grad = ", requires_grad=True" if tensor.requires_grad else ""
-    return f"Tensor({body}, {tensor.dtype}{grad})"
+    return f"Tensor({body}, {tensor.dtype}{lies}{grad})"

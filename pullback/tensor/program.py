@@ -12,11 +12,12 @@ import numpy as np
 from pullback.engines.reference import ReferenceEngine
 from pullback.ir.canonical import canonicalise_with_map
 from pullback.ir.dtypes import complex128, uint64
-from pullback.ir.errors import EngineError
+from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
+from pullback.ir.where import user_line
 from pullback.ops.structure import Input, placeholder
 from pullback.tensor.collect import Work, base
 
@@ -64,7 +65,10 @@ def engine_for(mode: Any, mesh: Any) -> Any:
         else:
             from pullback.tensor.on_devices import XlaMesh
 
-            found = XlaMesh(mesh, single)
+            try:
+                found = XlaMesh(mesh, single)
+            except PullbackError as error:  # there are fewer devices
+                raise error.at(None, user_line()) from None
         found = _meshes.setdefault((single, mesh), found)
     return found
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.ir.errors import InPlaceError, PullbackError
-from pullback.ir.node import Node, results, vary_alike
+from pullback.ir.node import Node, origin, results
 from pullback.ir.token import merge_tokens, of_constant
 from pullback.ir.where import user_line
 from pullback.ops.identity import Alias, StopGradient
@@ -79,12 +79,21 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
-        nodes, types = vary_alike(nodes, types)
-        type = _infer(op, types, where)
+        op, nodes = _conform(op, nodes, where)
+        type = _infer(op, tuple([x.type for x in nodes]), where)
     tokens = merge_tokens(nodes)
     if tokens and op.detaches:
         tokens = of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
+
+
+def _conform(op: Op, nodes: tuple[Node, ...], where: Any) -> tuple[Op, tuple[Node, ...]]:
+    """The op and operands that fit together; what that takes is written at the user's line."""
+    before, origin.where = origin.where, where
+    try:
+        return op.conform(nodes)
+    finally:
+        origin.where = before
 
 
 def _infer(op: Op, types: tuple, where: Any) -> Any:

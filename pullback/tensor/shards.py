@@ -39,6 +39,7 @@ def shards(tensor: Any) -> list[Shard]:
             slice(min(s.start, n), min(s.stop, n))
             for s, n in zip(places(sharding, shape, k), shape, strict=True)
         ])  # fmt: skip
-        cut = data[tuple([slice(s.stop - s.start) for s in index])]
+        cut = np.asarray(data[tuple([slice(s.stop - s.start) for s in index])])
+        cut.setflags(write=False)
         made.append(Shard(k, sharding.mesh.devices[k], index, cut))
     return made

@@ -265,12 +265,13 @@ class Tensor(Operators, Methods):
         return made
 
     def __reduce__(self) -> tuple:
-        return _unpickled, (self.numpy(), self._token is not None)
+        return _unpickled, (self.numpy(), self._token is not None, self.sharding)
 
     # -- in place ----------------------------------------------------------------------------
 
     def assign(self, value: Any) -> Tensor:
-        """Make this handle stand for another value, of the same shape and dtype."""
+        """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
+        laid out as the old one was."""
         from pullback.tensor.functions import asarray
 
         new = asarray(value, dtype=self.dtype)
@@ -285,6 +286,10 @@ class Tensor(Operators, Methods):
         from pullback.tensor.record import cut, guard_placeholder_write, register
 
         guard_placeholder_write(self, what)
+        if self._node.type.sharding is not None:  # a tensor stays where it was laid out
+            from pullback.tensor.functions.placing import reshard
+
+            node = reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
             if settings.current().grad_enabled:
                 raise InPlaceError(
@@ -326,10 +331,15 @@ def _compute(tensor: Tensor) -> None:
         evaluate(tensor)
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool) -> Tensor:
+def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
     from pullback.tensor.creation import tensor
+    from pullback.tensor.functions.placing import reshard
 
-    return tensor(array, requires_grad=requires_grad)
+    made = tensor(array)
+    if sharding is not None:
+        made = reshard(made, sharding)
+    made.requires_grad = requires_grad
+    return made
 
 
 _bind_tensor()

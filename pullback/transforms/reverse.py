@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.ir.errors import PullbackError
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node, results
 from pullback.ops.base import TABLE, laid_out, sum_to, zeros
@@ -177,12 +178,16 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
         g = tuple(found)
     else:
         g = accumulate(node, contributions)
-    pulled = _apply_rule(node, g, out, need)
-    check_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
-    kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
-    for x, c in zip(node.inputs, kept, strict=True):
-        if c is not None:
-            check_cotangent(node, x, c)
+    try:
+        pulled = _apply_rule(node, g, out, need)
+        check_nodes(node, pulled, len(node.inputs), "cotangents", "operands")
+        kept = [c if n else None for n, c in zip(need, pulled, strict=True)]
+        for x, c in zip(node.inputs, kept, strict=True):
+            if c is not None:
+                check_cotangent(node, x, c)
+    except PullbackError as error:
+        error.values["node"] = node  # whoever differentiates knows its place
+        raise error.at(None, node.where) from None
     return kept
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.api.compile.arguments import STATIC
 from pullback.ir.types import Type
-from pullback.tensor.cache import Cause
+from pullback.tensor.cache import Cause, differing
 from pullback.tensor.launch import lock, refuse, state
 
 
@@ -41,7 +41,8 @@ def _settings(before: Any, call: Any) -> Cause | None:
             kind = "device" if name in ("engine", "device") else "setting"
             return Cause(kind, call.where, name, str(was), str(now))
     if old_axes != new_axes:
-        return Cause("setting", call.where, "named axes", str(dict(old_axes)), str(dict(new_axes)))
+        shown = [str(dict(axes[:-1])) for axes in (old_axes, new_axes)]
+        return Cause("setting", call.where, "named axes", *shown)
     return None
 
 
@@ -69,11 +70,8 @@ def _kinds(before: Any, call: Any) -> Cause:
         if old == new:
             continue
         if isinstance(old, Type) and isinstance(new, Type):
-            kind = "shape" if old.dtype is new.dtype else "dtype"
-            if kind == "shape" and old.shape == new.shape:
-                kind = "sharding"
-        else:
-            kind = "static" if STATIC in (old, new) else "dtype"
+            return Cause(*differing(old, new, call.where, path))
+        kind = "static" if STATIC in (old, new) else "dtype"
         return Cause(kind, call.where, path, str(old), str(new))
     return Cause("static", call.where, "arguments", str(before.key[4]), str(call.key[4]))
 

@@ -8,13 +8,14 @@ import importlib.util
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla import machine
+from pullback.engines.xla import cluster, machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
+from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
 from pullback.engines.xla.placing import OnDevice, aval_of, device_list
 from pullback.engines.xla.sharded import Group, Queue
@@ -25,7 +26,7 @@ from pullback.ir.types import Type
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
 # Programs are saved in the oldest of these versions that has all they need.
-_STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
+STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
@@ -47,26 +48,29 @@ class Client:
     """
 
     def __init__(self, platform: str | None = None) -> None:
-        self._client = _make_client(platform or os.environ.get("PULLBACK_PLATFORM"))
+        self._cluster = cluster.current
+        chosen = platform or os.environ.get("PULLBACK_PLATFORM")
+        self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = device_list([self.device])
         self._options = _options(self.platform)
         self.place = OnDevice(self.device)
+        self._own = [self.device]
         self._groups: dict[tuple[int, ...], Group] = {}
-        self.queue = Queue(self.wait, bounded=self.platform == "cpu")
+        self.queue = Queue(self)
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer forgets the flag; set again, it stays.
-            self._put([np.zeros((), np.int32)], Type((), int32), self.place, [self.device])
+            self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
 
     # -- values -------------------------------------------------------------------------------
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Host to device. The caller hands the array over: it must not be written to again."""
-        return self.transfer([array], type, self.place, [self.device])
+        return self.transfer([array], type, self.place, self._own)
 
     def transfer(
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
@@ -74,17 +78,13 @@ class Client:
         """Arrays of one type, each to its device, as one array of jaxlib's."""
         jax_config = sys.modules.get("jax._src.config")
         if jax_config is None or type.dtype.bits < 64:
-            return self._put(arrays, type, sharding, devices)
+            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
         # The package jax, imported beside us, has put its own flag in place of ours.
         before = jax_config.enable_x64.swap_local(True)
         try:
-            return self._put(arrays, type, sharding, devices)
+            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
         finally:
             jax_config.enable_x64.set_local(before)
-
-    @staticmethod
-    def _put(arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]) -> Any:
-        return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
 
     def get(self, buffer: Any) -> np.ndarray:
         """Device to host; on CPU without a copy, so the array is read-only."""
@@ -97,8 +97,10 @@ class Client:
         except Exception as error:
             raise explain(error, "run") from None
 
-    def wait(self, buffer: Any) -> None:
-        """Return when a buffer has been computed."""
+    def wait(self, buffer: Any, group: Group) -> None:
+        """Return when a buffer over a group has been computed."""
+        if self._cluster is not None and len(group.processes) > 1:
+            return self._cluster.wait(buffer, group)
         try:
             buffer.block_until_ready()
         except Exception as error:
@@ -167,7 +169,7 @@ class Client:
 
     def portable(self, text: str) -> bytes:
         """StableHLO in its portable form: of the oldest version that can say it."""
-        for target in _STABLEHLO_VERSIONS:
+        for target in STABLEHLO_VERSIONS:
             try:
                 return _jax.mlir.serialize_portable_artifact(text, target)
             except Exception as error:
@@ -186,6 +188,12 @@ class Client:
             found = self._groups.setdefault(key, Group(self, key))
         return found
 
+    def start(self, program: Callable[[list], list], arrays: list[Any], group: Group) -> list[Any]:
+        """Start a program that communicates on a group."""
+        if self._cluster is not None and len(group.processes) > 1:
+            return self._cluster.start(program, arrays, group)
+        return program(arrays)
+
     def options_for(self, devices: Sequence[Any]) -> Any:
         """Compile options of a program that runs on several devices, one copy on each."""
         made, count = _options(self.platform), len(devices)
@@ -197,10 +205,12 @@ class Client:
         return made
 
 
-def _make_client(platform: str | None) -> Any:
+def _make_client(platform: str | None, joined: Cluster | None) -> Any:
     plugin = _cuda_plugin() if platform in (None, "cuda") else None
     if platform in (None, "cpu") and plugin is None:
         count = _cpu_devices()
+        if joined is not None:
+            return joined.make_cpu_client(count)
         return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
     if plugin is None:
         raise EngineError(
@@ -211,7 +221,10 @@ def _make_client(platform: str | None) -> Any:
         xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
     if not xla_client.pjrt_plugin_initialized("cuda"):
         xla_client.initialize_pjrt_plugin("cuda")
-    return xla_client.make_c_api_client("cuda", xla_client.generate_pjrt_gpu_plugin_options())
+    options = xla_client.generate_pjrt_gpu_plugin_options()
+    if joined is not None:
+        return joined.make_plugin_client("cuda", options)
+    return xla_client.make_c_api_client("cuda", options)
 
 
 def _cpu_devices() -> int:

@@ -38,6 +38,7 @@ class Collectives:
 
     mesh: Any
     communicates: bool
+    apart: bool
     op: Any
     constant: Any
     full: Any
@@ -47,6 +48,8 @@ class Collectives:
     select: Any
     region: Any
     reduce: Any
+    iota: Any
+    broadcast: Any
 
     def all_reduce(self, xs: Sequence[Value], groups: Groups, kind: str) -> list[Value]:
         """Every device gets the reduction over its group, of each operand.
@@ -120,6 +123,18 @@ class Collectives:
             "stablehlo.dynamic_slice", table, start, out=Type((1,), dtype), slice_sizes=(1,)
         )
         return self.reshape(found, ())
+
+    @property
+    def has_ballast(self) -> bool:
+        return self.apart and self.communicates
+
+    def ballast(self) -> Value:
+        """Some work, as one more result: XLA's CPU client runs a program of less than 1,000
+        operations in the thread that starts it, which would wait for the other processes there."""
+        here = self.convert(self.position(), float32)
+        row = self.broadcast(here, (2048,))
+        row = self.op("stablehlo.multiply", row, self.iota((2048,), float32, 0), out=row.type)
+        return self.reduce("add", row, 0, (0,))
 
     def _parts_reduced(self, x: Value, dim: int, n: int, kind: str) -> Value:
         """The reduction of `n` parts that lie one after the other along `dim`."""

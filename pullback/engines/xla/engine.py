@@ -89,10 +89,12 @@ class XlaEngine:
 
     def compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
         """The program of one device of a mesh, for all of them; it runs on `Shards`."""
-        builder = Builder(mesh)
+        builder, group = Builder(mesh), self.group(mesh)
+        builder.apart = self.platform == "cpu" and len(group.processes) > 1
         text = module(graph, builder, donated)
-        code = self._code(text, result_types(graph, builder), self.group(mesh))
+        code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
+        code.executable.ballast = builder.has_ballast
         return MeshProgram(self.client, code, graph, builder.checks)
 
     def group(self, mesh: Any) -> Group:

@@ -37,7 +37,7 @@ class Shards:
 
     def wait(self) -> None:
         """Return when the parts in this process have been computed."""
-        self.group.client.wait(self.array)
+        self.group.client.wait(self.array, self.group)
 
     def buffers(self) -> dict[int, Any]:
         """By position in the group, the parts in this process as buffers of one device."""
@@ -60,6 +60,8 @@ class Group:
     def __init__(self, client: Client, positions: tuple[int, ...]) -> None:
         self.client, self.positions = client, positions
         self.devices = [client.devices[i] for i in positions]
+        self.processes = sorted({d.process_index for d in self.devices})
+        self.name = f"devices {', '.join(map(str, positions))}"
         mine = client.device.process_index
         self.here = [k for k, d in enumerate(self.devices) if d.process_index == mine]
         self.local = [self.devices[k] for k in self.here]
@@ -123,6 +125,7 @@ class Spmd(Executable):
     """A compiled program that runs on all devices of a group at once."""
 
     collective = True  # whether they communicate in it
+    ballast = False  # whether its last result is of no use
 
     def __init__(self, group: Group, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
@@ -133,8 +136,9 @@ class Spmd(Executable):
         arrays = [x.array for x in args]
         start = super().run
         queue = self.group.client.queue
-        made = queue.run(start, arrays) if self.collective else start(arrays)
-        return [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
+        made = queue.run(self.group, start, arrays) if self.collective else start(arrays)
+        results = [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
+        return results[:-1] if self.ballast else results
 
 
 class Queue:
@@ -143,27 +147,27 @@ class Queue:
     On CPU each device's program takes a thread of XLA's pool, which has as many threads as there
     are devices, and keeps it while it waits for the others. With two such programs in flight each
     may have some of the threads, and neither ever gets the rest; so there the next one starts when
-    the last one is over (`bounded`).
+    the last one is over.
     """
 
-    def __init__(self, wait: Callable[[Any], None], bounded: bool) -> None:
-        self._wait, self._bounded = wait, bounded
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._lock = threading.Lock()
-        self._last: Any = None
+        self._last: tuple[Any, Group] | None = None
 
-    def run(self, start: Callable[[list], list], arrays: list[Any]) -> list[Any]:
+    def run(self, group: Group, program: Callable[[list], list], arrays: list[Any]) -> list[Any]:
         with self._lock:
-            if not self._bounded:
-                return start(arrays)
             self.settle()
-            made = start(arrays)
-            self._last = min(made, key=lambda y: y.on_device_size_in_bytes(), default=None)
+            made = self._client.start(program, arrays, group)
+            if self._client.platform == "cpu" and made:
+                least = min(made, key=lambda y: y.on_device_size_in_bytes())
+                self._last = least, group
             return made
 
     def settle(self) -> None:
         """Return when no program that communicates is running."""
-        last, self._last = self._last, None
-        if last is not None:
+        if self._last is not None:
+            last, self._last = self._last, None
             # its error is told to whoever reads its results
             with contextlib.suppress(EngineError):
-                self._wait(last)
+                self._client.wait(*last)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla.collectives import Collectives
-from pullback.ir.dtypes import DType, bool_, int64
+from pullback.ir.dtypes import DType, bool_, float32, int64
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
@@ -39,6 +39,7 @@ class Builder(Collectives):
     def __init__(self, mesh: Any = None) -> None:
         self.mesh = mesh
         self.communicates = False  # whether a collective was written
+        self.apart = False  # whether XLA must run what communicates in a thread of its own
         self.lines: list[str] = []
         self._outermost = self.lines  # those of the program itself, not of a region in it
         self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
@@ -255,6 +256,8 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
     outs = list(b.inline(graph, args))
     if b.checks:
         outs.append(_error_word(b))
+    if b.has_ballast:
+        outs.append(b.ballast())
     marks = [" {jax.buffer_donor = true}" if i in donated else "" for i in range(len(args))]
     header = ", ".join(f"{a.name}: {mlir_type(a.type)}{m}" for a, m in zip(args, marks))
     kinds = ", ".join(mlir_type(o.type) for o in outs)
@@ -269,7 +272,9 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
 def result_types(graph: Graph, b: Builder) -> list[Type]:
     """The types of what a graph's module returns."""
     outs = [_plain(y.type) for y in graph.outputs]
-    return [*outs, Type((len(b.checks),), bool_)] if b.checks else outs
+    if b.checks:
+        outs.append(Type((len(b.checks),), bool_))
+    return [*outs, Type((), float32)] if b.has_ballast else outs
 
 
 def _plain(type: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -15,12 +16,14 @@ from pullback.ir.graph import Graph
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
-from pullback.ops.control import choice_rules
-from pullback.ops.control.held import Holder, hold, places_among, run
+from pullback.ops.control import choice_rules, parts
+from pullback.ops.control.held import Holder, held, hold, places_among, run
+from pullback.ops.control.varying import Axes, alike, axes_of, union
 from pullback.ops.elementwise.base import equal, less, negated
 from pullback.ops.places import require_below
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
+from pullback.sharding.spec import layout, on_mesh
 
 
 class Choice(Holder, abstract=True):
@@ -41,6 +44,25 @@ class Choice(Holder, abstract=True):
                 what = f"branches must give the same types, got {show(found[0])} and {show(types)}"
                 raise ShapeError(what, code="E2001")
         return found[0]
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        choice_rules.refuse_collectives(self, types[0].varying)
+        return super()._derive_type(types)
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """What is chosen by an index that varies along an axis varies along it."""
+        index, first = xs[0].type.varying, self.branches[0]
+        around = [*axes_of(first.inputs), *axes_of(first.outputs)]
+        op: Op = self
+        if any(a not in axes for a in index for axes in around):
+            pairs = zip(axes_of(first.inputs), axes_of(xs[1:]), strict=True)
+            wider = [union(index, a, b) for a, b in pairs]
+            op = self.derived(("chosen", index, *wider), lambda: self.over(wider, index))
+        op, operands = Holder.conform(op, xs[1:])  # type: ignore[arg-type]
+        return op, (xs[0], *operands)
+
+    def over(self, axes: Sequence[Axes], index: Axes = ()) -> Choice:
+        return type(self)(tuple(map(held, alike(self.branches, axes, index))))
 
     @abstractmethod
     def check_index(self, index: Type) -> None:
@@ -66,6 +88,21 @@ class Choice(Holder, abstract=True):
             return lambda: b.inline(branch, xs, held=True)
 
         return b.case(self.lowered(b, index), [lower(branch) for branch in self.branches])
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        """A result lies as the first branch gives it that does not give it whole."""
+        found = [parts.leaving(branch, xs[1:]) for branch in self.branches]
+        layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
+        return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        types = [x.type(to.mesh) for x in xs]
+        lie = self.shardings(to.mesh, types, type)
+        dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
+        operands = [to.ask(x, x.dims).node for x in xs]
+        branches = [parts.local(to, branch, types[1:], dims) for branch in self.branches]
+        found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
+        return to.placed(found, type, dims)
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -183,6 +220,9 @@ class BranchNumber(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
+
+    def factors(self, index: Type) -> str:
+        return "... -> ..."
 
     @classmethod
     def samples(cls) -> Any:

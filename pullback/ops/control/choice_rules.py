@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.control.examples import borrowed, chosen, masked
 from pullback.ops.control.flow import bits, dependence, positions
-from pullback.ops.control.held import brought, hold, may_fail
+from pullback.ops.control.held import brought, derivative, held, hold, may_fail
 from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.control.varying import alike, axes_of
 from pullback.ops.structure import placeholder
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def _pulled(
     seeds = [placeholder("g", y.type) for y in outputs]
     targets = [branch.inputs[i] for i in wanted]
     found = gradients(outputs, seeds, targets)
-    made = [zeros(x.type) if ct is None else ct for x, ct in zip(targets, found, strict=True)]
+    made = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
     kept = residuals(made, seeds, branch.inputs, size_in_bytes)
     return _Pulled(branch, seeds, made, kept)
 
@@ -132,7 +134,7 @@ class _Slots(NamedTuple):
     places: list[list[int]]
 
     def filled(self, k: int, kept: Sequence[Node]) -> list[Node]:
-        made = [zeros(t) for t in self.types]
+        made = [vary_over(zeros(t), t.varying) for t in self.types]
         for at, x in zip(self.places[k], kept, strict=True):
             made[at] = x
         return made
@@ -184,7 +186,7 @@ def _forward(
         ts = [placeholder("t", x.type) for x in active]
         outputs = [branch.outputs[i] for i in moving]
         found = tangents(outputs, active, ts)
-        made = [zeros(y.type) if t is None else t for y, t in zip(outputs, found, strict=True)]
+        made = [derivative(y, t) for y, t in zip(outputs, found, strict=True)]
         parts.append(([*branch.outputs, *made], [*branch.inputs, *ts]))
     extra = _extra(parts)
     graphs = [hold([*inputs, *extra], made) for made, inputs in parts]
@@ -200,7 +202,7 @@ def batch(
     """The same branch for all examples, or every branch, of which each example takes its own."""
     key = ("batch", axis, tuple(mapped))
     if mapped[0]:
-        _refuse_collectives(op, axis)
+        refuse_collectives(op, () if axis.name is None else (axis.name,))
         branches = op.derived(key, lambda: _each_branch(op, axis, mapped, True, batched_graph))
         return _select(op, axis, xs, mapped, branches)
     branches = op.derived(key, lambda: _each_branch(op, axis, mapped, False, batched_graph))
@@ -216,7 +218,7 @@ def _each_branch(
         flags = batched_graph(branch, axis, mapped[1:], asked)[1]
         asked = [a or b for a, b in zip(asked, flags, strict=True)]
     graphs = [batched_graph(branch, axis, mapped[1:], asked)[0] for branch in op.branches]
-    return [hold(graph.inputs, graph.outputs) for graph in graphs]
+    return [held(graph) for graph in alike(graphs, axes_of(graphs[0].inputs))]
 
 
 def _select(
@@ -250,15 +252,17 @@ def _run_for(
     if not safe:
         return branch(*given)
     outputs = [placeholder("x", x.type) for x in given]
-    nothing = hold(outputs, [zeros(y.type) for y in branch.outputs])
+    nothing = hold(outputs, [derivative(y, None) for y in branch.outputs])
     any_taken = TABLE["Any"]((0,), False)(taken)
     return results(TABLE["Cond"]((nothing, branch))(any_taken, *given))
 
 
-def _refuse_collectives(op: Choice, axis: Axis) -> None:
-    if axis.name is not None and axis.name in op.communicates():
-        raise ArgumentError(
-            f"a branch communicates along axis {axis.name!r}, but not every example along it "
-            "takes that branch",
-            hint="Communicate outside of the branches, and choose between the results.",
-        )
+def refuse_collectives(op: Choice, axes: Sequence[str]) -> None:
+    """Those that take a branch would wait for those that do not."""
+    for a in axes:
+        if a in op.communicates():
+            raise ArgumentError(
+                f"a branch communicates along axis {a!r}, but not every example along it takes "
+                "that branch",
+                hint="Communicate outside of the branches, and choose between the results.",
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,13 +13,14 @@ from pullback.ir.canonical import canonicalise
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, ancestors, graphs_within
 from pullback.ir.node import vary_over
-from pullback.ops.base import Node, Op, Type, interpret
+from pullback.ops.base import Node, Op, Type, interpret, zeros
+from pullback.ops.control.varying import Axes, axes_of, union
 
 
 class Holder(Op, abstract=True):
     """An op that runs graphs; it has a tuple of results, and all its rules transform the graphs.
 
-    The inputs and outputs of its graphs vary over the same named axes, and so do its operands.
+    Operands and results vary along the named axes that inputs and outputs of its graphs do.
     """
 
     higher: ClassVar[bool] = True
@@ -44,9 +46,40 @@ class Holder(Op, abstract=True):
         nodes = [n for graph in self.graphs for n in graph.nodes]
         return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
 
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        outputs = self.graphs[-1].outputs
-        return outputs[0].type.varying if outputs else axes
+    def over_axes(self, axes: tuple[str, ...], made: tuple[Type, ...]) -> tuple[Type, ...]:
+        pairs = zip(made, self.graphs[-1].outputs, strict=True)
+        return tuple([t.over(y.type.varying) for t, y in pairs])
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        """Where operands are on no mesh, but something inside runs on one, results are on it."""
+        made = super()._derive_type(types)
+        if self._mesh is None or any(t.sharding for t in types):
+            return made
+        found = self.shardings(self._mesh, types, made)
+        return tuple([t.sharded(s) for t, s in zip(made, found, strict=True)])
+
+    @cached_property
+    def _mesh(self) -> Any:
+        found = [t for g in self.graphs for n in g.nodes for t in several(n.type) if t.sharding]
+        return found[0].sharding.mesh if found else None
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        """Operands that vary along more axes than the graphs' inputs need other graphs."""
+        wanted, given = self.operand_axes, axes_of(xs)
+        if wanted == given:
+            return self, xs
+        wider = [union(a, b) for a, b in zip(wanted, given, strict=True)]
+        op = self if wider == wanted else self.derived(("over", *wider), lambda: self.over(wider))
+        return op, tuple([vary_over(x, a) for x, a in zip(xs, op.operand_axes, strict=True)])
+
+    @property
+    def operand_axes(self) -> list[Axes]:
+        """The named axes that operands vary along."""
+        return axes_of(self.graphs[-1].inputs)
+
+    @abstractmethod
+    def over(self, axes: Sequence[Axes]) -> Holder:
+        """The op for operands that vary along the given axes."""
 
     @cached_property
     def _derived(self) -> dict[Hashable, Any]:
@@ -61,16 +94,28 @@ class Holder(Op, abstract=True):
         return self._derived[key]
 
 
+def several(type: Any) -> tuple[Type, ...]:
+    return type if isinstance(type, tuple) else (type,)
+
+
 def may_fail(graph: Graph) -> bool:
     """Whether running a graph may raise, or never end."""
     return any(n.op.fallible for n in graph.nodes)
 
 
-def hold(inputs: Sequence[Node], outputs: Sequence[Node], axes: tuple[str, ...] = ()) -> Graph:
+def hold(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """The program between nodes of any kind, in the form in which an op holds it."""
-    axes = inputs[0].type.varying if inputs else axes
-    made = [vary_over(y, axes) for y in outputs]
-    return canonicalise(Graph(inputs, made, [f"x{i}" for i in range(len(inputs))]), True)
+    return canonicalise(Graph(inputs, outputs, [f"x{i}" for i in range(len(inputs))]), True)
+
+
+def held(graph: Graph) -> Graph:
+    return hold(graph.inputs, graph.outputs)
+
+
+def derivative(of: Node, found: Node | None) -> Node:
+    """What was found as the tangent or cotangent of a value, in the value's type."""
+    made = zeros(of.type) if found is None else found
+    return vary_over(made, of.type.varying)
 
 
 def brought(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:

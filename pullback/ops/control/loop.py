@@ -7,18 +7,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import bool_, float64, int64
 from pullback.ir.embed import embed
 from pullback.ir.errors import ArgumentError, ShapeError, UnsupportedOp
 from pullback.ir.graph import Graph
-from pullback.ir.node import origin
+from pullback.ir.node import origin, vary_over
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.call import check_operands
+from pullback.ops.control import parts
 from pullback.ops.control.examples import borrowed, chosen
 from pullback.ops.control.flow import bits, carried, dependence, positions
 from pullback.ops.control.held import (
     Holder,
+    derivative,
+    held,
     hold,
     may_fail,
     paired,
@@ -26,9 +30,11 @@ from pullback.ops.control.held import (
     run,
     states_among,
 )
+from pullback.ops.control.varying import Axes, axes_of, while_graphs
 from pullback.ops.elementwise.base import both, greater, less
 from pullback.ops.sample import real
 from pullback.ops.structure import Input, placeholder
+from pullback.sharding.spec import layout
 
 
 class While(Holder):
@@ -41,6 +47,12 @@ class While(Holder):
     body: Graph
     carries: int
     fallible: ClassVar[bool] = True  # it may never end
+    instructions = ("while",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        condition, body = i.graphs
+        return cls(condition, body, len(i.types))
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         operands = [x.plain for x in xs]
@@ -55,6 +67,25 @@ class While(Holder):
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return tuple(state)
 
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        self._refuse_collectives(self.condition.outputs[0].type.varying)
+        return super()._derive_type(types)
+
+    def _refuse_collectives(self, axes: Sequence[str]) -> None:
+        """Those that go on would wait for those that have ended."""
+        for a in axes:
+            if a in self.communicates():
+                raise ArgumentError(
+                    f"a loop that communicates along axis {a!r} must go on for every example along "
+                    "it alike",
+                    hint="Let the condition depend on values that are the same for all, as pb.pmax "
+                    "gives.",
+                )
+
+    def over(self, axes: Sequence[Axes]) -> While:
+        condition, body = while_graphs(self.condition, self.body, axes, self.carries)
+        return While(held(condition), held(body), self.carries)
+
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         state, constants = xs[: self.carries], xs[self.carries :]
         while run(self.condition, [*state, *constants])[0]:
@@ -68,6 +99,40 @@ class While(Holder):
             lambda *s: b.inline(self.condition, [*s, *constants], held=True)[0],
             lambda *s: b.inline(self.body, [*s, *constants], held=True),
         )
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        state, _ = parts.settled(mesh, self.body, xs[: self.carries], xs[self.carries :])
+        return [t.sharding for t in state]
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        n = self.carries
+        types = [x.type(to.mesh) for x in xs]
+        state, _ = parts.settled(to.mesh, self.body, types[:n], types[n:])
+        inner = [*state, *types[n:]]
+        layouts = [layout(t) for t in inner]
+        operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
+        answer = parts.local(to, self.condition, inner, [()])
+        body = parts.local(to, self.body, inner, layouts[:n])
+        loop = While(answer, body, n)
+        if not any(node.op.communicates() for node in answer.nodes):
+            return to.placed(to.results(loop, operands), type, layouts[:n])
+        # Devices do not communicate in a condition: whether to go on is part of the state.
+        (first,) = answer(*[vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)])
+        loop = loop._asking_ahead()
+        found = to.results(loop, [*operands[:n], first, *operands[n:]])
+        return to.placed(found[:n], type, layouts[:n])
+
+    def _asking_ahead(self) -> While:
+        """The loop with one more state, which tells whether it goes on."""
+        n = self.carries
+        inputs = [placeholder("x", x.type) for x in self.body.inputs]
+        going = placeholder("going", self.condition.outputs[0].type)
+        made = self.body(*inputs)
+        still = self.condition(*made, *inputs[n:])
+        ordered = [*inputs[:n], going, *inputs[n:]]
+        graphs = [Graph(ordered, outputs) for outputs in ((going,), (*made, *still))]
+        condition, body = (canonicalise(graph, True) for graph in graphs)
+        return While(condition, body, n + 1)
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -103,7 +168,7 @@ class While(Holder):
         ts = {i: placeholder("t", body.inputs[i].type) for i in active}
         moving = [body.outputs[i] for i in active if i < n]
         found = tangents(moving, [body.inputs[i] for i in active], list(ts.values()))
-        made = [zeros(y.type) if t is None else t for y, t in zip(moving, found, strict=True)]
+        made = [derivative(y, t) for y, t in zip(moving, found, strict=True)]
         answer = self.condition
         goes_on = hold(paired(answer.inputs, ts, n), answer.outputs)
         step = hold(paired(body.inputs, ts, n), [*body.outputs, *made])
@@ -137,16 +202,10 @@ class While(Holder):
             if asked == flags[:n]:
                 break
             flags[:n] = asked
-        condition, body = (hold(g.inputs, g.outputs) for g in (condition, body))
+        condition, body = map(held, while_graphs(condition, body, axes_of(body.inputs), n))
         if not differs:
             return While(condition, body, n), None, flags
-        if axis.name is not None and axis.name in self.communicates():
-            raise ArgumentError(
-                f"a loop that communicates along axis {axis.name!r} must go on for every example "
-                "along it alike",
-                hint="Let the condition depend on values that are the same for all, as pb.pmax "
-                "gives.",
-            )
+        self._refuse_collectives(() if axis.name is None else (axis.name,))
         return _until_all_end(condition, body, n, flags), condition, flags
 
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
@@ -195,5 +254,7 @@ def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]
     new = [chosen(going, y, x) for x, y in zip(state, made, strict=True)]
     still = both(going, condition(*new, *constants)[0])
     ordered = [*state, going, *constants]
-    goes_on = hold(ordered, (TABLE["Any"]((0,), False)(going),))
-    return While(goes_on, hold(ordered, (*new, still)), n + 1)
+    goes_on = Graph(ordered, (TABLE["Any"]((0,), False)(going),))
+    step = Graph(ordered, (*new, still))
+    goes_on, step = while_graphs(goes_on, step, axes_of(ordered), n + 1)
+    return While(held(goes_on), held(step), n + 1)

@@ -14,9 +14,10 @@ from pullback.ir.graph import Graph
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
-from pullback.ops.control import scan_rules
+from pullback.ops.control import parts, scan_rules
 from pullback.ops.control.held import (
     Holder,
+    held,
     hold,
     places_among,
     row,
@@ -24,9 +25,11 @@ from pullback.ops.control.held import (
     stacked,
     states_among,
 )
+from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
 from pullback.ops.sample import real
 from pullback.ops.structure import Input
+from pullback.sharding.spec import layout
 
 
 class Scan(Holder):
@@ -57,6 +60,10 @@ class Scan(Holder):
             got = f"{show(state)} to {show(outs[: self.carries])}"
             raise ShapeError(f"the state must keep its types, got {got}", code="E2001")
         return (*state, *[stacked(t, self.length) for t in outs[self.carries :]])
+
+    def over(self, axes: Sequence[Axes]) -> Scan:
+        body = held(scan_body(self.body, axes, self.carries))
+        return self.with_body(body, self.carries, self.scanned)
 
     def split(self, xs: Sequence) -> tuple[list, list, list]:
         """Operands, or what belongs to them, as state, rows and constants."""
@@ -110,6 +117,33 @@ class Scan(Holder):
         for i in range(looped, self.length):
             values = turn(b.constant(i, count), values)
         return tuple(values)
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        state, made = self._settled(mesh, xs)
+        rows = [parts.behind(y, mesh) for y in made[self.carries :]]
+        return [*[t.sharding for t in state], *rows]
+
+    def _settled(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
+        state, rows, constants = self.split(xs)
+        others = [*[parts.row(t, mesh) for t in rows], *constants]
+        return parts.settled(mesh, self.body, state, others)
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+        n, mesh = self.carries, to.mesh
+        types = [x.type(mesh) for x in xs]
+        state, _ = self._settled(mesh, types)
+        _, rows, constants = self.split(types)
+        inner = [*state, *[parts.row(t, mesh) for t in rows], *constants]
+        kept = [layout(t) for t in state]
+        layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
+        operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]
+        body, ys = parts.local_body(to, self.body, inner, kept)
+        for i, y in enumerate(ys[:n]):
+            if y.partial:
+                operands[i] = to.on_first(operands[i], y.partial, self)
+        found = to.results(self.with_body(body, n, self.scanned), [x.node for x in operands])
+        dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
+        return to.placed(found, type, dims, [y.partial for y in ys])
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable

@@ -19,8 +19,9 @@ from pullback.ops.control.flow import (
     positions,
     reaching,
 )
-from pullback.ops.control.held import hold, paired
+from pullback.ops.control.held import derivative, held, hold, paired
 from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.control.varying import axes_of, settled
 from pullback.ops.structure import placeholder
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _plan(
     seeds = [placeholder("g", y.type) for y in [*ends, *[body.outputs[i] for i in emitted]]]
     targets = [body.inputs[i] for i in [*state, *constants, *rows]]
     found = gradients([*ends, *[body.outputs[i] for i in emitted]], seeds, targets)
-    made = [zeros(x.type) if ct is None else ct for x, ct in zip(targets, found, strict=True)]
+    made = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
     return _Divided(op, made, seeds).plan(state, rows, constants, emitted)
 
 
@@ -178,9 +179,7 @@ def _forward(
     ts = {i: placeholder("t", body.inputs[i].type) for i in active}
     outputs = [body.outputs[i] for i in moving]
     found = tangents(outputs, [body.inputs[i] for i in active], list(ts.values()))
-    made = {
-        i: zeros(y.type) if t is None else t for i, y, t in zip(moving, outputs, found, strict=True)
-    }
+    made = {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
     both = hold(paired(body.inputs, ts, n, m), paired(body.outputs, made, n))
@@ -215,7 +214,7 @@ def _batched(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = hold(graph.inputs, graph.outputs)
+            body = held(settled(graph, axes_of(graph.inputs), n))
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 

@@ -11,10 +11,12 @@ from pullback.ir.dtypes import DType, float32
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
+    Over,
     Unary,
     both,
     cast,
     differ,
+    divided,
     either,
     equal,
     guarded,
@@ -39,6 +41,7 @@ class Add(Binary):
     stablehlo = "add"
     linear: ClassVar[bool] = True
     commutative: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, 1)
@@ -50,6 +53,7 @@ class Sub(Binary):
     ufunc = np.subtract
     stablehlo = "subtract"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, -1)
@@ -62,6 +66,7 @@ class Mul(Binary):
     stablehlo = "multiply"
     commutative: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0, 1)
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (y, x)
@@ -78,6 +83,9 @@ class MulNoNan(Binary):
 
     kinds = "fc"
     singular = True
+
+    def unguarded(self) -> Mul:
+        return Mul()
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.where(x == 0, np.zeros((), x.dtype), x * y)
@@ -106,6 +114,7 @@ class Neg(Unary):
     ufunc = np.negative
     stablehlo = "negate"
     linear: ClassVar[bool] = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (-1,)
@@ -132,6 +141,7 @@ class Div(Binary):
     stablehlo = "divide"
     singular = True
     linear_in: ClassVar[tuple[int, ...]] = (0,)
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
@@ -142,7 +152,43 @@ class Div(Binary):
         return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
-        return (lambda: Reciprocal()(y), lambda: -(out / y))
+        # not -x / y**2: the square leaves its range long before the quotient does
+        return (Over(1, y), lambda: Over(-out, y))
+
+
+class DivNoNan(Binary):
+    """x / y, but 0 where x is 0, whatever y is: what MulNoNan is to a product."""
+
+    kinds = "fc"
+    domains = ((-2.0, 2.0), (0.5, 2.0))
+    singular = True
+
+    def unguarded(self) -> Div:
+        return Div()
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(x == 0, np.zeros((), x.dtype), np.true_divide(x, y))
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        zero = b.full(out, 0)
+        quotient = b.op("stablehlo.divide", x, y, out=out)
+        return b.select(b.compare("EQ", x, zero), zero, quotient)
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        def finite() -> Over:
+            inside = either(not_equal(x, 0), is_finite(Reciprocal()(y)))
+            return Over(1, where(inside, y, np.inf))
+
+        return (finite, lambda: Over(-out, y))
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        (_, y), (tx, ty) = xs, ts
+        # the tangent of y may be infinite where x is 0: here x is the one that guards
+        terms = [
+            None if tx is None else divided(tx, y),
+            None if ty is None else divided(guarded(-out, ty), y),
+        ]
+        return total(terms, out.type)
 
 
 class Reciprocal(Unary):
@@ -228,6 +274,7 @@ class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
     ufunc = np.abs
+    instructions = ("abs",)
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -251,6 +298,7 @@ class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
     ufunc = np.sign
+    instructions = ("sign",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":

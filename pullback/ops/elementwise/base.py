@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,8 @@ class Elementwise(Op, abstract=True):
 
     An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
     `lower`, the `kinds` of element types it takes, and `partials`: for each operand `None` (zero),
-    a number, a node, a bool node (1 where true), or a function that makes one of these and is
-    called only where the derivative is needed.
+    a number, a node, a bool node (1 where true), a quotient (`Over`), or a function that makes one
+    of these and is called only where the derivative is needed.
     """
 
     ufunc: ClassVar[Callable]
@@ -106,6 +106,9 @@ class Elementwise(Op, abstract=True):
             d = d()
         if d is None:
             return None
+        if isinstance(d, Over):
+            product = self._times(g, d.above, reverse)
+            return divided(product, conjugate(d.below) if reverse else d.below)
         if not isinstance(d, Node):
             return g if d == 1 else -g if d == -1 else g * d
         if d.type.dtype is bool_:
@@ -116,6 +119,13 @@ class Elementwise(Op, abstract=True):
         if self.singular or d.op.singular:
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
+
+
+class Over(NamedTuple):
+    """A partial derivative that is a quotient: what is multiplied by it is divided once."""
+
+    above: Any
+    below: Node
 
 
 class Unary(Elementwise, abstract=True):
@@ -158,7 +168,8 @@ class Transcendental(Unary, abstract=True):
 def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
-        raise DTypeError(f"needs {wanted} elements, got {dtype}", code="E2005")
+        what = f"needs {wanted} elements, got {dtype}"
+        raise DTypeError(what, code="E2005", dtype=dtype.name)
 
 
 def align(x: Node, rank: int) -> Node:
@@ -193,7 +204,7 @@ def word(name: str) -> Callable[..., Node]:
 
 
 where = word("Where")
-guarded = word("MulNoNan")
+guarded, divided = word("MulNoNan"), word("DivNoNan")
 equal, not_equal = word("Equal"), word("NotEqual")
 less, greater = word("Less"), word("Greater")
 less_equal, greater_equal = word("LessEqual"), word("GreaterEqual")

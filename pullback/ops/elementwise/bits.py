@@ -15,6 +15,7 @@ class Bitwise(Binary, abstract=True):
     """Combines two operands bit by bit."""
 
     kinds = "biu"
+    reads_last = True  # bools are read as logic
     commutative: ClassVar[bool] = True
     differentiable: ClassVar[bool] = False
 
@@ -53,6 +54,7 @@ class BitwiseNot(Unary):
     ufunc = np.invert
     stablehlo = "not"
     kinds = "biu"
+    reads_last = True  # bools are read as logic
     differentiable: ClassVar[bool] = False
 
     @classmethod
@@ -95,6 +97,8 @@ class ShiftLeft(Shift):
 
 class ShiftRight(Shift):
     """x // 2**y: the sign comes in from above, zeros for unsigned; so also at y >= width."""
+
+    instructions = ("shift_right_arithmetic", "shift_right_logical")
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         fits, places = within(x, y)

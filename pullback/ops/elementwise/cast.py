@@ -25,6 +25,11 @@ class Cast(Op):
     dtype: DType
     kinds = "biufc"
     positional: ClassVar[tuple[str, ...]] = ("dtype",)
+    instructions = ("convert",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].dtype)
 
     def infer(self, x: Type) -> Type:
         return x.with_dtype(self.dtype)
@@ -57,6 +62,9 @@ class Cast(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
 
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
+
     @classmethod
     def samples(cls) -> Any:
         hard = np.array([np.nan, np.inf, -np.inf, 6e4, -6e4, 300.7, -300.7, 2.5, -1.5, 0.0])
@@ -86,6 +94,11 @@ class Bitcast(Op):
 
     dtype: DType
     positional: ClassVar[tuple[str, ...]] = ("dtype",)
+    instructions = ("bitcast_convert",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].dtype)
 
     def infer(self, x: Type) -> Type:
         if x.dtype is not self.dtype:
@@ -114,6 +127,9 @@ class Bitcast(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
+
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
 
     @classmethod
     def samples(cls) -> Any:

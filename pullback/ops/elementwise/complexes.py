@@ -55,6 +55,8 @@ class Real(Part):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.real if x.dtype.kind == "c" else x
 
+    instructions = ("real",)
+
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.real", x, out=out) if x.dtype.is_complex else x
 
@@ -67,6 +69,8 @@ class Imag(Part):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
+
+    instructions = ("imag",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.imag", x, out=out) if x.dtype.is_complex else b.full(out, 0)

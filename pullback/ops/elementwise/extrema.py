@@ -17,6 +17,7 @@ from pullback.ops.elementwise.base import (
     either,
     greater,
     greater_equal,
+    guarded,
     less,
     less_equal,
 )
@@ -77,6 +78,8 @@ class Clamp(Elementwise):
     """
 
     kinds = "iuf"
+    instructions = ("clamp",)
+    taken = (1, 0, 2)
 
     def numpy(self, x: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(x, lo), hi)
@@ -105,6 +108,7 @@ class Relu(Unary):
     """x where it is positive, else 0; NaN stays. The gradient is 0 at 0 and at NaN."""
 
     kinds = "iuf"
+    profile = "core-v1"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
@@ -112,14 +116,18 @@ class Relu(Unary):
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.maximum", x, b.full(out, 0), out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: greater(x, 0),)
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [guarded(Step()(xs[0]), g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else guarded(Step()(xs[0]), ts[0])
 
 
 class Step(Unary):
     """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
 
     kinds = "iuf"
+    profile = "core-v1+gradient"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)

@@ -17,6 +17,11 @@ class Comparison(Binary, abstract=True):
     kinds = "biuf"
     predicate = True
     direction: ClassVar[str]
+    instructions = ("compare",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Any:
+        return cls() if i["comparison_direction"] == cls.direction else None
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return b.compare(self.direction, x, y)

@@ -39,6 +39,7 @@ class Pow(Binary):
     half_as = float32
     cheap = False
     singular = True
+    instructions = ("power",)
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "i":

@@ -103,6 +103,7 @@ class IsFinite(Classification):
     ufunc = np.isfinite
     of_integer = True
     of_parts = "and"
+    instructions = ("is_finite",)
 
     def ask(self, b: Any, x: Any) -> Any:
         return b.op("stablehlo.is_finite", x, out=Type(x.shape, bool_))

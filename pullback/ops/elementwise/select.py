@@ -18,6 +18,7 @@ class Where(Elementwise):
     """x where the condition holds, y elsewhere; the one not taken gets no gradient at all."""
 
     kinds = "biufc"
+    instructions = ("select",)
 
     def infer(self, condition: Type, x: Type, y: Type) -> Type:
         if condition.dtype is not bool_:

@@ -12,6 +12,7 @@ from pullback.ir.dtypes import float32
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
+    Over,
     Transcendental,
     both,
     equal,
@@ -34,6 +35,7 @@ class Exp(Transcendental):
     stablehlo = "exponential"
     kinds = "fc"
     singular = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (out,)
@@ -78,9 +80,10 @@ class Log(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+    profile = "core-v1"
 
     def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: reciprocal(x),)
+        return (Over(1, x),)
 
 
 class Log2(Transcendental):
@@ -133,6 +136,7 @@ class Sqrt(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
+    instructions = ("sqrt",)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         root = b.op("stablehlo.sqrt", x, out=out)

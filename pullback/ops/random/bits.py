@@ -15,6 +15,7 @@ import numpy as np
 from pullback.ir.dtypes import DType, dtype, uint32, uint64
 from pullback.ir.errors import ArgumentError, DTypeError
 from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
+from pullback.ops.factoring import named, rule
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
@@ -65,6 +66,9 @@ class PerKey(Op, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)  # what a key gives does not depend on the keys beside it
+
+    def factors(self, key: Type) -> str:
+        return per_key(key, [], len(self.shape))
 
 
 class RandomBits(PerKey):
@@ -124,6 +128,9 @@ class SplitKey(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
 
+    def factors(self, key: Type) -> str:
+        return per_key(key, [], len(self.shape) + 1)
+
     @classmethod
     def samples(cls) -> Any:
         for shape in ((2,), (), (0,), (3, 2)):
@@ -154,6 +161,9 @@ class FoldIn(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
 
+    def factors(self, key: Type, data: Type) -> str:
+        return "... _, ... -> ... _"
+
     @classmethod
     def samples(cls) -> Any:
         data = np.array([0, 1, 2**32, 2**64 - 1], np.uint64)
@@ -168,6 +178,14 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
         low = m.convert(half, uint32)
         k0, k1 = cipher(k0, k1, (low ^ low) | (stream << STREAM_SHIFT), low)
     return k0, k1
+
+
+def per_key(key: Type, others: Sequence[Type], rank: int) -> str:
+    """The factor rule of what makes `rank` dimensions for each key, from operands that have them
+    for each key: a number depends on its position among all."""
+    keys = named(key.rank - 1)
+    made = [*keys, *["_"] * rank]
+    return rule([[*keys, "_"], *[made] * len(others)], [made])
 
 
 def joined(m: Any, first: Any, second: Any) -> Any:

@@ -21,6 +21,7 @@ from pullback.ops.base import (
     spread_all,
 )
 from pullback.ops.elementwise.base import Binary, check_kind
+from pullback.ops.factoring import named, rule
 from pullback.ops.index import gather
 from pullback.ops.random.functions import exp
 from pullback.ops.random.stepwise import NUMPY, lifted
@@ -91,6 +92,10 @@ class RelativeWeights(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return batch_along(self, axis, xs, mapped)
+
+    def factors(self, x: Type) -> str:
+        words = named(x.rank, (self.axis,))
+        return rule([words], [words])
 
     @classmethod
     def samples(cls) -> Any:
@@ -185,6 +190,10 @@ class CountUpTo(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*spread_all(axis, xs, mapped))
+
+    def factors(self, rows: Type, numbers: Type) -> str:
+        words = named(numbers.rank)
+        return rule([[*words[:-1], "_"], words], [words])
 
     @classmethod
     def samples(cls) -> Any:

@@ -19,7 +19,7 @@ from pullback.ir.errors import ShapeError
 from pullback.ops.base import Axis, Node, Op, Type, spread_all
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.random.affine import LEAST
-from pullback.ops.random.bits import KEY, KEYS, joined
+from pullback.ops.random.bits import KEY, KEYS, joined, per_key
 from pullback.ops.random.functions import ends, exp, log, minus_log, normal, polynomial
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
@@ -97,6 +97,9 @@ class RandomGamma(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*spread_all(axis, xs, mapped))
+
+    def factors(self, key: Type, a: Type) -> str:
+        return per_key(key, [a], a.rank - key.rank + 1)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [None, g * GammaSlope()(xs[1], out)]

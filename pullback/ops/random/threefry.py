@@ -75,6 +75,9 @@ class Threefry(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
 
+    def factors(self, key: Type, high: Type, low: Type) -> str:
+        return "... _, ..., ... -> ..., ..."
+
     @classmethod
     def samples(cls) -> Any:
         known = np.array(

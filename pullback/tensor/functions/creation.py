@@ -136,7 +136,12 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     [7, 7]
     """
     x = as_tensor(x)
-    return full(x.shape, fill_value, _chosen("full_like", dtype, x.dtype))
+    made = full(x.shape, fill_value, _chosen("full_like", dtype, x.dtype))
+    if x.sharding is None:
+        return made
+    from pullback.tensor.functions.placing import reshard
+
+    return reshard(made, x.sharding)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:

@@ -77,6 +77,8 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
             where=user_line(),
             hint="Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
         )
+    if node.type.sharding is sharding:
+        return wrap(node)
     there = node.type.sharding is None and node.value is not None and not node.tokens
     if there and not pending.placeholders:
         return _put(node, sharding)

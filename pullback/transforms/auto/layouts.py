@@ -60,7 +60,7 @@ def splits(rule: Rule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
             if i is not None:
                 axes[names[i]] = (*axes.get(names[i], ()), a)
         if all(_allowed(rule, f, mesh.extent(by), len(by)) for f, by in axes.items()):
-            yield from _joined(along(rule, axes), result, mesh)
+            yield from _joined(along(rule, mesh, axes), result, mesh)
 
 
 def _allowed(rule: Rule, factor: str, parts: int, count: int) -> bool:

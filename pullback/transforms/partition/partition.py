@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pullback.ir.errors import EngineError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, emit, origin, results
+from pullback.ir.graph import Graph, ancestors
+from pullback.ir.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
-from pullback.sharding.spec import Dims
+from pullback.sharding.spec import Dims, layout
 from pullback.transforms.partition.choose import Chooser
 from pullback.transforms.partition.placed import Origin, Placed, neutral
 from pullback.transforms.rules import deriving
@@ -54,11 +54,6 @@ def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     return Partitioned(second.whole_program(graph), second.made_for, second.reasons)
 
 
-def layout(type: Type) -> Dims:
-    """The axes of each dimension of a value."""
-    return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
-
-
 class Partitioner(Chooser):
     """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
 
@@ -70,6 +65,7 @@ class Partitioner(Chooser):
         self._makers: dict[int, Node] = {}  # by the number of a value
         self._user = "the result"
         self._count = 0
+        self.node: Node | None = None  # whose rule is running
 
     def whole_program(self, graph: Graph) -> Graph:
         pairs = zip(graph.inputs, graph.names, strict=True)
@@ -79,9 +75,7 @@ class Partitioner(Chooser):
         self._user = "the result"
         for y, p in zip(graph.outputs, made, strict=True):
             origin.where = y.where
-            p = self.ask(p, layout(y.type))
-            self._check(y, p)
-            ys.append(p.node)
+            ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
     def placeholder(self, name: str, type: Type) -> Placed:
@@ -114,12 +108,42 @@ class Partitioner(Chooser):
         self.asked.setdefault(p.number, set()).add(dims)
         return self.place(p, dims)
 
+    def contributions(self, p: Placed, dims: Dims) -> Placed:
+        """A value as a user needs it that goes on with contributions to a sum, if it is one."""
+        split = {a for axes in dims for a in axes}
+        if p.combine != "sum" or split.intersection(p.partial):
+            return self.ask(p, dims)
+        self.asked.setdefault(p.number, set()).add(_AS_IT_IS if p.partial else dims)
+        return replace(self.place(replace(p, partial=()), dims), partial=p.partial)
+
+    # -- for ops that hold graphs ------------------------------------------------------------------
+
+    def finished(self, p: Placed) -> Node:
+        """A complete value as a result of a program. What is the same on all devices must not have
+        been made from parts that differ."""
+        rest = [a for a in p.node.type.varying if a not in p.axes]
+        if rest:
+            op = p.node.op.title
+            raise EngineError(f"a result that must be whole along {', '.join(rest)} is not", op=op)
+        return vary_over(p.node, tuple(sorted(p.axes)))
+
+    def results(self, op: Op, operands: Sequence[Node]) -> tuple[Node, ...]:
+        return results(emit(op, tuple(operands)))
+
+    def placed(
+        self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims],
+        partial: Sequence[tuple[str, ...]] = (),
+    ) -> tuple:  # fmt: skip
+        """Results of the given whole types, whose parts, or contributions, are nodes."""
+        rows = zip(nodes, types, dims, partial or [()] * len(nodes), strict=True)
+        return tuple([Placed(n, t.plain, split, left) for n, t, split, left in rows])
+
     # -- one application ---------------------------------------------------------------------------
 
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
-        self._user = op.title
+        self.node, self._user = node, op.title
         if op.partition is not None:
             return self._noted(node, op.partition(self, xs, node.type))
         if not any(x.axes for x in xs):
@@ -143,6 +167,14 @@ class Partitioner(Chooser):
 
     def _whole(self, node: Node, type: Type) -> Placed:
         return Placed(node, type.plain, ((),) * type.rank)
+
+    def inline(self, graph: Graph, xs: Sequence[Node]) -> tuple[Node, ...]:
+        """A program of one device, written into this one for the op whose rule is running."""
+        made = graph(*xs)
+        for n in ancestors(made, set(xs).__contains__):
+            if n not in xs:
+                self.made_for[n] = self.node  # type: ignore[assignment]
+        return made
 
     def _remaker(self, node: Node, xs: list[Placed]) -> Any:
         """How to make only parts of a result along dimensions that no operand has."""
@@ -179,12 +211,11 @@ class Partitioner(Chooser):
         deferred = self._deferred(node, xs, split)
         operands = []
         for i, (x, dims) in enumerate(zip(xs, split.operands, strict=True)):
-            if deferred and x.partial:
-                self.asked.setdefault(x.number, set()).add(_AS_IT_IS)
-                moved = self.place(replace(x, partial=()), dims)
-            else:
-                moved = self.ask(x, dims)
-            operands.append(self._neutral(op, moved, split.rule.operands[i], split))
+            moved = self.contributions(x, dims) if deferred and x.partial else self.ask(x, dims)
+            moved = self._neutral(op, i, moved, split)
+            if i in op.counted_once and split.results[0].partial:
+                moved = self.on_first(moved, split.results[0].partial, op)
+            operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
         local = op.local([x.node.type.plain for x in operands], out)
@@ -232,14 +263,15 @@ class Partitioner(Chooser):
         known = self.known or {}
         return any(known.get(x.number, {_AS_IT_IS}) != {_AS_IT_IS} for x in xs)
 
-    def _neutral(self, op: Op, x: Placed, dims: Any, split: Plan) -> Placed:
-        """Where an operand's parts are padded: what pads must not count in the result."""
+    def _neutral(self, op: Op, i: int, x: Placed, split: Plan) -> Placed:
+        """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
         contracted = set(split.rule.contracted)
-        for dim, factors in enumerate(dims):
-            if factors and factors[0] in contracted:
-                x = self.masked(x, dim, neutral(op, x.whole.dtype))
-            elif op.fallible:
+        positions = op.fallible if op.positions is None else i >= op.positions
+        for dim, factors in enumerate(split.rule.operands[i]):
+            if positions:
                 x = self.masked(x, dim, 0)
+            elif factors and factors[0] in contracted:
+                x = self.masked(x, dim, neutral(op, x.whole.dtype))
         return x
 
     # -- what the second walk knows ----------------------------------------------------------------
@@ -256,14 +288,6 @@ class Partitioner(Chooser):
         if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
             p = replace(self.join(p), number=self._count)
         return p
-
-    def _check(self, y: Node, p: Placed) -> None:
-        """What is the same on all devices must not have been made from parts that differ."""
-        rest = [a for a in p.node.type.varying if a not in p.axes]
-        if rest:
-            raise EngineError(
-                f"a result that must be whole along {', '.join(rest)} is not", op=y.op.title
-            )
 
 
 def _named(node: Node) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pullback.ir.node import emit
+from pullback.ir.node import emit, vary_over
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.placed import Placed, Steps
@@ -45,6 +45,8 @@ class Placer(Steps):
         if p.remake is not None and not p.axes:
             made = p.remake(dims)
             if made is not None:
+                # its parts may be alike, as those of zeros, and count as different all the same
+                made = vary_over(made, self.local(p.whole, dims).varying)
                 return replace(p, node=made, dims=dims, remake=None)
         moved = self._from_origin(p, dims)
         if moved is not None:

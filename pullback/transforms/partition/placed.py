@@ -12,7 +12,7 @@ import numpy as np
 from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
 from pullback.ops.base import TABLE, Op, Type, constant, full
-from pullback.ops.elementwise.base import less, where
+from pullback.ops.elementwise.base import equal, less, where
 from pullback.sharding.factors import Rule
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
@@ -186,6 +186,12 @@ class Steps:
         at = TABLE["Iota"](tuple(shape), dim, int64)() + begin
         kept = where(less(at, constant(n, int64)), x, full(x.type.plain, value))
         return replace(p, node=kept, remake=None)
+
+    def on_first(self, p: Placed, axes: tuple[str, ...], op: Op) -> Placed:
+        """The value on the first device along some axes; what changes nothing on the others."""
+        first = equal(self.index(axes), 0)
+        none = full(p.node.type.plain, neutral(op, p.whole.dtype))
+        return replace(p, node=where(first, p.node, none), remake=None, origin=None)
 
     def index(self, axes: tuple[str, ...]) -> Node:
         """The number of this device's part along some axes."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from pullback.ir.errors import PullbackError, VerificationError
-from pullback.ir.graph import Graph, graphs_within
+from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 
@@ -22,12 +22,16 @@ def verify(graph: Graph) -> None:
     inputs = set(graph.inputs)
     defined: set[Node] = set()
     for i, node in enumerate(graph.nodes):
-        _check_operands(i, node, defined)
-        if node.op.name == "Input" and node not in inputs:
-            _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
-        for inner in graphs_within(node.op.parameters()):
+        op, xs = node.op, node.inputs
+        # What the type rule gave before, for the same op and operands, need not be asked again.
+        known = xs and op.inferred.get(tuple([x.type for x in xs])) is node.type
+        if not (known and defined.issuperset(xs)):
+            _check_operands(i, node, defined)
+            if op.name == "Input" and node not in inputs:
+                _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
+            _check_type(i, node)
+        for inner in op.graphs:
             verify(inner)
-        _check_type(i, node)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
         if y not in defined:

@@ -1,0 +1,248 @@
+"""shard_map: a function for one device's parts becomes a function of whole tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.axes import bind_mesh, bound_mesh
+from pullback.api.function import deliver, outputs
+from pullback.api.layout import is_array
+from pullback.api.stage import stage
+from pullback.ir.errors import ArgumentError, ShapeError
+from pullback.ir.graph import ancestors
+from pullback.ir.node import Node, origin
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.control.varying import union
+from pullback.ops.shard_map import ShardMap, join_parts, local_type, take_part
+from pullback.ops.structure import placeholder
+from pullback.sharding.mesh import DeviceMesh, as_mesh
+from pullback.sharding.spec import Dims, P
+from pullback.tensor import tree
+from pullback.tensor.creation import asarray
+from pullback.tensor.operators import node_of
+from pullback.tensor.record import record_several
+from pullback.transforms.rules import deriving
+
+
+def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> Callable:
+    """The function of whole tensors that runs `f` on every device of a mesh, on its parts of them.
+
+    `in_specs` says how each argument is split, `out_specs` how the parts that `f` returns lie in
+    the results: a `pb.P` for all, or trees of them that begin as the arguments and results do.
+    Dimensions must divide. Inside, the mesh's axes have names: `pb.psum(x, "dp")` and the other
+    collectives reach across the devices. Tensors from outside that `f` uses are whole on every
+    device, and get their gradients.
+
+    A result whose spec leaves an axis out must be the same on all devices along it, as what
+    `pb.psum` gives is. Inside another shard_map on the same mesh, parts are split further.
+
+    >>> import pullback as pb
+    >>> mesh = pb.DeviceMesh(1, "dp")
+    >>> def mean(x):
+    ...     return pb.psum(x.sum(), "dp") / (x.size * pb.axis_size("dp"))
+    >>> total = pb.shard_map(mean, mesh, in_specs=pb.P("dp"), out_specs=pb.P())
+    >>> total(pb.tensor([1.0, 2.0, 3.0, 6.0])).item()
+    3.0
+    """
+    mesh = as_mesh(mesh, "shard_map")
+    for name, specs in (("in_specs", in_specs), ("out_specs", out_specs)):
+        _check_specs(name, specs, mesh)
+
+    @functools.wraps(f)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise ArgumentError(
+                f"shard_map: arguments are given by position, as in_specs is, got {list(kwargs)}",
+                where=user_line(),
+            )
+        call = _Call(f, mesh, in_specs, out_specs, args)
+        inside = bound_mesh()
+        if inside is None:
+            return call.recorded()
+        if inside is not mesh:
+            raise ArgumentError(
+                f"shard_map: inside a shard_map on {inside}, another one must be on the same mesh, "
+                f"got {mesh}",
+                where=user_line(),
+                hint="Make one mesh with the axes of both.",
+            )
+        return call.inlined()
+
+    return mapped
+
+
+class _Call:
+    """One call: the leaves of the arguments, with how each is split."""
+
+    def __init__(
+        self, f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any, args: tuple
+    ) -> None:
+        self.f, self.mesh = f, mesh
+        self.in_specs, self.out_specs = in_specs, out_specs
+        if isinstance(in_specs, list):
+            in_specs = tuple(in_specs)
+        if isinstance(in_specs, tuple) and len(in_specs) != len(args):
+            raise ArgumentError(
+                f"shard_map: in_specs has {len(in_specs)} entries for {len(args)} arguments",
+                where=user_line(),
+                hint="A single P holds for all arguments.",
+            )
+        leaves, self.in_tree = tree.flatten((args, {}))
+        self.leaves = [asarray(x) if is_array(x) else x for x in leaves]
+        specs = _prefix("in_specs", in_specs, args)
+        self.nodes: list[Node] = []
+        self.dims: list[Dims] = []  # of each of the nodes
+        self.given: list[Any] = []  # leaves, with the type of a part in place of a tensor
+        for x, spec, path in zip(self.leaves, specs, tree.paths(args), strict=True):
+            self.given.append(self._enter(x, spec, f"argument{path}"))
+
+    def _enter(self, x: Any, spec: P, place: str) -> Any:
+        if not is_array(x):
+            if len(spec):
+                raise ArgumentError(
+                    f"shard_map: only tensors can be split, {place} is a {type(x).__name__} with "
+                    f"the spec {spec}",
+                    where=user_line(),
+                )
+            return x
+        node = node_of(x)
+        dims = _dims("in_specs", spec, node.type, place)
+        try:
+            local = local_type(node.type.plain, dims, self.mesh)
+        except ShapeError as error:
+            error.message = f"{place}: {error.message}"
+            raise error.at("shard_map", user_line()) from None
+        self.nodes.append(node)
+        self.dims.append(dims)
+        return local.over(union(node.type.varying, _axes(dims)))
+
+    # -- as one op, on whole values ---------------------------------------------------------------
+
+    def recorded(self) -> Any:
+        with bind_mesh(self.mesh):
+            staged = stage("shard_map", self.f, self.given, self.in_tree, numbers=True)
+        operands = [*self.nodes, *staged.captured]
+        dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
+        types = [x.type for x in staged.graph.inputs]
+        inputs = [placeholder("x", t.plain.over(t.varying)) for t in types]
+        # Once more, over inputs that are on no mesh, as tensors from outside may be.
+        made = staged.graph(*inputs)
+        _refuse_layouts(made)
+        outs = self._outs(made, staged.structure)
+        op = ShardMap.on(self.mesh, list(zip(inputs, dims)), list(zip(made, outs)))
+        return tree.unflatten(staged.structure, record_several(op, tuple(operands)))
+
+    def _outs(self, made: Sequence[Node], structure: Any, free: Sequence[str] = ()) -> list[Dims]:
+        """How each result is split: its spec names all axes along which it varies, or `free` has
+        them."""
+        result = tree.unflatten(structure, made)
+        specs = _prefix("out_specs", self.out_specs, result)
+        found = []
+        for y, spec, path in zip(made, specs, tree.paths(result), strict=True):
+            dims = _dims("out_specs", spec, y.type, f"result{path}")
+            varying = [a for a in y.type.varying if a in self.mesh.sizes]
+            missing = [a for a in varying if a not in _axes(dims) and a not in free]
+            if missing:
+                raise _varies(f"result{path}", spec, missing)
+            found.append(dims)
+        return found
+
+    # -- inside another one: the same program, on parts of what a device has ----------------------
+
+    def inlined(self) -> Any:
+        for x, dims in zip(self.nodes, self.dims, strict=True):
+            for a in _axes(dims):
+                if a in x.type.varying:
+                    raise ArgumentError(
+                        f"shard_map: a value that is split along {a!r} already cannot be split "
+                        f"along it again, got {x.type} with the spec {P(*dims)}",
+                        where=user_line(),
+                    )
+        with deriving():
+            origin.where = user_line()
+            pairs = zip(self.nodes, self.dims, strict=True)
+            parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
+        given = [next(parts) if isinstance(x, Type) else x for x in self.given]
+        args, _ = tree.unflatten(self.in_tree, given)
+        ys, structure = outputs("shard_map", self.f(*args))
+        made = [node_of(y) for y in ys]
+        specs = tree.leaves((self.in_specs, self.out_specs))
+        mine = {a for spec in specs for a in _axes(spec.dims)}
+        free = [a for a in self.mesh.axis_names if a not in mine]
+        found = zip(made, self._outs(made, structure, free), strict=True)
+        with deriving():
+            origin.where = user_line()
+            whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
+        return tree.unflatten(structure, whole)
+
+
+def _axes(dims: Dims) -> tuple[str, ...]:
+    return tuple([a for axes in dims for a in axes])
+
+
+# -- specs ----------------------------------------------------------------------------------------
+
+
+def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
+    for spec in tree.leaves(specs):
+        if not isinstance(spec, P):
+            raise ArgumentError(
+                f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}",
+                where=user_line(),
+            )
+        for a in _axes(spec.dims):
+            if a not in mesh.sizes:
+                raise ArgumentError(
+                    f"shard_map: {mesh} has no axis {a!r}, which {name} names in {spec}",
+                    where=user_line(),
+                    hint=f"Its axes are {', '.join(mesh.axis_names)}.",
+                )
+
+
+def _prefix(name: str, specs: Any, like: Any) -> list[P]:
+    """The spec of each leaf of `like`, where `specs` is a tree that is a prefix of it."""
+    found = tree.broadcast_prefix(specs, like)
+    if found is None:
+        what = "arguments" if name == "in_specs" else "results"
+        raise ArgumentError(
+            f"shard_map: {name} must be a pb.P, or a tree of them that begins as the {what} do, "
+            f"got {specs!r}",
+            where=user_line(),
+        )
+    return [P() if spec is None else spec for spec in found]
+
+
+def _dims(name: str, spec: P, type: Type, place: str) -> Dims:
+    if len(spec) > type.rank:
+        raise ShapeError(
+            f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}",
+            where=user_line(),
+        )
+    return (*spec.dims, *[()] * (type.rank - len(spec)))
+
+
+def _varies(place: str, spec: P, axes: Sequence[str]) -> ArgumentError:
+    along = " and ".join(map(repr, axes))
+    return ArgumentError(
+        f"shard_map: {place} differs between devices along {along}, which its spec {spec} does not "
+        "name",
+        where=user_line(),
+        hint=f"Reduce it, as with pb.psum(x, {axes[0]!r}), or name the axis in out_specs: the "
+        "devices' values are then joined along a dimension.",
+    )
+
+
+def _refuse_layouts(made: Sequence[Node]) -> None:
+    """Inside, a value is what one device has: it cannot be laid out on a mesh."""
+    for node in ancestors(made):
+        types = node.type if isinstance(node.type, tuple) else (node.type,)
+        if any(t.sharding is not None for t in types):
+            raise ArgumentError(
+                f"shard_map: {node.op.title} lays a value out on a mesh, but inside a value is "
+                "what one device has",
+                where=node.where,
+                hint="Lay tensors out before or after, or use another pb.shard_map.",
+            )

@@ -1,0 +1,142 @@
+"""diff: two modules side by side in their canonical forms.
+
+Instructions are matched by what they do, not by their numbers: one more instruction at the top
+does not make all below it differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from pullback.cli.diagnostics import blaming, report
+from pullback.cli.options import command
+from pullback.cli.source import Source, Trouble
+from pullback.cli.style import BLUE, GREEN, RED, Style, printable, terminal_width
+from pullback.ir.module import Instruction, Module, canonicalise, fingerprint
+from pullback.ir.text import Writer
+
+LEAST = 24  # columns for a side
+Lines = Sequence[Instruction]
+
+
+class Row(NamedTuple):
+    """What stands side by side; `mark` is a space for equals, | for others, < or > for one side."""
+
+    mark: str
+    left: str
+    right: str
+
+
+def register(commands: Any) -> None:
+    parser = command(
+        commands, "diff", _diff, "compare two modules in their canonical forms",
+        description="Show two modules side by side in their canonical forms. "
+        "The status is 1 if they differ.",
+    )  # fmt: skip
+    parser.add_argument("left", help="a module, or - for the standard input")
+    parser.add_argument("right", help="another one")
+    parser.add_argument("--width", type=int, help="columns to write (default: the terminal's)")
+    parser.add_argument("--changes", action="store_true", help="leave out what is equal")
+
+
+def _diff(args: argparse.Namespace) -> int:
+    if args.left == args.right == "-":
+        raise Trouble("the standard input can be read once")
+    modules, marks = [], []
+    for path in (args.left, args.right):
+        source = Source.read(path)
+        with blaming(source):
+            modules.append(canonicalise(source.module))
+            marks.append(fingerprint(modules[-1]))
+    rows = list(compared(*modules))
+    same = modules[0] == modules[1]
+    if args.json:
+        records = [row._asdict() for row in rows if row.mark != " "]
+        report(same=same, fingerprints=marks, differences=records)
+    elif not same:
+        chosen = [row for row in rows if row.mark != " " or not args.changes]
+        for line in side_by_side(chosen, args.width or terminal_width(), Style(sys.stdout)):
+            print(line)
+        if marks[0] == marks[1]:
+            print("Their fingerprints are equal: only names or profiles differ.")
+    return 0 if same else 1
+
+
+def compared(left: Module, right: Module) -> Iterator[Row]:
+    """The rows of a comparison, in order."""
+    if left.profile != right.profile:
+        yield Row("|", f"profile: {left.profile}", f"profile: {right.profile}")
+    a, b = left.instructions, right.instructions
+    same: dict[int, int] = {}  # values of the left module, and those of the right that they match
+    for x, y in _aligned(a, b):
+        if x is None or y is None:
+            yield Row("<", _line(x), "") if x else Row(">", "", _line(y))  # type: ignore[arg-type]
+            continue
+        equal = _kind(x) == _kind(y) and tuple(map(same.get, x.operands)) == y.operands
+        same.update(zip(x.results, y.results, strict=False))
+        yield Row(" " if equal else "|", _line(x), _line(y))
+    equal = tuple(map(same.get, left.outputs)) == right.outputs
+    yield Row(" " if equal else "|", _outputs(left), _outputs(right))
+
+
+def _aligned(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instruction | None]]:
+    """What belongs together, in order: instructions that are alike, between them those of the same
+    op; None stands where there is no counterpart."""
+    for tag, xs, ys in _matched(a, b, _kind):
+        if tag == "equal":
+            yield from zip(xs, ys, strict=True)
+            continue
+        for inner, left, right in _matched(xs, ys, lambda i: i.op):
+            if inner == "equal":
+                yield from zip(left, right, strict=True)
+            else:
+                yield from ((x, None) for x in left)
+                yield from ((None, y) for y in right)
+
+
+def _matched(a: Lines, b: Lines, key: Any) -> Iterator[tuple[str, Lines, Lines]]:
+    matcher = SequenceMatcher(None, [*map(key, a)], [*map(key, b)], autojunk=len(b) > 5000)
+    for tag, i0, i1, j0, j1 in matcher.get_opcodes():
+        yield tag, a[i0:i1], b[j0:j1]
+
+
+def _kind(i: Instruction) -> str:
+    """An instruction without the numbers of its values."""
+    return _line(i._replace(results=(0,) * len(i.results), operands=(0,) * len(i.operands)))
+
+
+def _line(i: Instruction) -> str:
+    return Writer().line(i)
+
+
+def _outputs(module: Module) -> str:
+    return f"outputs: {', '.join([f'%{y}' for y in module.outputs])}"
+
+
+def side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]:
+    """The rows in two columns; long lines go on below themselves."""
+    room = max(LEAST, (width - 3) // 2)
+    colours = {"|": BLUE, "<": RED, ">": GREEN}
+    for mark, left, right in rows:
+        sides = _wrapped(left, room), _wrapped(right, room)
+        for k in range(max(map(len, sides))):
+            a, b = (side[k] if k < len(side) else "" for side in sides)
+            line = f"{a:{room}} {mark} {b}".rstrip()
+            yield style(line, colours[mark]) if mark in colours else line
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """Lines of at most `room` characters; what goes on is indented."""
+    made = []
+    for line in text.split("\n"):
+        line = printable(line)
+        made.append(line[:room])
+        rest = line[room:]
+        while rest:
+            made.append("    " + rest[: room - 4])
+            rest = rest[room - 4 :]
+    return made

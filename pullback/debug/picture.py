@@ -1,0 +1,162 @@
+"""A picture of how a tensor lies on a mesh."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pullback.ir.errors import ArgumentError
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.sharding.spec import Sharding
+from pullback.tensor.tensor import Tensor
+
+BOX = "─│┌┬┐├┼┤└┴┘…"
+ASCII = "-|+++++++++~"
+MANY = 12  # parts of a dimension, or devices of a part, that are shown
+
+
+class Picture(str):
+    """Text that shows itself as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def show_sharding(x: Any, ascii: bool | None = None) -> Picture:
+    """A picture of which device has which part of a tensor, for a terminal.
+
+    `x` is a tensor, or a type with a sharding. Vectors and matrices are drawn as a grid of parts
+    with the numbers of their devices; of other values it says how each dimension is split. With
+    `ascii` it keeps to the letters that every terminal has; by default, where it must.
+
+    >>> import pullback as pb
+    >>> mesh = pb.DeviceMesh((2, 2), ("dp", "tp"))
+    >>> sharding = pb.Sharding(mesh, pb.P("dp"))
+    >>> pb.debug.show_sharding(pb.Type((5, 4), pb.float32, sharding))
+    f32[5,4] on DeviceMesh(dp=2, tp=2) as P('dp')
+      dimension 0: 5 in 2 parts of 3 along dp, the last of 2
+      dimension 1: 4, whole
+      copies along tp
+             0:4
+          ┌─────┐
+      0:3 │ 0 1 │
+          ├─────┤
+      3:5 │ 2 3 │
+          └─────┘
+    """
+    type = x._node.type if isinstance(x, Tensor) else x
+    if not isinstance(type, Type):
+        raise ArgumentError(
+            f"show_sharding: needs a tensor or a type, got {x!r}", where=user_line()
+        )
+    if type.sharding is None:
+        return Picture(f"{type} on no mesh")
+    box = ASCII if (_plain_terminal() if ascii is None else ascii) else BOX
+    lines = [f"{type} on {type.sharding.mesh} as {type.sharding.spec}", *_words(type)]
+    if type.rank in (1, 2):
+        lines += _grid(type, box)
+    return Picture("\n".join(lines))
+
+
+def _plain_terminal() -> bool:
+    """Whether the output cannot show the letters of boxes."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        BOX.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return True
+    return False
+
+
+# -- in words -------------------------------------------------------------------------------------
+
+
+def _words(type: Type) -> list[str]:
+    sharding: Sharding = type.sharding
+    made = []
+    local = sharding.local_shape(type.shape)
+    for i, (n, axes) in enumerate(zip(type.shape, sharding.dims(type.rank), strict=True)):
+        if axes:
+            count = sharding.parts(i)
+            how = f"in {count} parts of {local[i]} along {', '.join(axes)}{_last(n, count)}"
+            made.append(f"  dimension {i}: {n} {how}")
+        else:
+            made.append(f"  dimension {i}: {n}, whole")
+    used = {a for axes in sharding.spec.dims for a in axes}
+    rest = [a for a in sharding.mesh.axis_names if a not in used]
+    return [*made, f"  copies along {', '.join(rest)}"] if rest else made
+
+
+def _last(n: int, count: int) -> str:
+    """What the last parts have, where a dimension does not divide."""
+    part = -(-n // count)
+    if part * count == n:
+        return ""
+    full, left = divmod(n, part) if part else (0, 0)
+    empty = count - full - (left > 0)
+    words = [f", the last of {left}" if not empty else f", then {left}"] if left else []
+    return "".join([*words, f", {empty} empty" if empty else ""])
+
+
+# -- as a grid -------------------------------------------------------------------------------------
+
+
+def _grid(type: Type, box: str) -> list[str]:
+    """The parts in rows and columns, with their devices; a vector is one row."""
+    sharding, mesh = type.sharding, type.sharding.mesh
+    along = ((), *sharding.dims(type.rank))[-2:]
+    devices: dict[tuple[int, int], list[str]] = {}
+    for k in range(mesh.size):
+        at = mesh.index(k, along[0]), mesh.index(k, along[1])
+        devices.setdefault(at, []).append(str(mesh.devices[k]))
+    shape = (1, *type.shape)[-2:]
+    rows, columns = (_few(mesh.extent(axes)) for axes in along)
+    sides, heads = (
+        [_range(n, mesh.extent(axes), i, box) for i in few]
+        for n, axes, few in zip(shape, along, (rows, columns), strict=True)
+    )
+    if type.rank == 1:
+        sides = [""]
+    cells = [[_names(devices.get((r, c), []), box) for c in columns] for r in rows]
+    return _table(sides, heads, cells, box)
+
+
+def _few(count: int) -> list[int]:
+    """The numbers of the parts that are shown; -1 stands for those left out."""
+    return list(range(count)) if count <= MANY else [*range(MANY - 2), -1, count - 1]
+
+
+def _names(devices: list[str], box: str) -> str:
+    """The devices of a part; if there are many, the first and the last."""
+    if not devices or len(devices) > MANY:
+        devices = [*devices[: MANY - 2], box[-1], *devices[-1:]]
+    return " ".join(devices)
+
+
+def _range(n: int, count: int, i: int, box: str) -> str:
+    """Where part i of `count` begins and ends."""
+    part = -(-n // count)
+    start, stop = min(n, part * i), min(n, part * (i + 1))
+    return box[-1] if i < 0 else f"{start}:{stop}" if start < stop else "none"
+
+
+def _table(sides: list[str], heads: list[str], cells: list[list[str]], box: str) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    margin = 2 + max(map(len, sides))
+
+    def line(side: str, words: list[str], bar: str) -> str:
+        inside = f" {bar} ".join(map(str.center, words, widths))
+        return f"{side.rjust(margin)} {bar} {inside} {bar}".rstrip()
+
+    def rule(left: str, between: str, right: str) -> str:
+        inside = between.join(box[0] * (w + 2) for w in widths)
+        return f"{' ' * margin} {left}{inside}{right}"
+
+    made = [line("", heads, " "), rule(*box[2:5])]
+    for i, (side, row) in enumerate(zip(sides, cells, strict=True)):
+        made += [rule(*box[5:8])] if i else []
+        made.append(line(side, row, box[1]))
+    return [*made, rule(*box[8:11])]

@@ -1,0 +1,150 @@
+"""Starts a script as several processes of this machine, and ends them together."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import IO, Any
+
+from pullback.distributed import COORDINATOR, COUNT, INDEX, LAUNCHER
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL = 0.05
+_GRACE = 20.0  # seconds for the others to notice that one has failed, and to save their state
+_LAST_GRACE = 5.0  # seconds between asking a process to end and ending it
+_NOISE = b"peer ranks. Expected number of connected"  # which Gloo prints for each connection
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns the exit status: that of the first process that failed, else 0."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pullback.distributed",
+        description="Run a script as several processes that compute together.",
+    )
+    parser.add_argument("--nproc", type=int, default=2, help="how many processes (2)")
+    parser.add_argument("--devices", type=int, help="virtual CPU devices of each process (1)")
+    parser.add_argument("--coordinator", help="host:port of process 0 (a free port of this host)")
+    parser.add_argument("script", help="the Python file to run")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    given = parser.parse_args(arguments)
+    if given.nproc < 1:
+        parser.error("--nproc must be at least 1")
+    settings = {COORDINATOR: given.coordinator or f"127.0.0.1:{_free_port()}"}
+    settings[COUNT] = str(given.nproc)
+    if given.devices is not None:
+        settings["PULLBACK_CPU_DEVICES"] = str(given.devices)
+    return Launch([given.script, *given.args], given.nproc, settings).run()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class Launch:
+    """The processes of one run."""
+
+    def __init__(self, command: Sequence[str], count: int, settings: dict[str, str]) -> None:
+        # a process that leaves because another is lost says so here, whatever its exit status
+        self._lost: set[int] = set()
+        self._told, told = os.pipe()
+        os.set_blocking(self._told, False)
+        settings = {**settings, LAUNCHER: str(told)}
+        self._deadline = float("inf")
+        self._writing = threading.Lock()
+        self._readers: list[threading.Thread] = []
+        self._processes = [self._start(command, i, settings, told) for i in range(count)]
+
+    def _start(
+        self, command: Sequence[str], index: int, settings: dict[str, str], told: int
+    ) -> Any:
+        process = subprocess.Popen(
+            [sys.executable, "-u", *command],
+            env={**os.environ, **settings, INDEX: str(index)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            pass_fds=(told,),
+        )  # fmt: skip
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            reader = threading.Thread(target=self._copy, args=(source, target, index), daemon=True)
+            reader.start()
+            self._readers.append(reader)
+        return process
+
+    def _copy(self, source: IO[bytes], target: Any, index: int) -> None:
+        """Pass output on, line by line, with the number of its process in front."""
+        for line in source:
+            if _NOISE not in line:
+                with self._writing:
+                    text = line.decode(errors="replace").rstrip("\n")
+                    target.write(f"[{index}] {text}\n")
+                    target.flush()
+
+    def run(self) -> int:
+        """Wait for the end of all; when one fails, the others have a while to end, too."""
+        before = {s: signal.signal(s, self._forward) for s in _FORWARDED}
+        try:
+            status = self._wait()
+        finally:
+            self._end()
+            for s, handler in before.items():
+                signal.signal(s, handler)
+        for reader in self._readers:
+            reader.join(timeout=_LAST_GRACE)
+        return status
+
+    def _wait(self) -> int:
+        failed = 0
+        while self._running() and time.monotonic() < self._deadline:
+            failed = failed or self._first_failure() or self._left()
+            if failed:
+                self._hurry()
+            time.sleep(_POLL)
+        return failed or self._first_failure() or self._left()
+
+    def _running(self) -> bool:
+        """Whether there is a process to wait for; one that is lost to the others is none."""
+        return any(p.poll() is None for k, p in enumerate(self._processes) if k not in self._lost)
+
+    def _hurry(self) -> None:
+        self._deadline = min(self._deadline, time.monotonic() + _GRACE)
+
+    def _first_failure(self) -> int:
+        """The exit status of a process that failed; 0 if none has. Shells count signals so."""
+        codes = [p.poll() for p in self._processes]
+        return next((c if c > 0 else 128 - c for c in codes if c), 0)
+
+    def _left(self) -> int:
+        """1 if a process left because another was lost."""
+        with contextlib.suppress(BlockingIOError):
+            self._lost |= set(map(int, os.read(self._told, 4096).split()))
+        return int(bool(self._lost))
+
+    def _forward(self, number: int, frame: Any) -> None:
+        self._send(number)
+        self._hurry()
+
+    def _send(self, number: int) -> None:
+        for p in self._processes:
+            if p.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    p.send_signal(number)
+
+    def _end(self) -> None:
+        """End what still runs: with a request, if it can be expected to hear it."""
+        for k in self._lost:
+            self._processes[k].kill()
+        self._send(signal.SIGTERM)
+        end = time.monotonic() + _LAST_GRACE
+        while any(p.poll() is None for p in self._processes) and time.monotonic() < end:
+            time.sleep(_POLL)
+        self._send(signal.SIGKILL)
+        for p in self._processes:
+            p.wait()

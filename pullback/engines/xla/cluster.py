@@ -1,0 +1,199 @@
+"""Several processes as one client: XLA's coordination service, seen from one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.engines.xla.bindings import _jax, xla_client
+from pullback.engines.xla.executable import explain
+from pullback.ir.errors import EngineError
+
+# XLA's own watch over processes ends those that are left, so it never finds anything out:
+# `pullback.distributed.pulse` does.
+_NEVER = 10_000_000
+_LONG = 600  # a thread that waits for words must not wake up while Python ends
+_POLL, _SLOWEST_POLL = 2e-5, 1e-3  # seconds between two looks at a result
+
+
+class Cluster:
+    """The processes that compute together, seen from one of them; the first has the `Service`.
+
+    `host` is the name by which the others reach this one; None finds it out.
+    """
+
+    def __init__(
+        self, address: str, process: int, count: int, timeout: float, patience: float,
+        host: str | None = None,
+    ) -> None:  # fmt: skip
+        self._host = host
+        self.process, self.count, self.patience = process, count, patience
+        self._runtime = _jax.get_distributed_runtime_client(
+            address, process, init_timeout=max(1, int(timeout)), heartbeat_timeout=_NEVER,
+            rpc_timeout=_LONG, shutdown_timeout=10, shutdown_on_destruction=False,
+            use_compression=False,
+        )  # fmt: skip
+        self.started: dict[str, int] = {}  # by group, how many programs were started
+        self.check: Callable[[Any], None] = lambda group: None  # raises if it is no longer whole
+        self._kept: list[Any] = [self._runtime]
+        self._starting, self._telling = Aside(), Aside()
+
+    def connect(self) -> None:
+        """Return when all processes are there."""
+        try:
+            self._runtime.connect()
+        except Exception as error:
+            raise explain(error, "connect to") from None
+
+    def make_cpu_client(self, devices: int) -> Any:
+        named = {} if self._host is None else {"hostname": self._host}
+        collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._runtime, **named)
+        made = xla_client.make_cpu_client(
+            distributed_client=self._runtime, node_id=self.process, num_nodes=self.count,
+            collectives=collectives, num_devices=devices,
+        )  # fmt: skip
+        self._kept += [collectives, made]
+        return made
+
+    def make_plugin_client(self, plugin: str, options: dict) -> Any:
+        options = {**options, "node_id": self.process, "num_nodes": self.count}
+        made = xla_client.make_c_api_client(plugin, options, self._runtime)
+        self._kept.append(made)
+        return made
+
+    # -- programs -------------------------------------------------------------------------------
+
+    def start(self, program: Callable[[list], list], arrays: list[Any], group: Any) -> list[Any]:
+        """Start a program that communicates, as all processes of its group do."""
+        self.check(group)
+        self.started[group.name] = self.started.get(group.name, 0) + 1
+        return self.attempt(lambda: program(arrays), group)
+
+    def attempt(self, action: Callable[[], Any], group: Any, aside: Aside | None = None) -> Any:
+        """Do what may wait in XLA for other processes, such as to start a program: on CPU, some
+        run in the thread that starts them. So it is a thread of its own."""
+        answer = (aside or self._starting).ask(action)
+        self._poll(lambda: bool(answer), group)
+        made = answer[0]
+        if isinstance(made, EngineError):
+            raise self._blame(made, group)
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
+    def wait(self, buffer: Any, group: Any) -> None:
+        """Return when a buffer has been computed; raise if that will never be."""
+        self._poll(buffer.is_ready, group)
+        try:
+            buffer.block_until_ready()
+        except Exception as error:
+            raise self._blame(explain(error, "run"), group) from None
+
+    def _poll(self, is_over: Callable[[], bool], group: Any) -> None:
+        """Blocking in XLA would be for ever when a process is lost."""
+        pause = _POLL
+        while not is_over():
+            time.sleep(pause)
+            pause = min(1.2 * pause, _SLOWEST_POLL)
+            self.check(group)
+
+    def _blame(self, error: EngineError, group: Any) -> EngineError:
+        """A program failed. If that is for a lost process, raise that: transports notice first."""
+        end = time.monotonic() + self.patience + 3
+        while time.monotonic() < end:
+            self.check(group)
+            time.sleep(0.1)
+        return error
+
+    # -- words for all to read --------------------------------------------------------------------
+
+    def tell(self, key: str, value: str) -> None:
+        self._runtime.key_value_set(key, value, allow_overwrite=True)
+
+    def told(self, directory: str) -> dict[str, str]:
+        """All that was told under a directory, whose name ends with a slash."""
+        return dict(self._runtime.key_value_dir_get(directory))
+
+    def exchange(self, key: str, value: str, directory: str, group: Any) -> dict[str, str]:
+        """Tell something, and hear what was told under a directory; raise if that never comes."""
+
+        def both() -> dict[str, str]:
+            self.tell(key, value)
+            return self.told(directory)
+
+        return self.attempt(both, group, self._telling)
+
+    def forget(self, key: str) -> None:
+        self._telling.ask(lambda: self._runtime.key_value_delete(key))
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Leave in order: all processes do."""
+        with contextlib.suppress(Exception):
+            self._runtime.shutdown()
+
+    def abandon(self) -> None:
+        """Never free what waits for a lost process: that would wait for it too."""
+        if self._kept:
+            _keep_for_ever(self._kept)
+            _end_without_destructors()
+            self._kept = []
+
+
+def _keep_for_ever(objects: Sequence[Any]) -> None:
+    for kept in objects:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+
+def _end_without_destructors() -> None:
+    """When Python is over, end with its exit status; destructors of C++ would end it otherwise,
+    for threads are left behind in XLA."""
+    with contextlib.suppress(AttributeError, OSError):  # where the C library has it
+        library = ctypes.CDLL(None)
+        library.on_exit(library._exit, None)
+
+
+class Aside:
+    """A thread that does one thing after the other, and may be left behind in one."""
+
+    def __init__(self) -> None:
+        self._actions: queue.SimpleQueue = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True, name="pullback-aside").start()
+
+    def ask(self, action: Callable[[], Any]) -> list[Any]:
+        """A list that will hold the result, or the exception."""
+        answer: list[Any] = []
+        self._actions.put((action, answer))
+        return answer
+
+    def _run(self) -> None:
+        while True:
+            action, answer = self._actions.get()
+            try:
+                answer.append(action())
+            except BaseException as error:
+                answer.append(error)
+
+
+class Service:
+    """The coordination service, which listens at an address of this machine."""
+
+    def __init__(self, address: str, count: int) -> None:
+        self._service = _jax.get_distributed_runtime_service(
+            address, count, heartbeat_timeout=_NEVER, shutdown_timeout=10
+        )
+
+    def stop(self) -> None:
+        self._service.shutdown()
+
+    def abandon(self) -> None:
+        _keep_for_ever([self._service])
+
+
+current: Cluster | None = None  # what a client that is made from now on belongs to

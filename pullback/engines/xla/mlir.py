@@ -1,0 +1,238 @@
+"""jaxlib's MLIR bindings: StableHLO text and portable bytes, read into plain data and printed.
+
+Tried with jaxlib 0.10 to 0.12, like `client.py`. They are loaded when a program is first read.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback.engines.xla.instructions import Block, Instruction, type_of
+from pullback.ir.dtypes import DType
+from pullback.ir.errors import ArgumentError, ParseError, PullbackError, VerificationError
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+
+_PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
+
+
+@functools.cache
+def _context() -> Any:
+    from pullback.engines.xla import client  # noqa: F401, I001  (it sets what jaxlib reads first)
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _stablehlo
+
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    _stablehlo.register_dialect(context)
+    context.dialects["func"]  # loads it
+    # What goes wrong is raised; MLIR would print it as well.
+    context.attach_diagnostic_handler(lambda diagnostic: True)
+    return context
+
+
+def read(program: str | bytes) -> Block:
+    """The body of the program's `main`, from text or from portable bytes."""
+    return _Reader().main(_module(program))
+
+
+def pretty(text: str) -> str:
+    """A module as MLIR prints it."""
+    return _module(text).operation.get_asm()
+
+
+def portable(text: str) -> bytes:
+    """A module in StableHLO's portable form, of the oldest version that can say it."""
+    from jaxlib.mlir._mlir_libs import _stablehlo
+
+    from pullback.engines.xla.client import STABLEHLO_VERSIONS
+
+    module = _module(text)
+    for version in STABLEHLO_VERSIONS:
+        try:
+            # jaxlib's own word for it would also rewrite functions of complex numbers
+            return _stablehlo.serialize_portable_artifact(module, version)
+        except Exception as error:
+            failure = error
+    raise _unreadable(failure, text)
+
+
+def _module(program: str | bytes) -> Any:
+    context = _context()
+    from jaxlib.mlir import ir
+    from jaxlib.mlir._mlir_libs import _stablehlo
+
+    try:
+        if isinstance(program, bytes) and program.startswith(_PORTABLE):
+            return _stablehlo.deserialize_portable_artifact(context, program)
+        if isinstance(program, bytes):
+            program = program.decode()
+        return ir.Module.parse(program, context)
+    except Exception as error:  # of MLIR's, or bytes that are no text
+        raise _unreadable(error, program) from None
+
+
+def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
+    """What MLIR says, at the line and the column that it names."""
+    words = str(error).strip().splitlines() or [type(error).__name__]
+    for line in words:
+        found = re.match(r'\s*error: "-":(\d+):(\d+): (.*)', line)
+        if found and isinstance(program, str):
+            row, column = int(found[1]), int(found[2])
+            source = dict(enumerate(program.splitlines(), 1)).get(row, "")
+            what = f"the StableHLO program cannot be read, {found[3].strip()}"
+            return ParseError(what, line=row, column=column, source=source)
+    return VerificationError(
+        f"the StableHLO program cannot be read: {words[0]}", code="E6003", where=user_line(),
+        hint="It must be StableHLO as text, or bytes in StableHLO's portable form.",
+    )  # fmt: skip
+
+
+class _Reader:
+    """Walks a module; every value gets a number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+        self.count = 0
+
+    def main(self, module: Any) -> Block:
+        functions = [op.operation for op in module.body.operations]
+        for f in functions:
+            if f.name != "func.func" or not f.regions[0].blocks:
+                raise unsupported(f.name, _where(f.location))
+        named = {str(f.attributes["sym_name"]).strip('"'): f for f in functions}
+        if list(named) != ["main"]:
+            raise ArgumentError(
+                f"a program must have one function, main, got {', '.join(named) or 'none'}",
+                where=user_line(),
+            )
+        (body,) = named["main"].regions[0].blocks
+        return self.block(body)
+
+    def block(self, block: Any) -> Block:
+        *body, end = [op.operation for op in block.operations]
+        arguments = self.new(block.arguments)
+        instructions = [self.instruction(op) for op in body]
+        return Block(
+            arguments,
+            _types(block.arguments, "an argument"),
+            instructions,
+            self.known(end.operands),
+            _types(end.operands, _where(end.location)),
+            tuple([_name(x.location) for x in block.arguments]),
+        )
+
+    def instruction(self, op: Any) -> Instruction:
+        where = _where(op.location)
+        dialect, _, name = op.name.partition(".")
+        if dialect != "stablehlo":
+            raise unsupported(op.name, where)
+        operands, operand_types = self.known(op.operands), _types(op.operands, where)
+        types = _types(op.results, where)
+        array = _constant(op, types[0]) if name == "constant" else None
+        attributes = {} if name == "constant" else _attributes(op)
+        regions = []
+        for region in op.regions:
+            if len(region.blocks) != 1:
+                raise unsupported(op.name, where)
+            regions.append(self.block(region.blocks[0]))
+        return Instruction(
+            name, operands, operand_types, self.new(op.results), types, attributes,
+            tuple(regions), where, array,
+        )  # fmt: skip
+
+    def new(self, values: Any) -> tuple[int, ...]:
+        made = []
+        for v in values:
+            self.numbers[v] = self.count
+            made.append(self.count)
+            self.count += 1
+        return tuple(made)
+
+    def known(self, values: Any) -> tuple[int, ...]:
+        return tuple([self.numbers[v] for v in values])
+
+
+def unsupported(name: str, where: str) -> VerificationError:
+    return VerificationError(
+        f"{name} at {where} is outside of the StableHLO that can be read", code="E6003",
+        where=user_line(), instruction=name, place=where,
+        hint="docs/interop.md lists the instructions that can.",
+    )  # fmt: skip
+
+
+def _types(values: Any, where: str) -> tuple[Type, ...]:
+    made = []
+    for v in values:
+        found = type_of(str(v.type))
+        if found is None:
+            raise unsupported(f"the type {v.type}", where)
+        made.append(found)
+    return tuple(made)
+
+
+def _attributes(op: Any) -> dict[str, str]:
+    return dict(_named(op.attributes))
+
+
+def _named(attributes: Any) -> Iterator[tuple[str, str]]:
+    for i in range(len(attributes)):
+        named = attributes[i]
+        yield named.name, str(named.attr)
+
+
+def _name(location: Any) -> str | None:
+    found = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(?:\(.*\))?\)', str(location))
+    if found is None:
+        return None
+    plain = re.sub(
+        rb"\\(\\|[0-9A-Fa-f]{2})",
+        lambda m: m[1] if m[1] == b"\\" else bytes([int(m[1], 16)]),
+        found[1].encode(),
+    )
+    return plain.decode()
+
+
+def _where(location: Any) -> str:
+    found = re.search(r'"[^"]*":(\d+):(\d+)', str(location))
+    return f"line {found[1]}, column {found[2]}" if found else str(location)
+
+
+# -- constants ------------------------------------------------------------------------------------
+
+
+def _constant(op: Any, type: Type) -> np.ndarray:
+    """A constant's data, exact to the bit."""
+    if type.dtype.is_complex or type.dtype.numpy.isbuiltin != 1:
+        return _from_text(op, type)  # the bindings have no buffers of these
+    return np.array(np.broadcast_to(np.asarray(op.attributes["value"]), type.shape))
+
+
+def _from_text(op: Any, type: Type) -> np.ndarray:
+    text = re.search(r"dense<(.*?)> : tensor<", op.get_asm(print_generic_op_form=True), re.DOTALL)
+    assert text is not None
+    kind = type.dtype
+    if text[1].startswith('"0x'):
+        flat = np.frombuffer(bytes.fromhex(text[1][3:-1]), kind.numpy)
+    else:
+        words = re.findall(r"[-+0-9a-zA-Z.]+", text[1])
+        parts = np.array([_number(w, kind.real) for w in words], kind.real.numpy)
+        flat = np.frombuffer(parts.tobytes(), kind.numpy)
+    if flat.size == 1:  # one value for all elements
+        return np.full(type.shape, flat[0], kind.numpy)
+    return flat.reshape(type.shape)
+
+
+def _number(text: str, kind: DType) -> Any:
+    """A float; one that decimals do not say is written as its bits."""
+    if text.startswith("0x"):
+        bits = int(text, 16).to_bytes(kind.numpy.itemsize, "little")
+        return np.frombuffer(bits, kind.numpy)[0]
+    return kind.numpy.type(float(text))

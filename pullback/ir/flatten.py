@@ -1,0 +1,175 @@
+"""Graphs as lists of instructions: what is printed, and what a Module holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.ir.errors import PullbackError, TraceError
+from pullback.ir.graph import Graph
+from pullback.ir.literals import has_literal
+from pullback.ir.module import Instruction, Module
+from pullback.ir.node import Node
+from pullback.ir.parameters import without_defaults
+from pullback.ir.profile import EXTENDED, PROFILES, Profile
+from pullback.ir.table import TABLE
+from pullback.ir.text import constant_name
+
+_SOURCES = ("Leaf", "Scalar", "Const", "Input")
+
+
+def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, Numbering]:
+    """The module that a graph is, and the numbers of its values."""
+    made = Exact().module(graph, profile or smallest_profile(graph))
+    return made, number_values(order(graph))
+
+
+class Flattener:
+    """Lists a graph's instructions; values are numbered densely, inputs first, then in the order
+    of recording. One that names inputs otherwise overrides a method."""
+
+    def __init__(self, provenance: bool = False) -> None:
+        self.provenance = provenance
+        self.seen: dict[tuple, dict[str, Any]] = {}  # the same op on the same types comes again
+
+    def input_names(self, graph: Graph) -> Sequence[str]:
+        return graph.names
+
+    def stated(self, node: Node) -> dict[str, Any]:
+        """The parameters of a node's op that have to be written."""
+        return _written(node)
+
+    def module(self, graph: Graph, profile: str = EXTENDED) -> Module:
+        nodes = order(graph)
+        numbers, several = number_values(nodes)
+        inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
+        made = []
+        for i, node in enumerate(nodes):
+            op = node.op.name
+            if op == "Result" and node.inputs[0] in several:
+                continue  # it was named on the line of its op
+            results = several.get(node) or (numbers[node],)
+            types = node.type if isinstance(node.type, tuple) else (node.type,)
+            comment = comment_on(node) if self.provenance else ""
+            if node in inputs or op == "Leaf":
+                name = inputs.get(node, f"leaf{i}")
+                line = Instruction(results, "Input", types=types, name=name, comment=comment)
+            elif op in _SOURCES:
+                array = _array(node)
+                name = constant_name(node.type)
+                line = Instruction(results, name, types=types, literal=array, comment=comment)
+            else:
+                operands = tuple([numbers[x] for x in node.inputs])
+                key = (node.op, *[x.type for x in node.inputs])
+                parameters = self.seen.get(key)
+                if parameters is None:
+                    stated = self.stated(node).items()
+                    parameters = self.seen[key] = {k: self.value(v) for k, v in stated}
+                line = Instruction(results, op, operands, parameters, types, comment=comment)
+            made.append(line)
+        return Module(made, [numbers[y] for y in graph.outputs], profile)
+
+    def value(self, value: Any) -> Any:
+        """A parameter; graphs among them become modules."""
+        if isinstance(value, Graph):
+            return self.module(value)
+        if type(value) is tuple:
+            return tuple([self.value(v) for v in value])
+        return value
+
+
+class Exact(Flattener):
+    """Lists only what a text can hold, and inputs under different names."""
+
+    def input_names(self, graph: Graph) -> Sequence[str]:
+        counts: dict[str, int] = {}
+        made: dict[str, None] = {}
+        for name in graph.names:
+            unique = name
+            while unique in made:
+                counts[name] = counts.get(name, 0) + 1
+                unique = f"{name}_{counts[name]}"
+            made[unique] = None
+        return list(made)
+
+    def stated(self, node: Node) -> dict[str, Any]:
+        op = node.op
+        made = _written(node)
+        if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
+            raise TraceError(
+                "it cannot be written as text: a derivative rule of the user's, or another "
+                "parameter, is an object of Python",
+                op=op.title, where=node.where,
+            )  # fmt: skip
+        return made
+
+
+def _written(node: Node) -> dict[str, Any]:
+    op = node.op
+    return without_defaults(type(op), op.written(tuple([x.type for x in node.inputs])))
+
+
+def _array(node: Node) -> np.ndarray:
+    if node.op.name == "Const":
+        return node.op.array  # type: ignore[attr-defined]
+    return np.asarray(node.value, node.type.dtype.numpy)
+
+
+def order(graph: Graph) -> list[Node]:
+    """A graph's nodes; leaves, which a program sees as inputs, follow the declared ones."""
+    count = len(graph.inputs)
+    declared, inner = graph.nodes[:count], graph.nodes[count:]
+    return [*declared, *sorted(inner, key=lambda n: n.op.name != "Leaf")]
+
+
+class Numbering(NamedTuple):
+    """The number of each value; `several` has those of an op's results, also of unused ones."""
+
+    numbers: dict[Node, int]
+    several: dict[Node, tuple[int, ...]]
+
+
+def number_values(nodes: Sequence[Node]) -> Numbering:
+    """Dense numbers in the order of the nodes."""
+    numbers: dict[Node, int] = {}
+    several: dict[Node, tuple[int, ...]] = {}
+    count = 0
+    for node in nodes:
+        if node.op.name == "Result" and node.inputs[0] in several:
+            numbers[node] = several[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
+        elif isinstance(node.type, tuple):
+            several[node] = tuple(range(count, count + len(node.type)))
+            count += len(node.type)
+        else:
+            numbers[node] = count
+            count += 1
+    return Numbering(numbers, several)
+
+
+def comment_on(node: Node) -> str:
+    words = [str(node.where)] if node.where is not None else []
+    return " ".join(words + (["backward"] if node.backward else []))
+
+
+def smallest_profile(graph: Graph) -> str:
+    """The smallest profile that has all that a graph uses."""
+    left = list(PROFILES.values())
+    for node in graph.nodes:
+        while len(left) > 1 and not _fits(node, left[0]):
+            left.pop(0)
+    return left[0].name
+
+
+def _fits(node: Node, profile: Profile) -> bool:
+    try:
+        for t in node.type if isinstance(node.type, tuple) else (node.type,):
+            profile.check_type(t)
+        if node.op.name in ("Const", "Scalar"):
+            profile.check_literal(_array(node))
+        elif node.op.name not in (*_SOURCES, "Result"):
+            profile.check_op(node.op, [x.type for x in node.inputs])
+    except PullbackError:
+        return False
+    return True

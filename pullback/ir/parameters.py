@@ -1,0 +1,185 @@
+"""An op's parameters, as a text states them: bound to names, in the types that its fields have."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from pullback.ir.dtypes import NAMES, DType
+from pullback.ir.errors import VerificationError
+from pullback.ir.graph import Graph
+from pullback.ir.interned import exact
+from pullback.ir.table import TABLE
+from pullback.ir.values import Applied, Nan, Pair, Word
+
+_MISSING = inspect.Parameter.empty
+
+
+class Parameter(NamedTuple):
+    """A parameter's type, and what it is where the text does not state it."""
+
+    hint: Any
+    default: Any
+
+
+@cache
+def parameters_of(cls: Any) -> dict[str, Parameter]:
+    """What a text states about an op: the keywords of its `read`, or else its fields."""
+    signature = inspect.signature(cls.read)
+    keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    if not keywords:
+        return fields_of(cls)
+    hints = _hints(cls.read)
+    return {p.name: Parameter(hints.get(p.name, Any), p.default) for p in keywords}
+
+
+@cache
+def fields_of(cls: Any) -> dict[str, Parameter]:
+    hints = _hints(cls)
+    missing = dataclasses.MISSING
+    return {
+        f.name: Parameter(hints.get(f.name, Any), _MISSING if f.default is missing else f.default)
+        for f in dataclasses.fields(cls)
+    }
+
+
+def _hints(annotated: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(annotated)
+    except NameError:  # an annotation that only a type checker can resolve
+        return {}
+
+
+def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by name: `arguments` are the positional ones, then the others in their order."""
+    known = parameters_of(cls)
+    if not (known or arguments or keys):
+        return {}
+    order = [*cls.positional, *(n for n in known if n not in cls.positional)]
+    if cls.spellings:
+        keys = {cls.spellings.get(name, name): value for name, value in keys.items()}
+    return without_defaults(cls, _bound(known, order, arguments, keys))
+
+
+def _bound(
+    known: dict[str, Parameter], order: Sequence[str], arguments: Sequence, keys: Mapping[str, Any]
+) -> dict[str, Any]:
+    if len(arguments) > len(order):
+        raise _wrong(f"it takes {len(order)} parameters, got {len(arguments)}")
+    given = dict(zip(order, arguments, strict=False))
+    for name, value in keys.items():
+        if name not in known:
+            listed = f"its parameters are {', '.join(known)}" if known else "it has none"
+            raise _wrong(f"it has no parameter {name}; {listed}")
+        if name in given:
+            raise _wrong(f"the parameter {name} is given twice")
+        given[name] = value
+    made = {}
+    for name, (hint, default) in known.items():
+        if name in given:
+            made[name] = converted(given[name], hint, name)
+        elif default is not _MISSING:
+            made[name] = default
+        else:
+            raise _wrong(f"the parameter {name} is missing")
+    return made
+
+
+def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to be written: positional parameters that are there, and others that are not
+    their defaults."""
+    known = parameters_of(cls)
+    return {
+        name: value
+        for name, value in stated.items()
+        if (name in cls.positional and value is not None) or not _same(value, known[name].default)
+    }
+
+
+def _same(value: Any, default: Any) -> bool:
+    return default is not _MISSING and exact(value) == exact(default)
+
+
+def _wrong(what: str) -> VerificationError:
+    return VerificationError(what, code="E2007")
+
+
+def converted(value: Any, hint: Any, name: str) -> Any:
+    """A stated value as one of the type that `hint` annotates."""
+    made = _convert(value, hint)
+    if made is _MISSING:
+        wanted = getattr(hint, "__name__", None) if isinstance(hint, type) else None
+        wanted = wanted or str(hint).replace("typing.", "")
+        raise VerificationError(f"the parameter {name} must be of type {wanted}", code="E2001")
+    return made
+
+
+def _convert(value: Any, hint: Any) -> Any:
+    """The value as `hint` wants it, or `_MISSING` if it is of another kind."""
+    if hint is Any:
+        return _plain(value)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        made = [m for m in (_convert(value, h) for h in inner) if m is not _MISSING]
+        return made[0] if made else _MISSING
+    if origin is tuple:
+        return _convert_list(value, inner)
+    if hint in (None, type(None)):
+        return None if value is None else _MISSING
+    return _convert_one(value, hint)
+
+
+def _convert_list(value: Any, inner: tuple) -> Any:
+    if type(value) is not tuple:
+        return _MISSING
+    if len(inner) == 2 and inner[1] is Ellipsis:
+        inner = (inner[0],) * len(value)
+    if len(inner) != len(value):
+        return _MISSING
+    made = tuple([_convert(v, h) for v, h in zip(value, inner, strict=True)])
+    return _MISSING if any(m is _MISSING for m in made) else made
+
+
+def _convert_one(value: Any, hint: Any) -> Any:
+    kind = type(value)
+    if hint is DType:
+        return NAMES.get(value.name, _MISSING) if kind is Word else _MISSING
+    if hint is bytes:
+        return _bytes(value)
+    if hint is float and kind is int:
+        return float(value)
+    if hint is complex and kind is Pair:
+        return _plain(value)
+    if hint is Graph:
+        return value if hasattr(value, "outputs") else _MISSING
+    if kind is Applied and value.name in TABLE and issubclass(TABLE[value.name], hint):
+        return _plain(value)
+    return value if kind is hint else _MISSING
+
+
+def _bytes(value: Any) -> Any:
+    try:
+        return bytes.fromhex(value) if type(value) is str else _MISSING
+    except ValueError:
+        return _MISSING
+
+
+def _plain(value: Any) -> Any:
+    """A stated value where the op does not say what it wants."""
+    if type(value) is tuple:
+        made = tuple(map(_plain, value))
+        return _MISSING if any(m is _MISSING for m in made) else made
+    if type(value) is Word:
+        return NAMES.get(value.name, value)
+    if type(value) is Pair:
+        odd = Nan in map(type, (value.real, value.imag))
+        return _MISSING if odd else complex(value.real, value.imag)
+    if type(value) is Applied and value.name in TABLE:
+        fields = fields_of(TABLE[value.name])
+        return TABLE[value.name](**_bound(fields, list(fields), value.arguments, value.keys))
+    return value

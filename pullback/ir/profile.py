@@ -1,0 +1,80 @@
+"""Profiles: which element types, instructions, extents and literals a module may use.
+
+`core-v1` is MIND Core v1, `core-v1+gradient` adds the instructions that its derivative rules emit,
+and `extended` has everything. An op says which profile it belongs to (`Op.profile`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
+from pullback.ir.errors import VerificationError
+from pullback.ir.types import Type
+
+CORE, GRADIENT, EXTENDED = "core-v1", "core-v1+gradient", "extended"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What modules of one profile may use."""
+
+    name: str
+    level: int  # a larger profile has all that a smaller one has
+    dtypes: frozenset[DType]
+    empty: bool  # whether a dimension may be 0
+    special: bool  # whether nan, inf and -0.0 are literals
+
+    def check_type(self, type: Type) -> None:
+        if type.dtype not in self.dtypes:
+            known = ", ".join(d.name for d in ALL if d in self.dtypes)
+            raise VerificationError(
+                f"the profile {self.name} has the element types {known}, got {type.dtype}",
+                code="E2005", dtype=type.dtype.name,
+            )  # fmt: skip
+        least = 0 if self.empty else 1
+        for axis, n in enumerate(type.shape):
+            if n < least:
+                what = "known" if n == -1 else "positive" if least else "at least 0"
+                raise VerificationError(
+                    f"dimensions must be {what}, dimension {axis} is {'?' if n == -1 else n}",
+                    code="E3006", dimension=axis, extent=n,
+                )  # fmt: skip
+
+    def check_op(self, op: Any, xs: Sequence[Type]) -> None:
+        least = PROFILES[op.least_profile(xs)]
+        if least.level > self.level:
+            raise VerificationError(
+                f"the profile {self.name} does not have this instruction in this form",
+                code="E6003",
+                hint=f"Its first line may name a larger one: `profile: {least.name}`.",
+            )
+
+    def check_literal(self, array: np.ndarray) -> None:
+        if not self.special and has_special(array):
+            raise VerificationError(
+                f"nan, inf and -0.0 are no literals of the profile {self.name}", code="E1005"
+            )
+
+
+def has_special(array: np.ndarray) -> bool:
+    """Whether nan, inf or -0.0 is among the elements."""
+    if array.dtype.kind in "biu":
+        return False
+    parts = array.view(array.real.dtype) if array.dtype.kind == "c" else array
+    return not bool(np.all(np.isfinite(parts) & ((parts != 0) | ~np.signbit(parts))))
+
+
+_NUMBERS = frozenset((int32, int64, float32, float64))
+PROFILES = {
+    p.name: p
+    for p in (
+        Profile(CORE, 0, _NUMBERS, empty=False, special=False),
+        Profile(GRADIENT, 1, _NUMBERS | {bool_}, empty=False, special=True),
+        Profile(EXTENDED, 2, frozenset(ALL), empty=True, special=True),
+    )
+}

@@ -1,0 +1,91 @@
+"""Literals of constants: nested or flat lists of numbers, as arrays of a declared type."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.dtypes import DType
+from pullback.ir.errors import VerificationError
+from pullback.ir.types import Type
+from pullback.ir.values import Nan, Pair
+
+
+def array_of(literal: Any, type: Type) -> np.ndarray:
+    """The array; nothing is allocated before the literal is known to have its size."""
+    flat, shape = _flat(literal)
+    if not _fits(shape, type.shape):
+        if len(shape) > 1:
+            raise VerificationError(
+                f"the literal has the shape {list(shape)}, its type is {type}",
+                code="E3010", literal=shape, shape=type.shape,
+            )  # fmt: skip
+        raise VerificationError(
+            f"the literal has {len(flat)} elements, its type {type} has {type.size}",
+            code="E4005", elements=len(flat), size=type.size,
+        )  # fmt: skip
+    return _array(flat, type.dtype).reshape(type.shape)
+
+
+def _flat(literal: Any) -> tuple[list, tuple[int, ...]]:
+    """The elements of nested lists in order, and the shape of the nesting."""
+    level, shape = [literal], []
+    while level and type(level[0]) is tuple:
+        widths = {len(x) if type(x) is tuple else -1 for x in level}
+        if len(widths) > 1:
+            raise VerificationError("the rows of a literal must be alike", code="E3010")
+        shape.append(widths.pop())
+        level = [y for x in level for y in x]
+    if any(type(x) is tuple for x in level):
+        raise VerificationError("the rows of a literal must be alike", code="E3010")
+    return level, tuple(shape)
+
+
+def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+    """Whether a literal is of the declared shape, or a flat list of as many elements."""
+    if shape == declared or (0 in declared and shape == declared[: declared.index(0) + 1]):
+        return True
+    return len(shape) == 1 and bool(declared) and shape[0] == math.prod(declared)
+
+
+def _array(flat: list, dtype: DType) -> np.ndarray:
+    kinds = set(map(type, flat))
+    if dtype.kind == "b":
+        _require(kinds <= {bool}, dtype)
+        return np.array(flat, np.bool_)
+    if dtype.is_integer:
+        bounds = np.iinfo(dtype.numpy)
+        _require(kinds <= {int}, dtype)
+        _require(not flat or (bounds.min <= min(flat) and max(flat) <= bounds.max), dtype)
+        return np.array(flat, dtype.numpy)
+    if dtype.is_complex:
+        _require(kinds <= {int, float, Nan, Pair}, dtype)
+        parts = [p for x in flat for p in ((x.real, x.imag) if type(x) is Pair else (x, 0))]
+        return _floats(parts, dtype.real).view(dtype.numpy)
+    _require(kinds <= {int, float, Nan}, dtype)
+    return _floats(flat, dtype)
+
+
+def _floats(flat: list, dtype: DType) -> np.ndarray:
+    """Numbers as floats; each is rounded once, and none becomes infinite."""
+    unusual = {i: x.bits for i, x in enumerate(flat) if type(x) is Nan}
+    wide = np.array([0.0 if i in unusual else x for i, x in enumerate(flat)], np.float64)
+    with np.errstate(all="ignore"):
+        made = wide.astype(dtype.numpy)
+        _require(np.array_equal(np.isfinite(made), np.isfinite(wide)), dtype)
+    if unusual:
+        words = made.view(f"u{dtype.numpy.itemsize}")
+        for i, bits in unusual.items():
+            _require(bits < 1 << dtype.bits, dtype)
+            words[i] = bits
+            _require(bool(np.isnan(made[i])), dtype)
+    return made
+
+
+def _require(holds: bool, dtype: DType) -> None:
+    if not holds:
+        raise VerificationError(
+            f"an element of the literal is no {dtype}", code="E4005", dtype=dtype.name
+        )

@@ -1,0 +1,91 @@
+"""The walk over tokens, and what every rule of the grammar is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pullback.ir.errors import Place
+from pullback.ir.syntax.tokens import Tokens, shown
+
+DEPTH = 64  # how deep lists, graphs and applied words may nest
+START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_NUMBER = frozenset("0123456789.+-")
+
+
+class Cursor:
+    """Walks the tokens; `at` is the next one, and `line` the line that it is on."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = Tokens(text)
+        self.words = self.tokens.words
+        self.at, self.line, self.depth = 0, 1, 0
+        self.indents = [len(line) - len(line.lstrip(" \t\r")) for line in text.split("\n")]
+
+    def fail(self, wanted: str) -> NoReturn:
+        self.tokens.fail(self.at, f"{wanted} expected, got {shown(self.words[self.at])}")
+
+    def expect(self, word: str) -> None:
+        if self.words[self.at] != word:
+            self.fail(f"`{word}`")
+        self.at += 1
+
+    def skip(self) -> None:
+        """Over line ends, inside brackets."""
+        while self.words[self.at] == "\n":
+            self.at += 1
+            self.line += 1
+
+    def word(self, wanted: str) -> str:
+        found = self.words[self.at]
+        if found[:1] not in START or found[-1] == ">":
+            self.fail(wanted)
+        self.at += 1
+        return found
+
+    def identity(self) -> int:
+        """`%7`."""
+        found = self.words[self.at]
+        if len(found) < 2 or found[0] != "%":
+            self.fail("a value")
+        if len(found) > 19:
+            self.tokens.fail(self.at, "the number of a value has at most 18 digits", "E1005")
+        self.at += 1
+        return int(found[1:])
+
+    def integer(self) -> int:
+        made = self.tokens.number(self.at) if self.is_number(self.words[self.at]) else None
+        if type(made) is not int:
+            self.fail("an integer")
+        self.at += 1
+        return made
+
+    @staticmethod
+    def is_number(word: str) -> bool:
+        return word[:1] in _NUMBER and (len(word) > 1 or word.isdigit())
+
+    def listed(self, item: Callable[[], Any], close: str) -> list:
+        """Items up to `close`, with commas between them; the last one may be followed by one."""
+        made = []
+        self.skip()
+        while self.words[self.at] != close:
+            made.append(item())
+            self.skip()
+            if self.words[self.at] != ",":
+                break
+            self.at += 1
+            self.skip()
+        self.expect(close)
+        return made
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > DEPTH:
+            self.tokens.fail(self.at, f"lists and graphs may nest {DEPTH} deep", "syntax")
+
+    def place(self) -> Place:
+        """Where the next token is; the first one of a line needs no search."""
+        at, line = self.at, self.line
+        if at == 0 or self.words[at - 1] == "\n":
+            return Place(line, self.indents[line - 1] + 1)
+        return self.tokens.place(at)

@@ -1,0 +1,153 @@
+"""The parser: tokens to a Module. `pullback.ir.syntax` has the grammar.
+
+What the text states is taken down as it stands; whether it makes sense is for linking to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.ir.errors import ParseError
+from pullback.ir.module import Instruction, Module
+from pullback.ir.profile import CORE, PROFILES
+from pullback.ir.syntax.reader import Reader
+from pullback.ir.syntax.statements import stated
+from pullback.ir.types import Type
+
+_ENDS = frozenset(("\n", ";", "", ")"))
+
+
+def parse(text: str | bytes) -> Module:
+    """The module that a text states. It raises on bad syntax; `verify` looks at the meaning.
+
+    >>> import pullback as pb
+    >>> module = pb.ir.parse('''
+    ... %0 = Input() {name: "x"} : Tensor<f32, [2]>
+    ... %1 = Mul(%0, %0) : tensor<f32[2]>   # lenient forms are read, and written in one way
+    ... outputs: %1
+    ... ''')
+    >>> print(module)
+    %0 = Input() {name: "x"} : Tensor<f32, [2]>
+    %1 = BinOp(Mul, %0, %0) : Tensor<f32, [2]>
+    outputs: %1
+    """
+    if isinstance(text, (bytes, bytearray)):
+        text = _decoded(bytes(text))
+    return _Parser(text).module()
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
+        raise ParseError(
+            f"invalid UTF-8: byte 0x{data[error.start]:02x}",
+            code="E1001", line=line, column=len(source) + 1, source=source,
+        ) from None  # fmt: skip
+
+
+class _Parser(Reader):
+    """Reads modules."""
+
+    profile = CORE
+
+    def module(self) -> Module:
+        self.separators()
+        if self.words[self.at] == "profile" and self.words[self.at + 1] == ":":
+            self.profile_line()
+        made = self.body("")
+        if self.words[self.at]:
+            self.fail("the end of the text")
+        return made
+
+    def profile_line(self) -> None:
+        start = self.at + 2
+        name, self.at = "", start
+        while self.words[self.at] not in _ENDS:
+            name += self.words[self.at]
+            self.at += 1
+        if name not in PROFILES:
+            self.tokens.fail(start, f"the profile must be one of {', '.join(PROFILES)}, got {name}")
+        self.profile = name
+
+    def separators(self) -> None:
+        words = self.words
+        while words[self.at] == "\n" or words[self.at] == ";":
+            self.line += words[self.at] == "\n"
+            self.at += 1
+
+    def body(self, close: str) -> Module:
+        """Instructions, then the line of outputs."""
+        made: list[Instruction] = []
+        types: dict[int, Type] = {}
+        declared: tuple[int, list[int]] | None = None
+        words = self.words
+        while True:
+            self.separators()
+            start = self.at
+            word = words[start]
+            if word[:1] == "%":
+                made.append(self.instruction(types))
+                if words[self.at] not in _ENDS:
+                    self.fail("the end of the instruction")
+            elif word == "inputs":
+                declared = start, self.identities()
+            elif word == "outputs":
+                end = self.place()
+                outputs = self.identities()
+                break
+            else:
+                self.fail("an instruction or `outputs:`")
+        self.separators()
+        if words[self.at] != close:
+            self.fail("nothing after `outputs:`" if not close else f"`{close}`")
+        if declared is not None:
+            self.check_inputs(made, *declared)
+        return Module(made, outputs, self.profile, end)
+
+    def identities(self) -> list[int]:
+        """`outputs: %1, %2`."""
+        self.at += 1
+        self.expect(":")
+        made = []
+        while self.words[self.at][:1] == "%":
+            made.append(self.identity())
+            if self.words[self.at] != ",":
+                break
+            self.at += 1
+        if self.words[self.at] not in _ENDS:
+            self.fail("a value")
+        return made
+
+    def check_inputs(self, made: list[Instruction], at: int, declared: list[int]) -> None:
+        found = [i.results[0] for i in made if i.op == "Input"]
+        if sorted(declared) != sorted(found):
+            listed = ", ".join(f"%{i}" for i in found)
+            what = f"`inputs:` must list the inputs of the module, {listed or 'there are none'}"
+            self.tokens.fail(at, what, "E4004")
+
+    # -- instructions -------------------------------------------------------------------------
+
+    def instruction(self, types: dict[int, Type]) -> Instruction:
+        place = self.place()
+        results = [self.identity()]
+        while self.words[self.at] == ",":
+            self.at += 1
+            results.append(self.identity())
+        self.expect("=")
+        if self.words[self.at][:1] == "%":
+            name, operands = "Copy", [self.identity()]
+            arguments, keys = (), dict[str, Any]()
+        else:
+            name, operands, arguments, keys = self.application()
+        stated_types = self.declared()
+        if not stated_types:
+            if name != "Copy":
+                self.fail("`: ` and a type")
+            known = types.get(operands[0])
+            stated_types = () if known is None else (known,)
+        for i, t in zip(results, stated_types, strict=False):
+            types.setdefault(i, t)
+        return stated(tuple(results), name, tuple(operands), arguments, keys, stated_types, place)

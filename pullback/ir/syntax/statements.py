@@ -1,0 +1,93 @@
+"""From what a line states to an instruction: one form for what may be written in several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pullback.ir.errors import Place, PullbackError, VerificationError
+from pullback.ir.module import Instruction
+from pullback.ir.parameters import bind
+from pullback.ir.syntax.constants import array_of
+from pullback.ir.table import TABLE
+from pullback.ir.text import BINARY, CONSTANTS
+from pullback.ir.types import Type
+from pullback.ir.values import Word
+
+_CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
+_DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
+
+
+def stated(
+    results: tuple[int, ...],
+    op: str,
+    operands: tuple[int, ...],
+    arguments: tuple,
+    keys: Mapping[str, Any],
+    types: tuple[Type, ...],
+    place: Place,
+) -> Instruction:
+    """The instruction that a line states; what is wrong with it is noted, not raised."""
+    if op == "BinOp":
+        op, arguments, keys = _binary(arguments, keys)
+    made = Instruction(results, op, operands, types=types, line=place.line, column=place.column)
+    try:
+        if op == "Input":
+            return _input(made, arguments, keys)
+        if op in _CONSTANTS:
+            return _constant(made, arguments, keys)
+        if op in TABLE and TABLE[op].profile:
+            return made._replace(parameters=bind(TABLE[op], arguments, keys))
+    except PullbackError as error:
+        problem = error.with_traceback(None)
+        return made._replace(parameters=_as_given(arguments, keys), problem=problem)
+    return made._replace(parameters=_as_given(arguments, keys))
+
+
+def _binary(arguments: tuple, keys: Mapping[str, Any]) -> tuple[str, tuple, Mapping[str, Any]]:
+    """`BinOp(Add, ...)` is the op itself; what is none of the four stays as it is."""
+    if len(arguments) == 1 and not keys:
+        word, rest = arguments[0], dict[str, Any]()
+    else:
+        rest = dict(keys)
+        word = rest.pop("op", None)
+    if not isinstance(word, Word) or word.name not in BINARY or (arguments and keys):
+        return "BinOp", arguments, keys
+    return word.name, (), rest
+
+
+def _as_given(arguments: tuple, keys: Mapping[str, Any]) -> Mapping:
+    return {**dict(enumerate(arguments)), **keys}
+
+
+def _input(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
+    name = keys.get("name", "")
+    if arguments or type(name) is not str or not name or len(keys) > 1:
+        what = 'an input needs a name, and nothing else: Input() {name: "x"}'
+        raise VerificationError(what, code="E4004")
+    return made._replace(name=name)
+
+
+def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
+    """The constant under the one name that its type has."""
+    if not arguments and list(keys) == ["value"]:
+        arguments, keys = (keys["value"],), {}
+    if keys or len(arguments) != 1:
+        raise VerificationError("a constant is one literal: ConstF32(0.5)", code="E4005")
+    made = made._replace(literal=arguments[0])
+    if len(made.types) != 1:
+        return made
+    type = made.types[0]
+    expected = _DTYPES.get(made.op)
+    if expected is not None and (type.shape or type.dtype is not expected):
+        problem = VerificationError(
+            f"declared type is {type}, a {made.op} is {expected}[]",
+            code="E2001", declared=type, inferred=Type((), expected),
+        )  # fmt: skip
+        return made._replace(problem=problem)
+    try:
+        array = array_of(arguments[0], type)
+    except PullbackError as error:
+        return made._replace(problem=error.with_traceback(None))
+    name = CONSTANTS.get(type.dtype, "ConstTensor") if not type.shape else "ConstTensor"
+    return made._replace(op=name, literal=array)

@@ -1,0 +1,117 @@
+"""Tokens of the text form, found by one regular expression.
+
+The parser is handed the tokens' texts alone, which is fast; where a token stands is looked up
+again when an error has to say so.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from typing import NoReturn
+
+from pullback.ir.errors import ParseError, Place
+
+# The patterns never give back what they took, so the time is linear. A malformed number or an
+# unclosed string is one token: the parser says what is wrong with it. The last token is empty.
+TOKEN = re.compile(
+    r"""(?: [ \t\r] | \#[^\n]* )*
+    ( \n
+    | %[0-9]+
+    | Tensor<[a-z0-9]+,\ \[[0-9,\ ]*\]>
+    | [A-Za-z_][A-Za-z0-9_]*
+    | [+-]?\.?[0-9] (?: [A-Za-z0-9_.] | (?<=[eE])[+-] )*
+    | [+-](?:inf|nan)
+    | "(?: [^"\\\n] | \\. )*"?
+    | [^ ]
+    | \Z )""",
+    re.VERBOSE,
+)
+_PUNCTUATION = frozenset("=(){}[]:,<>;?%+-")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"'}
+_ESCAPE = re.compile(r"\\(.)")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DIGITS = 1000  # no number that is 64 bits wide needs as many
+
+
+class Tokens:
+    """The tokens of a text, and where they are."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words: list[str] = TOKEN.findall(text)
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        return [match.start(1) for match in TOKEN.finditer(self.text)]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins."""
+        return [0, *[match.end() for match in re.finditer("\n", self.text)]]
+
+    def place(self, index: int, inside: int = 0) -> Place:
+        """Line and column of a token, or of a character inside it."""
+        offset = self.offsets[index] + inside
+        line = bisect_right(self.starts, offset)
+        return Place(line, offset - self.starts[line - 1] + 1)
+
+    def fail(self, index: int, message: str, code: str | None = None, inside: int = 0) -> NoReturn:
+        """Raise the error at a token; one that is no token at all is what is wrong."""
+        wrong = None if code else _lexical(self.words[index])
+        if wrong is not None:
+            code, message = wrong
+        line, column = self.place(index, inside)
+        source = self.text.split("\n")[line - 1].rstrip("\r")
+        raise ParseError(message, line=line, column=column, source=source, code=code)
+
+    def string(self, index: int) -> str:
+        """The string that a token writes."""
+        word = self.words[index]
+        if len(word) < 2 or word[-1] != '"' or _lexical(word):
+            self.fail(index, "the string is not closed before the end of the line", "E1003")
+        inner = word[1:-1]
+        if "\\" not in inner:
+            return inner
+        for match in _ESCAPE.finditer(inner):
+            if match[1] not in _ESCAPES:
+                what = f'\\{match[1]} is no escape; known are \\n \\r \\t \\\\ \\"'
+                self.fail(index, what, "E1004", match.start() + 1)
+        return _ESCAPE.sub(lambda m: _ESCAPES[m[1]], inner)
+
+    def number(self, index: int) -> int | float:
+        """The number that a token writes: an integer of 64 bits, or a float."""
+        word = self.words[index]
+        if _INTEGER.fullmatch(word) and len(word) <= _DIGITS:
+            value = int(word)
+            if -(1 << 63) <= value < 1 << 64:
+                return value
+            self.fail(index, "an integer must fit 64 bits", "E1005")
+        if len(word) > _DIGITS or not _FLOAT.fullmatch(word):
+            self.fail(index, f"not a number: {shown(word)}", "E1005")
+        made = float(word)
+        if made in (float("inf"), float("-inf")):
+            self.fail(index, f"a number must be finite in f64, got {shown(word)}", "E1005")
+        return made
+
+
+def shown(word: str) -> str:
+    """A token in a message."""
+    if word in ("", "\n"):
+        return "the end of the line" if word else "the end of the text"
+    return f"`{word}`" if len(word) <= 40 else f"`{word[:37]}...`"
+
+
+def _lexical(word: str) -> tuple[str, str] | None:
+    """The code and message for what is no token, whatever stands around it."""
+    first = word[:1]
+    if first == '"':
+        closed = len(re.fullmatch(r'"(?:[^"\\]|\\.)*("?)', word)[1])  # type: ignore[index]
+        return None if closed else ("E1003", "the string is not closed before the end of the line")
+    if len(word) == 1 and not first.isalnum() and first not in _PUNCTUATION and first not in "\n_":
+        return "E1002", f"invalid character {first!r}"
+    if len(word) == 1 and not first.isascii():
+        return "E1002", f"invalid character {first!r}"
+    return None

@@ -1,0 +1,1 @@
+"""What stands above the transforms: modules are differentiated, run, made from functions."""

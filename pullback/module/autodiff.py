@@ -1,0 +1,295 @@
+"""Static reverse mode: from a verified module to a canonical module that holds its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pullback.ir.canonical import canonicalise_all
+from pullback.ir.errors import (
+    ArgumentError,
+    AutodiffError,
+    GradientVerification,
+    InvalidAxis,
+    NonDifferentiableInput,
+    PullbackError,
+    UnsupportedOp,
+    UnsupportedShape,
+)
+from pullback.ir.graph import Graph
+from pullback.ir.link import link
+from pullback.ir.module import Module
+from pullback.ir.node import Node
+from pullback.ir.profile import CORE, EXTENDED, GRADIENT, PROFILES
+from pullback.ir.verification import verify
+from pullback.ir.where import user_line
+from pullback.module.gradients import differentiate
+from pullback.transforms.reverse import on_path
+
+# Core v1 has these two forward only: its text excludes them from differentiation by name.
+FORWARD_ONLY = ("Conv2d", "Div")
+CHOICES = ("inputs", "all")
+
+
+@dataclass(frozen=True)
+class GradientOptions:
+    """How a module is differentiated. The result is canonical, whatever they say.
+
+    `verify`: check the module before and the gradient module after. `strict_ops`: refuse every
+    instruction without a derivative rule, also where no derivative passes. `gradients`: "inputs",
+    or "all" for those of every float value but constants.
+    """
+
+    verify: bool = True
+    strict_ops: bool = False
+    gradients: str = "inputs"
+
+    def __post_init__(self) -> None:
+        if self.gradients not in CHOICES:
+            raise ArgumentError(f"gradients must be one of {CHOICES}, got {self.gradients!r}")
+
+
+class Gradient(NamedTuple):
+    """A module with the outputs of the one it was made from, followed by the gradients.
+
+    `gradients` has the value in `gradient_module` for each value of the module as it was given.
+    """
+
+    gradient_module: Module
+    gradients: dict[int, int]
+
+
+def autodiff(
+    module: Module,
+    wrt: Sequence[int | str] | int | str | None = None,
+    output: int | None = None,
+    seed: bool | str | None = None,
+    options: GradientOptions = GradientOptions(),  # noqa: B008  (it is frozen)
+    profile: str | None = None,
+) -> Gradient:
+    """The gradients of a module's output, as a module.
+
+    `wrt` names values by number or inputs by name; without it, all float inputs are meant. The
+    output must be a single float number, or chosen among several by its number with `output`.
+    With `seed`, the cotangent is one more input (of that name) and the output may have any shape.
+    Values that the canonical form merges are one value, and have one gradient.
+
+    >>> import pullback as pb
+    >>> module = pb.ir.parse('''
+    ... %0 = Input() {name: "x"} : Tensor<f32, [3]>
+    ... %1 = Input() {name: "y"} : Tensor<f32, [3]>
+    ... %2 = BinOp(Mul, %0, %1) : Tensor<f32, [3]>
+    ... %3 = Dot(%2, %0) : Tensor<f32, []>
+    ... outputs: %3
+    ... ''')
+    >>> made = pb.ir.autodiff(module, wrt=["y"])
+    >>> print(made.gradient_module)
+    profile: core-v1+gradient
+    %0 = Input() {name: "x"} : Tensor<f32, [3]>
+    %1 = Input() {name: "y"} : Tensor<f32, [3]>
+    %2 = BinOp(Mul, %0, %1) : Tensor<f32, [3]>
+    %3 = Dot(%2, %0) : Tensor<f32, []>
+    %4 = ConstF32(1.0) : Tensor<f32, []>
+    %5 = BinOp(Mul, %0, %4) : Tensor<f32, [3]>
+    %6 = BinOp(Mul, %0, %5) : Tensor<f32, [3]>
+    outputs: %3, %6
+    >>> made.gradients
+    {1: 6}
+    """
+    if not isinstance(module, Module):
+        raise ArgumentError(
+            f"autodiff: needs a Module, got {type(module).__name__}",
+            where=user_line(), hint="A text is read by pb.ir.parse.",
+        )  # fmt: skip
+    if not isinstance(seed, (bool, str, type(None))):
+        raise ArgumentError(
+            f"autodiff: seed must be True or a name, got {seed!r}",
+            where=user_line(), hint="The cotangent's value is given when the module is run.",
+        )  # fmt: skip
+    if isinstance(wrt, (int, str)):
+        wrt = [wrt]
+    if profile is not None and profile != module.profile:
+        module = Module(module.instructions, module.outputs, profile)
+    return _Autodiff(module, options).gradient(wrt, output, seed)
+
+
+class _Autodiff:
+    """One module, linked and in its canonical form."""
+
+    def __init__(self, module: Module, options: GradientOptions) -> None:
+        self.module, self.options = module, options
+        self.core = module.profile != EXTENDED
+        if options.verify:
+            graph, self.values = module.graph, module.values
+        else:
+            graph, self.values = link(module, verify=False)
+        self.graph, self.places = canonicalise_all(graph)
+
+    def gradient(
+        self, wrt: Sequence[int | str] | None, output: int | None, seed: bool | str | None
+    ) -> Gradient:
+        y = self.place(self.choose_output(output, seed))
+        ids = self.choose_targets(wrt)
+        targets = [self.place(i) for i in ids]
+        name = self.seed_name(seed)
+        self.check_rules(y, targets)
+        try:
+            made = differentiate(self.graph, y, targets, name, self.core)
+        except PullbackError as error:
+            raise self.explained(error) from None
+        except Exception as error:
+            if self.options.verify:
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise GradientVerification(
+                f"a derivative rule failed on a module that was not verified: {what}"
+            ) from error
+        profile = GRADIENT if self.core else EXTENDED
+        if self.options.verify:
+            _verify(made, profile)
+        made, _ = canonicalise_all(made)
+        result = Module.from_graph(made, profile)
+        found = result.outputs[len(self.graph.outputs) :]
+        return Gradient(result, dict(zip(ids, found, strict=True)))
+
+    def place(self, i: int) -> Node:
+        """A value in the canonical graph; one that was dropped is itself, and nobody uses it."""
+        node = self.values[i]
+        return self.places.get(node, node)
+
+    # -- what is asked for ------------------------------------------------------------------------
+
+    def choose_output(self, output: int | None, seed: bool | str | None) -> int:
+        outputs = self.module.outputs
+        known = ", ".join([f"%{i}" for i in outputs])
+        if output is None:
+            if len(outputs) != 1:
+                raise UnsupportedShape(
+                    f"autodiff: one output is differentiated, there are {len(outputs)}: {known}",
+                    hint=f"Choose one: output={outputs[0]}." if outputs else None,
+                    outputs=outputs,
+                )
+            output = outputs[0]
+        elif output not in outputs:
+            raise UnsupportedShape(
+                f"autodiff: output must be one of the outputs, {known}, got {output!r}",
+                outputs=outputs,
+            )
+        type = self.values[output].type
+        if not type.inexact or (not seed and (type.shape or not type.dtype.is_float)):
+            what = "float or complex" if seed else "a single float number"
+            raise UnsupportedShape(
+                f"autodiff: output %{output} must be {what}, it is {type}",
+                hint="With seed=True its cotangent is one more input." if type.inexact else None,
+                value=output, shape=type.shape,
+            )  # fmt: skip
+        return output
+
+    def choose_targets(self, wrt: Sequence[int | str] | None) -> list[int]:
+        inputs = {i.name: i.results[0] for i in self.module.instructions if i.op == "Input"}
+        if wrt is None:
+            found = [i for i in inputs.values() if self.values[i].type.inexact]
+        else:
+            found = list(dict.fromkeys(self.target(t, inputs) for t in wrt))
+        if self.options.gradients == "all":
+            more = [i for i in sorted(self.values) if self.problem(i) is None]
+            found = list(dict.fromkeys([*found, *more]))
+        return found
+
+    def target(self, target: int | str, inputs: dict[str, int]) -> int:
+        i = inputs.get(target) if isinstance(target, str) else target
+        if i is None or i not in self.values:
+            raise ArgumentError(f"autodiff: the module has no value {target!r}", code="E4001")
+        problem = self.problem(i)
+        if problem is not None:
+            raise NonDifferentiableInput(
+                f"autodiff: cannot differentiate by %{i}: it is {problem}", value=i
+            )
+        return i
+
+    def problem(self, i: int) -> str | None:
+        """Why a value has no gradient."""
+        node = self.values[i]
+        if not node.type.inexact:
+            return str(node.type)
+        return "a constant" if node.op.name == "Const" else None
+
+    def seed_name(self, seed: bool | str | None) -> str | None:
+        if not seed:
+            return None
+        name = "cotangent" if seed is True else seed
+        if name in self.graph.names:
+            raise ArgumentError(
+                f"autodiff: there is an input {name!r} already",
+                hint="Name the cotangent otherwise: seed='dy'.",
+            )
+        return name
+
+    # -- what cannot be differentiated ------------------------------------------------------------
+
+    def check_rules(self, y: Node, targets: Sequence[Node]) -> None:
+        """Refuse the last instruction on a path to a target that has no rule in the profile."""
+        if self.options.strict_ops:
+            for node in reversed(list(self.values.values())):
+                node = node.inputs[0] if node.op.name == "Result" else node
+                if node.inputs and not self.has_rule(node):
+                    raise self.unsupported(node)
+        active = on_path([y], targets)
+        for node in reversed(active):
+            if not active.keys().isdisjoint(node.inputs) and not self.has_rule(node):
+                raise self.unsupported(node)
+
+    def has_rule(self, node: Node) -> bool:
+        op = node.op
+        types = [x.type for x in node.inputs]
+        if self.core and (op.name in FORWARD_ONLY or op.least_profile(types) != CORE):
+            return False
+        return op.differentiable or op.name == "Result"
+
+    def unsupported(self, node: Node) -> UnsupportedOp:
+        i, op = self.number(node), node.op
+        within = f" in the profile {self.module.profile}" if self.core else ""
+        hint = "It lies on a path from the output to what it is differentiated by."
+        if self.core and op.differentiable:
+            hint = f'The extended profile has one: write profile="{EXTENDED}".'
+        return UnsupportedOp(
+            f"there is no derivative rule for it{within}, at %{i}",
+            op=op.name, where=node.where, hint=hint, value=i,
+        )  # fmt: skip
+
+    def number(self, node: Node) -> int:
+        """The number of a value in the module as it was given."""
+        for i, value in sorted(self.values.items()):
+            for found in (value, self.places.get(value, value)):
+                if found is node or (found.op.name == "Result" and found.inputs[0] is node):
+                    return i
+        raise KeyError(node)
+
+    def explained(self, error: PullbackError) -> PullbackError:
+        """What went wrong in a rule, in the words of the catalogue."""
+        node, place = error.values.pop("node", None), ""
+        if node is not None:
+            error.values["value"] = i = self.number(node)
+            place = f" of {node.op.name}, at %{i},"
+        if isinstance(error, AutodiffError) and not isinstance(error, GradientVerification):
+            return error
+        inner = "E2001" if isinstance(error, GradientVerification) else error.code
+        kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
+        return kind(
+            f"the gradient{place} cannot be made ({inner}): {error.message}",
+            where=error.where, inner=inner, **error.values,
+        )  # fmt: skip
+
+
+def _verify(graph: Graph, profile: str) -> None:
+    try:
+        verify(graph)
+        for op, *types in {(n.op, *[x.type for x in n.inputs]): None for n in graph.nodes}:
+            if op.profile:
+                PROFILES[profile].check_op(op, types)
+    except PullbackError as error:
+        raise GradientVerification(
+            f"the gradient module is wrong ({error.code}): {error.message}",
+            where=error.where, inner=error.code, **error.values,
+        ) from None  # fmt: skip

@@ -1,0 +1,129 @@
+"""The instructions beyond Core v1, and the derivative of each: generated from the op table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import pullback.ops  # noqa: F401  (fills the op table)
+from pullback.ir.dtypes import dtype
+from pullback.ir.errors import UnsupportedOp
+from pullback.ir.graph import ancestors
+from pullback.ir.literals import literal
+from pullback.ir.node import Node, results
+from pullback.ir.profile import CORE
+from pullback.ir.table import TABLE
+from pullback.ir.types import Type
+from pullback.ops.structure import placeholder
+from pullback.transforms.reverse import derive, reach
+
+INFIX = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
+LONGEST = 12  # a derivative of more instructions is told by their names
+
+
+class Extension(NamedTuple):
+    """An instruction that Core v1 does not have.
+
+    `derivative` holds, for each operand that has one, the cotangent that the rule emits on the
+    op's first sample; it is None for an instruction that is marked as not differentiable.
+    """
+
+    name: str
+    profile: str
+    summary: str
+    derivative: tuple[str, ...] | None
+
+
+def extensions() -> list[Extension]:
+    """Every instruction beyond Core v1, by name, with its derivative or the mark that it has none.
+
+    >>> import pullback as pb
+    >>> for e in pb.ir.extensions():
+    ...     if e.name in ("Sin", "Floor"):
+    ...         print(e.name, e.derivative)
+    Floor ('none: it is 0 everywhere',)
+    Sin ('g * Cos(x)',)
+    """
+    classes = [cls for _, cls in sorted(TABLE.items()) if cls.profile not in ("", CORE)]
+    own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
+    return [Extension(c.name, c.profile, _summary(c), derivative(c)) for c in own]
+
+
+def derivative(cls: Any) -> tuple[str, ...] | None:
+    """What a class's rule emits for each operand, on its first sample that has a derivative.
+
+    None if the class is marked as having no rule.
+    """
+    if not cls.differentiable:
+        return None
+    told = ["by its rule"]  # an op that cannot stand alone, as a collective, has no samples
+    for op, arrays in cls.samples():
+        try:
+            told = _cotangents(op, arrays)
+        except UnsupportedOp:
+            return None  # as a loop of unknown length: it has a rule for forward mode only
+        if told:
+            break
+    return tuple(told) or ("none: it is 0 everywhere",)
+
+
+def _cotangents(op: Any, arrays: Sequence[Any]) -> list[str]:
+    types = [Type(a.shape, dtype(a.dtype)) for a in map(np.asarray, arrays)]
+    xs = [placeholder(_letter(i, len(types)), t) for i, t in enumerate(types)]
+    made = op(*xs)
+    ys = results(made) if isinstance(made.type, tuple) else (made,)
+    names = ["g"] if len(ys) == 1 else [f"g{i}" for i in range(len(ys))]
+    seeds = [
+        placeholder(name, y.type) if y.type.inexact else None
+        for name, y in zip(names, ys, strict=True)
+    ]
+    targets = [x for x in xs if x.type.inexact]
+    if not targets or not any(seeds):
+        return []
+    found, _ = derive(reach(ys, targets), ys, seeds, targets)
+    known = {x: x.op.label for x in (*xs, *filter(None, seeds))}  # type: ignore[attr-defined]
+    known[made] = "result"
+    return [_formula(g, known) for g in found if g is not None]
+
+
+def _summary(cls: Any) -> str:
+    words = (cls.__doc__ or "").strip().split("\n\n")[0]
+    return " ".join(words.split())
+
+
+def _letter(i: int, count: int) -> str:
+    return "xyzuvw"[i] if count <= 6 else f"x{i}"
+
+
+def _formula(g: Node, names: dict[Node, str]) -> str:
+    """A cotangent as an expression, or the instructions that it takes."""
+    nodes = ancestors([g], names.__contains__)
+    inner = [n for n in nodes if n not in names]
+    if len(inner) > LONGEST or any(n.op.graphs for n in inner):
+        return "by " + ", ".join(
+            dict.fromkeys(n.op.name for n in inner if n.inputs and not n.op.transparent)
+        )
+    told = dict(names)
+    for node in inner:
+        told[node] = (
+            told[node.inputs[0]]
+            if node.op.transparent
+            else _applied(node, [told[x] for x in node.inputs])
+        )
+    made = told[g]
+    return made[1:-1] if made.startswith("(") else made
+
+
+def _applied(node: Node, xs: Sequence[str]) -> str:
+    op: Any = node.op
+    if op.name == "Const":
+        return literal(op.array.item()) if not op.shape else "constant"
+    if op.name in INFIX:
+        return f"({xs[0]} {INFIX[op.name]} {xs[1]})"
+    if op.name == "Result":
+        return f"{xs[0]}{op.index}"
+    if op.name == "Neg":
+        return f"-{xs[0]}"
+    return f"{op.name}({', '.join(xs)})"

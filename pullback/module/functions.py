@@ -1,0 +1,148 @@
+"""Functions as modules, and modules as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pullback.api.function import deliver
+from pullback.api.trace import Trace
+from pullback.ir.dtypes import DType
+from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
+from pullback.ir.graph import Graph
+from pullback.ir.module import Module
+from pullback.ir.node import Node, next_number
+from pullback.ir.table import TABLE
+from pullback.ir.types import Type
+from pullback.ir.where import user_line
+from pullback.ops.structure import LEAF, placeholder
+from pullback.tensor.creation import asarray
+from pullback.tensor.operators import node_of
+from pullback.tensor.tensor import Tensor, wrap
+
+
+def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
+    """What `f` records on these arguments, as a module.
+
+    Inputs are named as the parameters are, or by `names`, one for each tensor in the arguments.
+    Tensors from outside that `f` uses are more inputs, `captured0` and so on, which `names` may
+    name too. Python's own branches ran once; a function that read a value to decide is refused.
+
+    >>> import pullback as pb
+    >>> print(pb.ir.from_function(lambda x, w: pb.relu(x @ w), pb.ones((2, 3)), pb.ones((3, 4))))
+    %0 = Input() {name: "x"} : Tensor<f32, [2, 3]>
+    %1 = Input() {name: "w"} : Tensor<f32, [3, 4]>
+    %2 = MatMul(%0, %1) : Tensor<f32, [2, 4]>
+    %3 = Relu(%2) : Tensor<f32, [2, 4]>
+    outputs: %3
+    """
+    start = next_number()
+    trace = Trace(f, args, {})
+    trace.refuse_if_branched("written as a module")
+    graph, captured = trace.closed()
+    graph = _with_constants(graph, captured, start)
+    if names is not None:
+        graph = _renamed(graph, len(trace.names), names)
+    return Module.from_graph(graph)
+
+
+def _with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph:
+    """The program with what the function made of data, while it ran, as constants."""
+    given = len(graph.inputs) - len(captured)
+    inputs, names = list(graph.inputs[:given]), list(graph.names[:given])
+    values = list(inputs)
+    for node in captured:
+        type = node.type
+        if node.number > start and node.op is LEAF:
+            data = wrap(node).numpy().tobytes()
+            values.append(TABLE["Const"](type.dtype, type.shape, data)())
+            continue
+        names.append(f"captured{len(names) - given}")
+        inputs.append(placeholder(names[-1], type))
+        values.append(inputs[-1])
+    return Graph(inputs, graph(*values), names)
+
+
+def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
+    if not least <= len(names) <= len(graph.inputs):
+        captured = len(graph.inputs) - least
+        raise ArgumentError(
+            f"from_function: names must name the {least} tensors of the arguments, and may name "
+            f"the {captured} captured ones, got {list(names)}",
+            where=user_line(),
+        )
+    return Graph(graph.inputs, graph.outputs, [*names, *graph.names[len(names) :]])
+
+
+def to_function(module: Module) -> Callable[..., Any]:
+    """The module as a function of tensors, by position or by name; several outputs are a tuple.
+
+    It can be differentiated, compiled and mapped like any other.
+
+    >>> import pullback as pb
+    >>> cube = pb.ir.to_function(pb.ir.from_function(lambda x: x * x * x, pb.tensor(1.0)))
+    >>> pb.grad(cube)(pb.tensor(2.0)).item()
+    12.0
+    """
+    graph = module.graph  # what is wrong with it is told here, not at the first call
+
+    def function(*args: Any, **named: Any) -> Any:
+        made = apply(graph, bind("module", graph, args, named))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    function.__name__ = function.__qualname__ = "module"
+    function.__doc__ = f"A module of the inputs {', '.join(graph.names)}."
+    return function
+
+
+def apply(graph: Graph, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """A program's outputs on tensors of its inputs' types."""
+    return [deliver(y) for y in graph(*map(node_of, tensors))]
+
+
+def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any]) -> list[Tensor]:
+    """The arguments in the order of the inputs, each of its input's type."""
+    if len(args) > len(graph.names):
+        raise ArgumentError(
+            f"{name}: takes {len(graph.names)} inputs, got {len(args)}", where=user_line()
+        )
+    given = dict(zip(graph.names, args, strict=False))
+    for key, value in named.items():
+        if key in given:
+            raise ArgumentError(f"{name}: input {key!r} is given twice", where=user_line())
+        if key not in graph.names:
+            known = ", ".join(map(repr, graph.names))
+            raise ArgumentError(
+                f"{name}: there is no input {key!r}, only {known or 'none'}",
+                where=user_line(),
+            )
+        given[key] = value
+    missing = [key for key in graph.names if key not in given]
+    if missing:
+        raise ArgumentError(f"{name}: input {missing[0]!r} is missing", where=user_line())
+    pairs = zip(graph.names, graph.inputs, strict=True)
+    return [_typed(name, key, given[key], x.type) for key, x in pairs]
+
+
+def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
+    """A value as a tensor of the declared type; numbers and lists of them take its element type."""
+    made = asarray(value)
+    if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
+        made = asarray(value, dtype=type.dtype)
+    if made.shape != type.shape:
+        raise ShapeError(
+            f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
+            code="E2001", where=user_line(), input=key,
+        )  # fmt: skip
+    if made.dtype is not type.dtype:
+        raise DTypeError(
+            f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
+            code="E2001", where=user_line(), input=key,
+        )  # fmt: skip
+    return made
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether a kind of number is at home among those of another: 1 is a float, 1.5 no integer."""
+    order = "buifc"
+    return order.index(wide.kind.replace("u", "i")) >= order.index(narrow.kind.replace("u", "i"))

@@ -1,0 +1,136 @@
+"""Several processes: what they compute together, and what happens when one is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import pullback as pb
+from pullback import distributed
+from pullback.distributed.together import compare
+from pullback.ir.errors import ArgumentError, EngineError, ProcessMismatch
+
+HERE = os.path.dirname(__file__)
+CASES = os.path.join(HERE, "distributed_cases.py")
+
+
+def command(count, *case, devices=1):
+    options = ["--nproc", str(count), "--devices", str(devices), CASES]
+    return [sys.executable, "-m", "pullback.distributed", *options, *map(str, case)]
+
+
+def start(count, *case, devices=1):
+    path = {"PYTHONPATH": os.pathsep.join([HERE, os.path.dirname(HERE)])}
+    return subprocess.Popen(
+        command(count, *case, devices=devices), env=os.environ | path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def finish(process):
+    """The exit status, the lines that were printed, and what went wrong."""
+    try:
+        out, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    return process.returncode, sorted(out.splitlines()), err
+
+
+def test_processes_compute_together():
+    status, lines, errors = finish(start(2, "together", devices=2))
+    assert status == 0, errors
+    assert lines == [f"[{k}] {what}" for k in range(2) for what in ("disagreed", "ended in order")]
+
+
+# The first process coordinates; the others are alike.
+LOSSES = [(3, 1, "SIGKILL"), (3, 0, "SIGKILL"), (2, 1, "SIGSTOP"), (3, 0, "SIGSTOP")]
+
+
+@pytest.fixture(scope="module")
+def losses():
+    """All of them at once: what takes time is waiting for a sign of life."""
+    with ThreadPoolExecutor(len(LOSSES)) as pool:
+        ended = [pool.submit(finish, start(n, "lose", k, how)) for n, k, how in LOSSES]
+        yield {case: e.result() for case, e in zip(LOSSES, ended, strict=True)}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_a_lost_process_is_named_on_the_others(losses, case):
+    count, victim, how = case
+    status, lines, errors = losses[case]
+    others = [k for k in range(count) if k != victim]
+    assert len(lines) == len(others), (lines, errors)
+    for k, line in zip(others, lines, strict=True):
+        assert line.startswith(f"[{k}] process {k} lost {victim}, and again {victim}:"), errors
+        assert f"process {victim} (pid " in line
+    assert status == (128 + signal.SIGKILL if how == "SIGKILL" else 1)
+    assert errors == ""
+
+
+def test_a_process_that_fails_is_named_at_once():
+    status, lines, errors = finish(start(2, "fail"))
+    assert status == 1 and lines == []
+    assert "[1] ValueError: something else went wrong" in errors
+    assert "[0] pullback.ir.errors.WorkerLost: process 1 (pid " in errors
+    assert "ended with an error" in errors
+
+
+def test_what_one_process_does_alone_raises():
+    status, lines, errors = finish(start(2, "only_one"))
+    assert status == 0, errors
+    first, second = lines
+    assert "has ended, and started 1 programs on devices 0, 1, where process 0 started 2" in first
+    assert second == "[0] process 1 did not come to alone before the end"
+
+
+def test_the_launcher_passes_signals_on():
+    process = start(2, "patient")
+    for _ in range(2):
+        assert process.stdout.readline() in ("[0] started\n", "[1] started\n")
+    watch = threading.Timer(60, process.kill)
+    watch.start()
+    process.send_signal(signal.SIGTERM)
+    status, _, errors = finish(process)
+    watch.cancel()
+    assert status == 128 + signal.SIGTERM and errors == ""
+
+
+def test_one_process_needs_nobody():
+    assert (distributed.process_index(), distributed.process_count()) == (0, 1)
+    distributed.initialize("localhost:1", 1, 0)
+    distributed.barrier()
+    distributed.agree("anything", "abc")
+    assert distributed.exchange("word", "mine") == ["mine"]
+    distributed.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "PULLBACK_COORDINATOR is not set"),
+        (("here", 2, 0), "coordinator_address must be host:port, got 'here'"),
+        (("here:1", 2, 2), "process_id must be in 0 .. num_processes - 1, got 2 of 2"),
+        (("here:1", 2, 1), "must be called before anything is computed"),
+    ],
+)
+def test_what_initialize_asks_for(arguments, message):
+    (pb.tensor(1.0) + 1).item()
+    with pytest.raises(ArgumentError, match=f"initialize: {message}.*test_distributed.py"):
+        distributed.initialize(*arguments)
+
+
+def test_no_coordinator():
+    with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
+        distributed._reach("127.0.0.1", 1, 0.1)
+
+
+def test_disagreement_names_who_has_what():
+    compare("program 3", {0: "a", 1: "a", 2: "a"})
+    with pytest.raises(ProcessMismatch, match=r"program 3:\n  processes 0, 2: a\n  process 1: b"):
+        compare("program 3", {0: "a", 1: "b", 2: "a"})
