@@ -22,6 +22,7 @@ from pullback.transforms.auto.groups import Choice, Claim, Group, Groups
 
 GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
 WHOLE = 500  # choices beyond one for each group, up to which the whole program is solved
+STARTS = 2  # solutions that are improved
 RELAXED = 6000  # choices up to which it is relaxed
 MICROSECONDS = 1e6  # the unit of the objective
 TIE = 1e-4  # of a microsecond, for each axis that splits an input: whole is better if all is equal
@@ -199,12 +200,11 @@ class Model:
         known = [*simple, *[s for s in known if self._fits(s)]]
         if not known:
             return self._milp(lambda group, c: True)
-        best = self._descend(min(known, key=self._total))
-        hopeless = self._hopeless(self._total(best))
-        found = []
+        found = [self._descend(s) for s in sorted(known, key=self._total)[:STARTS]]
+        hopeless = self._hopeless(min(map(self._total, found)))
         if self.binary - hopeless.sum() <= WHOLE + len(groups.groups):
-            found = self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
-        return sorted([*found, best, *simple], key=self._total)
+            found += self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
+        return sorted([*found, *simple], key=self._total)
 
     def _descend(self, best: Taken) -> Taken:
         """Choose anew along one axis at a time, as long as that helps."""
