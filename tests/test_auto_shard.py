@@ -89,10 +89,10 @@ def test_what_is_small_stays_whole():
 
 
 def test_too_little_memory_splits_parameters():
-    sizes = weights(1024, 4096), f32(8192, 1024)
+    sizes = weights(1024, 4096), f32(65536, 1024)
     free = pb.auto_shard(step, MESH).plan(*sizes)
     assert free.specs["x"] is pb.P(BOTH) and free.specs["params['w1']"] is pb.P()
-    limit = free.memory // 2
+    limit = free.memory * 3 // 4
     tight = pb.auto_shard(step, MESH, memory=limit).plan(*sizes)
     assert tight.memory <= limit
     assert tight.specs["params['w1']"].dims or tight.specs["params['w2']"].dims
@@ -127,8 +127,9 @@ def test_attention_splits_the_batch_or_the_heads():
     assert one.specs["w['o']"] is pb.P("tp") and one.specs["x"] is pb.P()
 
 
-def test_nothing_tried_by_hand_is_better():
-    sizes = square(1024), f32(8, 512, 1024)
+@pytest.mark.parametrize("sizes", [(8, 512, 1024), (8, 128, 512), (2, 256, 2048)])
+def test_nothing_tried_by_hand_is_better(sizes):
+    sizes = square(sizes[-1]), f32(*sizes)
     f = pb.grad(attention_loss)
     plan = pb.auto_shard(f, MESH).plan(*sizes)
     w, x = sizes
@@ -157,9 +158,9 @@ def test_a_training_step_keeps_its_parameters_where_they_are():
 
 
 def test_a_plan_is_the_same_every_time():
-    sizes = square(512), f32(8, 128, 512)
-    plans = [pb.auto_shard(pb.grad(attention_loss), MESH).plan(*sizes) for _ in range(2)]
-    assert plans[0] == plans[1]
+    sizes = weights(1024, 4096), f32(8192, 1024)
+    first, second = (pb.auto_shard(step, MESH).plan(*sizes) for _ in range(2))
+    assert first.specs == second.specs and first.seconds == second.seconds
 
 
 # -- what the user fixes ---------------------------------------------------------------------------
@@ -216,7 +217,7 @@ def test_results_under_a_memory_limit_and_with_captured_tensors():
     with pb.config(engine="reference"):
         offset = pb.asarray(numbers(6, seed=3))
         check_equal(lambda p, x: step(p, x + offset), values(), numbers(24, 6))
-        check_equal(step, values(8, 64), numbers(24, 8), memory=5000)
+        check_equal(step, values(8, 64), numbers(24, 8), memory=7500)
         names = {n: numbers(32, 32, seed=i) for i, n in enumerate("qkvo")}
         check_equal(pb.grad(attention_loss), names, numbers(4, 3, 32))
 
@@ -232,6 +233,28 @@ def test_derivatives_and_compiled_functions_on_either_side():
         assert any(spec.dims for spec in compiled.plan(w, x).specs.values())
 
 
+def layers(ws, x):
+    return pb.scan(lambda x, w: (pb.tanh(x @ w), None), x, ws)[0]
+
+
+def test_loops():
+    ws, x = numbers(3, 8, 8), numbers(16, 8, seed=1)
+    with pb.config(engine="reference"):
+        check_equal(layers, ws, x)
+        check_equal(pb.grad(lambda ws, x: layers(ws, x).sum()), ws, x)
+
+
+def test_what_a_loop_sends_counts_in_every_round():
+    ws = f32(5, 64, 64).sharded(pb.Sharding(MESH, pb.P(None, "tp")))
+    once = pb.debug.explain_sharding(lambda w, x: pb.tanh(x @ w))(
+        f32(64, 64).sharded(pb.Sharding(MESH, pb.P("tp"))), f32(16, 64)
+    )
+    found = pb.debug.explain_sharding(layers)(ws, f32(16, 64))
+    assert once.nbytes and found.nbytes == 5 * once.nbytes
+    assert found.communicating == pytest.approx(5 * once.communicating)
+    assert found.computing == pytest.approx(5 * once.computing)
+
+
 def test_numbers_and_keywords_pass_through():
     def f(x, power, *, scale):
         return x**power * scale["by"]
@@ -239,7 +262,7 @@ def test_numbers_and_keywords_pass_through():
     wrapped = pb.auto_shard(f, MESH, machine=SLOW)
     with pb.config(engine="reference"):
         got = wrapped(numbers(8, 8), 2, scale={"by": numbers(8)})
-    np.testing.assert_allclose(got.numpy(), numbers(8, 8) ** 2 * numbers(8))
+        np.testing.assert_allclose(got.numpy(), numbers(8, 8) ** 2 * numbers(8))
     plan = wrapped.plan(numbers(8, 8), 2, scale={"by": numbers(8)})
     assert list(plan.specs) == ["x", "scale['by']"]
 
@@ -309,7 +332,7 @@ def test_all_parts_of_a_spec_are_saved(tmp_path):
 
 def test_a_plan_that_does_not_fit_says_so(plan):
     args = weights(512, 2048), f32(64, 512)
-    with pytest.raises(ArgumentError, match=r"for a mesh of dp=2, tp=4, got DeviceMesh.x=8"):
+    with pytest.raises(ArgumentError, match=r"for a mesh of dp=2, tp=4, got DeviceMesh\(x=8\)"):
         pb.auto_shard(step, pb.DeviceMesh(8, "x"), plan=plan).plan(*args)
     with pytest.raises(ArgumentError, match=r"has params\['b1'\], which is no argument"):
         pb.auto_shard(step, MESH, plan=plan).plan(args[1], args[1])

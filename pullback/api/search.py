@@ -4,6 +4,7 @@ per-device programs are expected to cost."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pullback.api.explain import Explanation, explain_sharding
@@ -119,15 +120,17 @@ class Search:
         inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
         dims = [self._dims(graph, s) for s in starts]
         found: dict[Specs, None] = {}
-        limit = memory
-        for _ in range(TRIES):
-            groups = Groups(graph, inputs, self.mesh, self.machine)
-            made = [self._of(lies) for lies in choose(groups, alike, dims, limit, seconds)]
-            found.update(dict.fromkeys(made))
-            needs = min([self.explain(specs).memory for specs in made], default=0)
-            if memory is None or limit is None or needs <= memory:
-                break
-            limit *= memory / needs
+        # Sums that go in one bucket wait once: what is best without any waiting is tried too.
+        for machine in (self.machine, replace(self.machine, latency=0.0)):
+            limit = memory
+            for _ in range(TRIES):
+                groups = Groups(graph, inputs, self.mesh, machine)
+                made = [self._of(lies) for lies in choose(groups, alike, dims, limit, seconds)]
+                found.update(dict.fromkeys(made))
+                needs = min([self.explain(specs).memory for specs in made], default=0)
+                if memory is None or limit is None or needs <= memory:
+                    break
+                limit *= memory / needs
         return list(found)
 
     def _of(self, lies: list[Dims]) -> Specs:
@@ -161,10 +164,12 @@ class Search:
         return flat(canonicalise(written_out(graph))), self._alike(leaves, structure)
 
     def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
-        """Every argument gets an axis of its own on a mesh of one device, and results that lie
-        along one are found."""
-        probe = DeviceMesh((1,) * len(leaves), [f"argument {i}" for i in range(len(leaves))])
-        owners = {P(f"argument {i}"): k for k, i in enumerate(self.places) if leaves[i].rank}
+        """Every dimension of an argument gets an axis of its own on a mesh of one device; results
+        that then lie along those of one argument are found."""
+        names = [[f"{i}.{d}" for d in range(leaves[i].rank)] for i in self.places]
+        every = [a for axes in names for a in axes]
+        probe = DeviceMesh((1,) * len(every), every)
+        owners = {P(*axes): k for k, axes in enumerate(names) if axes}
         marked = list(leaves)
         for spec, k in owners.items():
             i = self.places[k]

@@ -522,6 +522,43 @@ def test_N51_the_program_that_is_simulated_is_the_one_that_runs_on_devices():
     assert found[0] == found[1] and "PSum" in found[0]
 
 
+# -- N53 ------------------------------------------------------------------------------------------
+
+
+def network(w, x):
+    return pb.value_and_grad(lambda w: ((pb.tanh(x @ w["in"]) @ w["out"]) ** 2).mean())(w)
+
+
+def widths(width, hidden):
+    return {"in": Type((width, hidden), float32), "out": Type((hidden, width), float32)}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "specs"),
+    [
+        ((512, 2048, 65536), (P(), P(), P(("dp", "tp")))),
+        ((8192, 32768, 64), (P(None, ("dp", "tp")), P(("dp", "tp")), P())),
+    ],
+)
+def test_N53_specs_are_chosen_by_the_cost_model(sizes, specs):
+    width, hidden, rows = sizes
+    plan = pb.auto_shard(network, MESH).plan(widths(width, hidden), Type((rows, width), float32))
+    assert tuple(plan.specs.values()) == specs
+
+
+@on_meshes
+def test_N53_the_result_is_the_unsharded_one(engine):
+    w, x = {"in": array(6, 16), "out": array(16, 6, seed=1)}, array(24, 6, seed=2)
+    machine = pb.Machine(flops=1e6, bandwidth=1e9, latency=1e-9)
+    f = pb.auto_shard(network, MESH, machine=machine)
+    assert any(spec.dims for spec in f.plan(w, x).specs.values())
+    value, slopes = f(w, x)
+    wanted, exact = network(pb.tree.map(pb.asarray, w), pb.asarray(x))
+    close(value, wanted.numpy())
+    for name in w:
+        close(slopes[name], exact[name].numpy())
+
+
 def test_N41_wrong_meshes_are_told():
     with told(ArgumentError, ValueError, "needs one name for each dimension, got 1 for 2"):
         pb.DeviceMesh((2, 4), ("dp",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pullback.sharding.spec import Dims
-from pullback.transforms.auto.groups import Choice, Groups
+from pullback.transforms.auto.groups import Choice, Group, Groups
 
 SWEEPS = 8  # through all groups, at most
 
@@ -38,8 +38,9 @@ def settle(
                 found = [taken[k] for k in askers[id(group)] if k in taken]
                 asked = dict.fromkeys([a for c in found for a in c.asks
                                        if groups.of[a[0]] is group])  # fmt: skip
-                costs = [cost(c) + _moving(groups, taken, c, asked) for c in group.choices]
-                taken[id(group)] = group.choices[costs.index(min(costs))]
+                choices = _possible(groups, taken, group, found)
+                costs = [cost(c) + _moving(groups, taken, c, asked) for c in choices]
+                taken[id(group)] = choices[costs.index(min(costs))]
         if taken == before:
             break
     return taken
@@ -52,6 +53,24 @@ def _askers(groups: Groups) -> dict[int, list[int]]:
         for x in dict.fromkeys([x for c in group.choices for x, _ in c.asks]):
             found[id(groups.of[x])][id(group)] = None
     return {key: list(by) for key, by in found.items()}
+
+
+def _possible(groups: Groups, taken: Taken, group: Group, users: Sequence[Choice]) -> list[Choice]:
+    """The choices of a group whose claims hold, and after which those of its users do."""
+    made = []
+    for c in group.choices:
+        there = {**taken, id(group): c}
+        if all(_brought(groups, there, other) for other in (c, *users)):
+            made.append(c)
+    return made
+
+
+def _brought(groups: Groups, taken: Taken, choice: Choice) -> bool:
+    """Whether operands are split along what a choice splits."""
+    return all(
+        any(axis in taken[id(groups.of[x])].lies[x][d] for x, d in places)
+        for axis, places in choice.claims
+    )
 
 
 def _moving(groups: Groups, taken: Taken, choice: Choice, asked: dict) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
@@ -17,11 +17,19 @@ from pullback.ir.types import Type
 from pullback.sharding.cost import Machine, nbytes, work
 from pullback.sharding.factors import Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.propagate import plan
+from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims, on_mesh
 from pullback.transforms.auto.layouts import splits
 from pullback.transforms.partition.placed import Placed
 from pullback.transforms.partition.price import Prices, operations
+
+
+class Claim(NamedTuple):
+    """The partition pass splits a factor only along an axis that it finds at an operand: one of
+    these dimensions of values must be split along it."""
+
+    axis: str
+    places: tuple[tuple[Node, int], ...]
 
 
 @dataclass
@@ -35,6 +43,7 @@ class Choice:
     largest: float = 0.0
     scattered: tuple[str, ...] = ()  # axes that a sum over devices was split along
     key: tuple[Dims, ...] = ()  # the layouts that were chosen: all else follows from them
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass
@@ -161,6 +170,7 @@ class Groups:
             )
             c.asks = self._asks(node, split.plan.operands)
             c.key = (split.dims, *split.plan.operands)
+            c.claims = self._claims(node, split.plan)
             if c.key not in best or c.seconds < best[c.key].seconds:
                 best[c.key] = c
         return list(best.values())
@@ -169,6 +179,15 @@ class Groups:
         pairs = zip(node.inputs, wanted, strict=True)
         return {(x, dims): None for x, dims in pairs
                 if dims is not None and x in self.of and x.type.rank}  # fmt: skip
+
+    def _claims(self, node: Node, split: Plan) -> tuple[Claim, ...]:
+        found = []
+        for factor, axes in split.axes.items():
+            pairs = zip(node.inputs, split.rule.operands, strict=True)
+            places = [(x, d) for x, dims in pairs if x in self.of
+                      for d, factors in enumerate(dims) if factor in factors[:1]]  # fmt: skip
+            found += [Claim(a, tuple(places)) for a in axes]
+        return tuple(found)
 
     # -- followers ---------------------------------------------------------------------------------
 

@@ -18,10 +18,11 @@ from pullback.ir.node import Node
 from pullback.ir.where import user_line
 from pullback.sharding.spec import Dims
 from pullback.transforms.auto.bound import Taken, from_inputs, settle
-from pullback.transforms.auto.groups import Choice, Group, Groups
+from pullback.transforms.auto.groups import Choice, Claim, Group, Groups
 
 GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
 WHOLE = 500  # choices beyond one for each group, up to which the whole program is solved
+STARTS = 2  # solutions that are improved
 RELAXED = 6000  # choices up to which it is relaxed
 MICROSECONDS = 1e6  # the unit of the objective
 TIE = 1e-4  # of a microsecond, for each axis that splits an input: whole is better if all is equal
@@ -105,6 +106,7 @@ class Model:
             self._row(dict.fromkeys(mine, 1.0), 1.0, 1.0)
         self.binary = len(self.costs)
         self._copies()
+        self._claims()
 
     def _column(self, cost: float) -> int:
         self.costs.append(cost)
@@ -130,6 +132,22 @@ class Model:
             enough = dict.fromkeys(made.values(), -1.0)
             for columns in asking:
                 self._row({**enough, **dict.fromkeys(columns, 1.0)}, -np.inf, 0.0)
+
+    def _claims(self) -> None:
+        """What a choice splits must be split at one of its operands."""
+        for group in self.groups.groups:
+            claiming: dict[Claim, list[int]] = {}
+            for c in group.choices:
+                for claim in c.claims:
+                    claiming.setdefault(claim, []).append(self.columns[id(c)])
+            for (axis, places), columns in claiming.items():
+                row = dict.fromkeys(columns, 1.0)
+                for x, d in places:
+                    for c in self.groups.of[x].choices:
+                        if axis in c.lies[x][d]:
+                            at = self.columns[id(c)]
+                            row[at] = row.get(at, 0.0) - 1.0
+                self._row(row, -np.inf, 0.0)
 
     def _asked(self) -> dict[tuple[Node, Dims], list[list[int]]]:
         """For each value and layout, the columns of the choices that ask for it, by group."""
@@ -182,12 +200,11 @@ class Model:
         known = [*simple, *[s for s in known if self._fits(s)]]
         if not known:
             return self._milp(lambda group, c: True)
-        best = self._descend(min(known, key=self._total))
-        hopeless = self._hopeless(self._total(best))
-        found = []
+        found = [self._descend(s) for s in sorted(known, key=self._total)[:STARTS]]
+        hopeless = self._hopeless(min(map(self._total, found)))
         if self.binary - hopeless.sum() <= WHOLE + len(groups.groups):
-            found = self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
-        return sorted([*found, best, *simple], key=self._total)
+            found += self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
+        return sorted([*found, *simple], key=self._total)
 
     def _descend(self, best: Taken) -> Taken:
         """Choose anew along one axis at a time, as long as that helps."""
@@ -218,7 +235,7 @@ class Model:
             return []
         best = {id(g): max(g.choices, key=lambda c: found.x[self.columns[id(c)]]) for g in groups}
         settled = settle(self.groups, best, self._cost)  # ties are settled towards whole inputs
-        return [settled if self._fits(settled) else best]
+        return [min([best, *[settled] * self._fits(settled)], key=self._total)]
 
     def _hopeless(self, bound: float) -> np.ndarray:
         """The choices that no solution as cheap as `bound` takes: in the program where parts of
