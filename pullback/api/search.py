@@ -3,6 +3,7 @@ per-device programs are expected to cost."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -120,12 +121,14 @@ class Search:
         inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
         dims = [self._dims(graph, s) for s in starts]
         found: dict[Specs, None] = {}
+        until = time.monotonic() + seconds
         # Sums that go in one bucket wait once: what is best without any waiting is tried too.
         for machine in (self.machine, replace(self.machine, latency=0.0)):
             limit = memory
             for _ in range(TRIES):
                 groups = Groups(graph, inputs, self.mesh, machine)
-                made = [self._of(lies) for lies in choose(groups, alike, dims, limit, seconds)]
+                left = max(1.0, until - time.monotonic())
+                made = [self._of(lies) for lies in choose(groups, alike, dims, limit, left)]
                 found.update(dict.fromkeys(made))
                 needs = min([self.explain(specs).memory for specs in made], default=0)
                 if memory is None or limit is None or needs <= memory:
