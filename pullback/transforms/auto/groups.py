@@ -25,8 +25,9 @@ from pullback.transforms.partition.price import Prices, operations
 
 
 class Claim(NamedTuple):
-    """The partition pass splits a factor only along an axis that it finds at an operand: one of
-    these dimensions of values must be split along it."""
+    """Dimensions of values that may be split along an axis. The partition pass splits a factor
+    only if one of the operands' dimensions is: a choice claims this. And if the one operand with
+    an earlier factor is split there, the pass does so too: other choices ignore this."""
 
     axis: str
     places: tuple[tuple[Node, int], ...]
@@ -44,6 +45,7 @@ class Choice:
     scattered: tuple[str, ...] = ()  # axes that a sum over devices was split along
     key: tuple[Dims, ...] = ()  # the layouts that were chosen: all else follows from them
     claims: tuple[Claim, ...] = ()
+    ignores: tuple[Claim, ...] = ()
 
 
 @dataclass
@@ -171,6 +173,7 @@ class Groups:
             c.asks = self._asks(node, split.plan.operands)
             c.key = (split.dims, *split.plan.operands)
             c.claims = self._claims(node, split.plan)
+            c.ignores = self._ignores(node, split.plan)
             if c.key not in best or c.seconds < best[c.key].seconds:
                 best[c.key] = c
         return list(best.values())
@@ -183,11 +186,28 @@ class Groups:
     def _claims(self, node: Node, split: Plan) -> tuple[Claim, ...]:
         found = []
         for factor, axes in split.axes.items():
-            pairs = zip(node.inputs, split.rule.operands, strict=True)
-            places = [(x, d) for x, dims in pairs if x in self.of
-                      for d, factors in enumerate(dims) if factor in factors[:1]]  # fmt: skip
-            found += [Claim(a, tuple(places)) for a in axes]
+            places = tuple(self._places(node, split.rule, factor))
+            found += [Claim(a, places) for a in axes]
         return tuple(found)
+
+    def _ignores(self, node: Node, split: Plan) -> tuple[Claim, ...]:
+        rule = split.rule
+        order = [f for dims in rule.results for factors in dims for f in factors[:1]]
+        found = []
+        for a, size in self.mesh.sizes.items():
+            for factor in [*order, *rule.contracted]:
+                if a in split.axes.get(factor, ()):
+                    break  # those that come later have no say
+                places = self._places(node, rule, factor)
+                if len(places) == 1 and rule.extents[factor] % size == 0:
+                    found.append(Claim(a, tuple(places)))
+        return tuple(found)
+
+    def _places(self, node: Node, rule: Rule, factor: str) -> list[tuple[Node, int]]:
+        """The dimensions of operands that are, or begin with, a factor."""
+        pairs = zip(node.inputs, rule.operands, strict=True)
+        return [(x, d) for x, dims in pairs if x in self.of
+                for d, factors in enumerate(dims) if factor in factors[:1]]  # fmt: skip
 
     # -- followers ---------------------------------------------------------------------------------
 
