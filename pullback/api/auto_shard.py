@@ -105,6 +105,8 @@ class AutoSharded:
     def _search(self, call: Arguments) -> ShardingPlan:
         from pullback.api.search import Search
 
+        if not call.tensors:
+            _refuse("there is no tensor among the arguments, so nothing to lay out")
         search = Search(self.f, self.mesh, call, self._fixed(call), self.machine)
         specs, found = search.best(self.memory, self.time_limit)
         planned = [

@@ -83,7 +83,8 @@ class Search:
     def _habits(self) -> list[Specs]:
         """What one would try by hand: all whole, a batch along one axis or all, all in parts."""
         found = [self._specs({})]
-        for axes in dict.fromkeys([self.mesh.axis_names, *[(a,) for a in self.mesh.axis_names]]):
+        split = self.mesh.several
+        for axes in dict.fromkeys([split, *[(a,) for a in split]]):
             found += [self._specs(dict.fromkeys(batch, axes)) for batch in self._batches()]
         parts: list[P | None] = [None] * len(self.types)
         for i in self.places:
@@ -108,9 +109,8 @@ class Search:
         """Leaves whose first dimension is split, where that is even; the others are whole."""
         made: list[P | None] = [None] * len(self.types)
         for i in self.places:
-            axes = split.get(i, ())
-            even = axes and self.types[i].shape[0] % self.mesh.extent(axes) == 0
-            made[i] = self._spec(i, (axes,) if even else ())
+            dims = _all_dims(P(split.get(i, ())), self.types[i])
+            made[i] = self._spec(i, dims if dims in self._layouts(i) else ())
         return tuple(made)
 
     # -- by the integer program --------------------------------------------------------------------

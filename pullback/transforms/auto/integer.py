@@ -195,7 +195,7 @@ class Model:
         where these leave only a little of it."""
         self.deadline = time.monotonic() + seconds
         self.matrix, (self.low, self.high) = self._matrix(), np.array(self.bounds).T
-        groups, axes = self.groups, self.groups.mesh.axis_names
+        groups, axes = self.groups, self.groups.mesh.several
         simple = self._milp(lambda group, c: together(c, axes))
         known = [s for inputs in starts for s in from_inputs(groups, inputs, self._cost)]
         known = [*simple, *[s for s in known if self._fits(s)]]
@@ -209,7 +209,7 @@ class Model:
 
     def _descend(self, best: Taken) -> Taken:
         """Choose anew along one axis at a time, as long as that helps."""
-        axes = [a for a in self.groups.mesh.axis_names if self.groups.mesh.sizes[a] > 1]
+        axes = list(self.groups.mesh.several)
         since = 0  # how many axes in sequence have brought nothing
         while since < len(axes) > 1:
             axis = axes[0]
