@@ -228,9 +228,8 @@ def test_collectives_inside_branches():
     second = hold((v,), (op("PMax", ("x",))(v) * v,))
     at = op("AxisIndex", "y")()
     chosen = op("Equal")(at, constant_i64(1))
-    everywhere = op("PVary", ("x",))(chosen)
-    ys = results(op("Cond", (first, second))(everywhere, v))
-    ys += results(op("Switch", (first, second))(op("PVary", ("x",))(at), v))
+    ys = results(op("Cond", (first, second))(chosen, v))
+    ys += results(op("Switch", (first, second))(at, v))
     check_program(Grid(x=2, y=2), Graph((v,), ys))
 
 

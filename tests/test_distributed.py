@@ -13,6 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback import distributed
+from pullback.distributed.launcher import _free_port
 from pullback.distributed.together import compare
 from pullback.ir.errors import ArgumentError, EngineError, ProcessMismatch
 
@@ -128,6 +129,18 @@ def test_what_initialize_asks_for(arguments, message):
 def test_no_coordinator():
     with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
         distributed._reach("127.0.0.1", 1, 0.1)
+
+
+def test_processes_that_never_come():
+    code = (
+        "from pullback import distributed as d\n"
+        f"try: d.initialize('localhost:{_free_port()}', 2, 0, timeout=0.5)\n"
+        "except d.EngineError as error: print(error.message)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout == "not all 2 processes came within 0.5 s\n"
 
 
 def test_disagreement_names_who_has_what():

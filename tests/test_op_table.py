@@ -108,7 +108,6 @@ def test_sharded(op, arrays):
 
 # Every dimension of their operands must be whole, as it is without a rule.
 WHOLE = {
-    "GatherBlocks": "takes blocks that may lie anywhere",
     "Index": "takes one element out of all",
     "Unpack": "takes one word out of all",
 }

@@ -50,6 +50,17 @@ def backward_in_time(w: Any, xs: Any) -> Any:
     return h, rows, tops
 
 
+def turned(x: Any) -> Any:
+    """States that change places, one of them transposed, and one that is only added to."""
+
+    def step(state: Any, row: Any) -> Any:
+        a, b, total = state
+        return (b.T, pb.sin(a) + x * row, total + row * a), None
+
+    start = pb.zeros((5, 5), dtype="float64")
+    return pb.scan(step, (start, start, start + 1.0), x)[0]
+
+
 def counted(x: Any, w: Any) -> Any:
     return pb.fori_loop(0, 5, lambda i, h: pb.sin(h @ w) + x * i, x)
 
@@ -99,6 +110,7 @@ def own_rule(x: Any, w: Any) -> Any:
 CASES: list[tuple[Callable, Arrays]] = [
     (recurrent, numbers((2, 3), (3, 3), (4, 5, 2))),
     (backward_in_time, numbers((4, 4), (5, 3, 4))),
+    (turned, numbers((5, 5))),
     (counted, numbers((5, 4), (4, 4))),
     (chosen, numbers((3, 5), (5, 3))),
     (nested, numbers((5, 4), (4, 4))),

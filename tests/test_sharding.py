@@ -18,6 +18,7 @@ from helpers import line, told
 import pullback as pb
 from pullback.ir.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.ir.types import Type
+from pullback.tensor import program
 
 P = pb.P
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
@@ -622,3 +623,24 @@ def test_communication_of_networks(case):
     counts, kilobytes = COMMUNICATION[case]
     assert Counter(kind for kind, _ in found) == counts
     assert round(sum(nbytes for _, nbytes in found) / 1024) == kilobytes
+
+
+@on_devices
+def test_a_program_that_repeats_itself_is_compiled_in_pieces():
+    x, w, order = X / 48, X[:6] / 48, [5, 0, 3, 1, 2, 4]
+
+    def layers(m, x, w, scale, at):
+        for _ in range(120):
+            x = m.tanh((x @ w) * scale + x)[:, at]
+        return x
+
+    def on_mesh(scale, at):
+        return layers(pb, put(x), put(w, P("tp")), scale, pb.tensor(at))
+
+    for scale in (0.5, 0.25):  # a number is an input, also of pieces
+        made = on_mesh(scale, order)
+        close(made, layers(np, x, w, scale, order))
+        pieces = [p for p in program.engine("xla")._pieces if p[-1] is MESH]
+        assert made.sharding.spec is P("dp") and 0 < len(pieces) < 10
+    with pytest.raises(IndexOutOfRange, match="out of range for axis 1 of size 6"):
+        on_mesh(0.5, [5, 0, 3, 1, 2, 6]).numpy()

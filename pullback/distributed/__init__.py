@@ -104,19 +104,25 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
     from pullback.engines.xla import cluster as clusters
 
     host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
     patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
+    here = host if host == "127.0.0.1" else None
     service = relay = None
     if index == 0:
-        service = clusters.Service(f"[::]:{port}", count)
-        near = f"localhost:{port}"
+        # without a password: on one machine, nobody else may reach it
+        service = clusters.Service(f"{here or '[::]'}:{port}", count)
+        near = f"127.0.0.1:{port}"
     else:
         _reach(host, int(port), timeout)
         relay = Relay((host, int(port)))
         near = relay.address
-    here = "127.0.0.1" if host in ("localhost", "127.0.0.1", "::1") else None
-    cluster = clusters.Cluster(near, index, count, timeout, patience, here)
-    cluster.connect()
+    cluster = clusters.Cluster(near, index, count, patience, here)
+    try:
+        cluster.connect(timeout)
+    except EngineError as error:
+        if service is not None:
+            service.abandon()
+        raise error.at("initialize", user_line()) from None
     pulse = Pulse(cluster, relay)
     cluster.check = pulse.check
     clusters.current = cluster

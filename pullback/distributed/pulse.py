@@ -98,8 +98,9 @@ class Pulse:
         return None
 
     def _lost(self, k: int, now: float) -> str:
-        if k in self._said and self._said[k]["state"] == FAILED:
-            return "ended with an error"
+        state = self._said.get(k, {}).get("state")
+        if state in (FAILED, LEFT):
+            return "ended with an error" if state == FAILED else ""
         if k == 0 and self._relay is not None and self._relay.broken.is_set():
             return "was lost: the connection to it broke"
         # while the first process is silent, nothing is heard of the others

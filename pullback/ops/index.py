@@ -14,7 +14,7 @@ from pullback.ir.dtypes import DType, dtype, int32, int64
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factoring import named, placed, rule
+from pullback.ops.factoring import placed, rule
 from pullback.ops.movement import Movement, moved
 from pullback.ops.places import (
     gather,
@@ -58,12 +58,6 @@ class Iota(Op):
             return b.iota(self.shape, self.dtype, self.axis)
         # counted in wide integers: small types would stop growing, and complex has no iota
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
-
-    def factors(self) -> str:
-        return rule([], [named(len(self.shape), (self.axis,))])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Iota(out.shape, self.axis, self.dtype)
 
     @classmethod
     def samples(cls) -> Any:

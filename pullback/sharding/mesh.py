@@ -112,6 +112,9 @@ def _integers(given: Any, what: str) -> tuple[int, ...]:
     return tuple(array.ravel().tolist())
 
 
+DeviceMesh._quick = None  # arguments are compared after they were checked: (2.0,) equals (2,)
+
+
 def as_mesh(mesh: Any, op: str) -> DeviceMesh:
     if not isinstance(mesh, DeviceMesh):
         raise ArgumentError(f"needs a DeviceMesh, got {mesh!r}", op=op, where=user_line())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from pullback.ir.errors import ArgumentError, ShapeError
@@ -141,5 +141,6 @@ def layout(type: Any) -> Dims:
     return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
 
 
-def on_mesh(mesh: DeviceMesh, dims: Dims, priority: Sequence[int] = (), **more: Any) -> Sharding:
-    return Sharding(mesh, P(*dims, priority=tuple(priority), **more))
+@lru_cache(maxsize=4096)  # partitioning asks for the same few at every op
+def on_mesh(mesh: DeviceMesh, dims: Dims, priority: tuple[int, ...] = ()) -> Sharding:
+    return Sharding(mesh, P(*dims, priority=priority))

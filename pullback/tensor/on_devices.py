@@ -66,6 +66,7 @@ class XlaMeshProgram(MeshProgram):
         super().__init__(engine, graph, local, compiled)
         self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
         self.memory, self.work = compiled.memory, compiled.work
+        self.host_scalars = compiled.host_scalars
 
     def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
         found = stands_for.get(node)
@@ -74,7 +75,7 @@ class XlaMeshProgram(MeshProgram):
         return found
 
     def run(self, args: list[Spread]) -> list[Any]:
-        made = self.compiled.run([x.shards for x in args])
+        made = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
             Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]
             for y, t in zip(made, self.types, strict=False)

@@ -28,13 +28,12 @@ class Cluster:
     """
 
     def __init__(
-        self, address: str, process: int, count: int, timeout: float, patience: float,
-        host: str | None = None,
-    ) -> None:  # fmt: skip
+        self, address: str, process: int, count: int, patience: float, host: str | None = None
+    ) -> None:
         self._host = host
         self.process, self.count, self.patience = process, count, patience
         self._runtime = _jax.get_distributed_runtime_client(
-            address, process, init_timeout=max(1, int(timeout)), heartbeat_timeout=_NEVER,
+            address, process, init_timeout=_NEVER, heartbeat_timeout=_NEVER,
             rpc_timeout=_LONG, shutdown_timeout=10, shutdown_on_destruction=False,
             use_compression=False,
         )  # fmt: skip
@@ -43,12 +42,16 @@ class Cluster:
         self._kept: list[Any] = [self._runtime]
         self._starting, self._telling = Aside(), Aside()
 
-    def connect(self) -> None:
-        """Return when all processes are there."""
-        try:
-            self._runtime.connect()
-        except Exception as error:
-            raise explain(error, "connect to") from None
+    def connect(self, timeout: float) -> None:
+        """Return when all processes are there. XLA's own limit would end the process."""
+        answer, end = self._starting.ask(self._runtime.connect), time.monotonic() + timeout
+        while not answer:
+            if time.monotonic() > end:
+                self.abandon()
+                raise EngineError(f"not all {self.count} processes came within {timeout:g} s")
+            time.sleep(0.01)
+        if isinstance(answer[0], Exception):
+            raise explain(answer[0], "connect") from None
 
     def make_cpu_client(self, devices: int) -> Any:
         named = {} if self._host is None else {"hostname": self._host}
@@ -186,8 +189,9 @@ class Service:
 
     def __init__(self, address: str, count: int) -> None:
         self._service = _jax.get_distributed_runtime_service(
-            address, count, heartbeat_timeout=_NEVER, shutdown_timeout=10
-        )
+            address, count, heartbeat_timeout=_NEVER, cluster_register_timeout=_NEVER,
+            shutdown_timeout=10,
+        )  # fmt: skip
 
     def stop(self) -> None:
         self._service.shutdown()

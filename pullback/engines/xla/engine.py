@@ -22,7 +22,8 @@ from pullback.ir.types import Type
 if TYPE_CHECKING:
     from pullback.engines.xla.sharded import Group
 
-Piece = tuple[Structure, tuple[int, ...]]  # what it computes, and which inputs it may overwrite
+# what a piece computes, which inputs it may overwrite, and the mesh that it runs on
+Piece = tuple[Structure, tuple[int, ...], Any]
 
 # What a program takes in memory. XLA does not say it; the resident size was measured over many
 # programs to be 0.1 MiB and 15 to 30 times the size of the serialised code, and this is never
@@ -51,20 +52,33 @@ class XlaEngine:
 
         The buffers of `donated` inputs may be used for its results.
         """
+        return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
+
+    def compile_on(
+        self, mesh: Any, graph: Graph, donated: Sequence[int] = ()
+    ) -> MeshProgram | XlaSequence:
+        """The program of one device of a mesh, for all of them; it runs on `Shards`."""
+        return self._in_pieces(graph, donated, mesh) or self._compile_on(mesh, graph, donated)
+
+    def _in_pieces(self, graph: Graph, donated: Sequence[int], mesh: Any) -> XlaSequence | None:
+        """A graph that repeats itself as a sequence, of which equal pieces are compiled once."""
         parts = segments(graph)
         if not parts:
-            return self._compile(graph, donated)
+            return None
         given = _last_takers(parts, [graph.inputs[i] for i in donated])
-        pieces = [(p.graph.structure, d) for p, d in zip(parts, given, strict=True)]
+        pieces = [(p.graph.structure, d, mesh) for p, d in zip(parts, given, strict=True)]
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
-        with ThreadPoolExecutor(2) as pool:  # XLA compiles one program on one core
-            compiled = pool.map(self._compile, new.values(), [d for _, d in new])
+        one = self._compile if mesh is None else functools.partial(self._compile_on, mesh)
+        # XLA compiles one program on one core; on a mesh, all processes keep to one order
+        with ThreadPoolExecutor(2 if mesh is None else 1) as pool:
+            compiled = pool.map(one, new.values(), [d for _, d, _ in new])
             made = dict(zip(new, compiled, strict=True))
         self._pieces.update(made)
         known |= made
         pairs = [(p, known[s]) for p, s in zip(parts, pieces, strict=True)]
-        return XlaSequence(self.client, graph, pairs, {program.origin for program in made.values()})
+        put = self.put if mesh is None else self.group(mesh).spread
+        return XlaSequence(put, graph, pairs, {program.origin for program in made.values()})
 
     def give_back(self) -> None:
         """Hand the memory of dropped programs back to the system."""
@@ -87,8 +101,7 @@ class XlaEngine:
         code = self._code(text, result_types(graph, builder))
         return XlaProgram(self.client, code, graph, builder.checks)
 
-    def compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
-        """The program of one device of a mesh, for all of them; it runs on `Shards`."""
+    def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
         builder, group = Builder(mesh), self.group(mesh)
         builder.apart = self.platform == "cpu" and len(group.processes) > 1
         text = module(graph, builder, donated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,12 @@ class XlaSequence:
 
     def __init__(
         self,
-        client: Any,
+        put: Callable[[np.ndarray, Type], Any],
         graph: Graph,
         parts: Sequence[tuple[Segment, XlaProgram]],
         origins: set[str],
     ) -> None:
-        self.client = client
+        self._put = put
         self.pieces = [program for _, program in parts]
         # of pieces that were made for it: one that was compiled tells for all
         self.origin = next((o for o in ("missed", "compiler", "disk") if o in origins), "memory")
@@ -55,7 +55,7 @@ class XlaSequence:
             given = [values[i] for i in takes]
             if words_of is not None:
                 mine = args[-1][words_of]
-                given.append(self.client.put(mine, Type(mine.shape, uint64)))
+                given.append(self._put(mine, Type(mine.shape, uint64)))
             made = run(given)
             if checked:
                 words.append(made.pop())
@@ -84,7 +84,8 @@ class XlaSequence:
 
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
-        held = [h for w in word.words for h in self.client.get(w)]
+        checked = [piece for piece in self.pieces if piece.checks]
+        held = [h for p, w in zip(checked, word.words, strict=True) for h in p.held(w)]
         return failed_outputs(self.checks, self._check_masks, held, lines)
 
 

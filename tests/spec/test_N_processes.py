@@ -1,0 +1,73 @@
+"""N55: several processes run one program together, and never wait for each other in vain."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TESTS = Path(__file__).parent.parent
+
+
+def run(count, devices, *case):
+    """The exit status, what each process printed, in its order, and what went wrong."""
+    script = [str(TESTS / "distributed_training.py"), *map(str, case)]
+    options = ["--nproc", str(count), "--devices", str(devices)]
+    path = {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pullback.distributed", *options, *script],
+        env=os.environ | path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    lines = [[] for _ in range(count)]
+    for line in ended.stdout.splitlines():
+        lines[int(line[1])].append(line[4:])
+    return ended.returncode, lines, ended.stderr
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("undisturbed") / "state.npz"
+    return run(2, 2, "train", path), dict(np.load(path))
+
+
+def test_N55_several_processes_agree_with_one(undisturbed, tmp_path):
+    (status, (first, second), errors), state = undisturbed
+    assert status == 0, errors
+    assert first == second and len(first) == 8  # each process has two of four parts
+    assert first[-1] == "parts [(3, 5), (3, 5)]"
+    status, (alone,), errors = run(1, 4, "train", tmp_path / "state.npz")
+    assert status == 0, errors
+    assert alone[:6] == first[:6]  # losses, to twelve digits
+    np.testing.assert_allclose(np.load(tmp_path / "state.npz")["w"], state["w"], rtol=1e-13)
+
+
+def test_N55_a_restart_from_the_last_state_goes_on_bit_for_bit(undisturbed, tmp_path):
+    (_, (wanted, _), _), state = undisturbed
+    path = tmp_path / "state.npz"
+    status, (survivor, _), errors = run(2, 2, "train", path, 1, 3)
+    assert status != 0
+    assert "WorkerLost: process 1 (pid " in errors, errors
+    saved = int(np.load(path)["step"])
+    assert 3 <= saved <= 4 and survivor == wanted[:saved]
+    status, (again, _), errors = run(2, 2, "train", path)
+    assert status == 0, errors
+    assert again == wanted[saved:]
+    for name, value in np.load(path).items():
+        np.testing.assert_array_equal(value, state[name])
+
+
+def test_N55_one_process_alone_reads_nothing_and_runs_nothing():
+    _, (first, second), errors = run(2, 1, "mistakes")
+    alone, parts, other = first
+    assert alone.startswith("HostReadError reading a value: f64[] is not computed yet"), errors
+    assert re.search(r"\(distributed_training\.py:\d+\)$", alone)
+    assert parts.startswith(
+        "HostReadError reading a value: this process has only parts of f64[12,5]"
+    )
+    assert other.startswith("ProcessMismatch processes disagree about the next program")
+    assert second == [other]
