@@ -33,7 +33,7 @@ class Claim(NamedTuple):
     places: tuple[tuple[Node, int], ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Choice:
     """One way to lay a group out: how its values lie, the seconds that this takes, the values of
     other groups that it asks for, and the bytes of its largest value on a device."""
@@ -48,16 +48,19 @@ class Choice:
     ignores: tuple[Claim, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
+    """Values that lie together, and the ways in which they may."""
+
     choices: list[Choice]
 
 
-class Step:
+class Step(NamedTuple):
     """How an op follows one operand: what it asks of each, how its results lie, what it costs."""
 
-    def __init__(self, wants: Sequence[Dims | None], lies: Any, seconds: float) -> None:
-        self.wants, self.lies, self.seconds = wants, lies, seconds
+    wants: Sequence[Dims | None]
+    lies: tuple[Dims, ...]
+    seconds: float
 
 
 class Groups:
@@ -81,7 +84,7 @@ class Groups:
     # -- prices ------------------------------------------------------------------------------------
 
     def price(
-        self, type: Type, have: Dims, want: Dims, partial: tuple = (), combine: Any = "sum"
+        self, type: Type, have: Dims, want: Dims, partial: tuple = (), combine: str = "sum"
     ) -> float:
         """Seconds from one layout to another."""
         if have == want and not partial:
@@ -107,7 +110,7 @@ class Groups:
         if heavy is None:
             return
         rule = self._rule(node)
-        if _cheap(node) and len(node.inputs) == 1:
+        if node.op.cheap and len(node.inputs) == 1:
             self._weight[node] = min(_size(node), self._weight[node.inputs[heavy]])
         if self._leads(node, heavy, rule):
             self._begin(node, self._ways(node, rule))
@@ -117,7 +120,7 @@ class Groups:
     def _heaviest(self, node: Node) -> int | None:
         """The operand that a node follows; none, if it can be made in parts anywhere."""
         bound = [i for i, x in enumerate(node.inputs) if x in self.of and x.type.rank]
-        if not bound and (_cheap(node) or not any(x in self.of for x in node.inputs)):
+        if not bound and (node.op.cheap or not any(x in self.of for x in node.inputs)):
             return None
         known = bound or [i for i, x in enumerate(node.inputs) if x in self.of]
         return max(known, key=lambda i: (self._weight[node.inputs[i]], -i))
@@ -128,7 +131,7 @@ class Groups:
             return False
         known = {f for dim in rule.operands[heavy] for f in dim}
         more = [f for dim in rule.results[0] for f in dim if f not in known]
-        return node.op.product or (not _cheap(node) and any(rule.extents[f] > 1 for f in more))
+        return node.op.product or (not node.op.cheap and any(rule.extents[f] > 1 for f in more))
 
     def _rule(self, node: Node) -> Rule:
         xs = [x.type.plain for x in node.inputs]
@@ -163,8 +166,7 @@ class Groups:
         for split in splits(rule, type, self.mesh):
             parts = self.mesh.extent([a for by in split.plan.axes.values() for a in by])
             made = split.plan.results[0]
-            combine = node.op.__class__ if node.op.combine == "again" else node.op.combine
-            joining = self.price(type, made.dims, split.dims, made.partial, combine)
+            joining = self.price(type, made.dims, split.dims, made.partial, node.op.combine)
             c = self._chosen(node, split.dims)
             c.seconds, c.scattered = (
                 self.machine.computing(total / parts) + joining,
@@ -238,9 +240,8 @@ class Groups:
         found = plan(node.op, xs, ys, self.mesh)
         parts = self.mesh.extent([a for axes in found.axes.values() for a in axes])
         done = work(node.op, found.rule, [*xs, *ys])
-        combine = node.op.__class__ if node.op.combine == "again" else node.op.combine
         seconds = self.machine.computing(done / parts) + sum(
-            [self.price(y, r.dims, r.dims, r.partial, combine)
+            [self.price(y, r.dims, r.dims, r.partial, node.op.combine)
              for y, r in zip(ys, found.results, strict=True)]
         )  # fmt: skip
         return Step(found.operands, tuple([r.dims for r in found.results]), seconds)
@@ -263,10 +264,6 @@ class Groups:
         types = [x.type.plain for x in node.inputs]
         types[heavy] = types[heavy].sharded(on_mesh(self.mesh, have))
         return types
-
-
-def _cheap(node: Node) -> bool:
-    return node.op.cheap
 
 
 def _results(node: Node) -> list[Type]:
