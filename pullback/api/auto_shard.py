@@ -37,7 +37,9 @@ def auto_shard(
     for each argument, or a dict by name, where `None` is free. Arguments named by position or name
     in `whole` are not split. `memory` is what a device has, in bytes, for arguments, results and
     the largest value in between. `plan` is a plan that was made before, or its file. `machine`
-    says how fast devices are; the search ends after `time_limit` seconds. Needs scipy.
+    says how fast devices are; after `time_limit` seconds the solver gives the best that it has.
+
+    To make a plan, `f` is run on placeholders a few times. Needs scipy.
 
     >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(4, "dp")
@@ -103,6 +105,8 @@ class AutoSharded:
     def _search(self, call: Arguments) -> ShardingPlan:
         from pullback.api.search import Search
 
+        if not call.tensors:
+            _refuse("there is no tensor among the arguments, so nothing to lay out")
         search = Search(self.f, self.mesh, call, self._fixed(call), self.machine)
         specs, found = search.best(self.memory, self.time_limit)
         planned = [

@@ -3,6 +3,7 @@ per-device programs are expected to cost."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -82,7 +83,8 @@ class Search:
     def _habits(self) -> list[Specs]:
         """What one would try by hand: all whole, a batch along one axis or all, all in parts."""
         found = [self._specs({})]
-        for axes in dict.fromkeys([self.mesh.axis_names, *[(a,) for a in self.mesh.axis_names]]):
+        split = self.mesh.several
+        for axes in dict.fromkeys([split, *[(a,) for a in split]]):
             found += [self._specs(dict.fromkeys(batch, axes)) for batch in self._batches()]
         parts: list[P | None] = [None] * len(self.types)
         for i in self.places:
@@ -107,9 +109,8 @@ class Search:
         """Leaves whose first dimension is split, where that is even; the others are whole."""
         made: list[P | None] = [None] * len(self.types)
         for i in self.places:
-            axes = split.get(i, ())
-            even = axes and self.types[i].shape[0] % self.mesh.extent(axes) == 0
-            made[i] = self._spec(i, (axes,) if even else ())
+            dims = _all_dims(P(split.get(i, ())), self.types[i])
+            made[i] = self._spec(i, dims if dims in self._layouts(i) else ())
         return tuple(made)
 
     # -- by the integer program --------------------------------------------------------------------
@@ -120,12 +121,14 @@ class Search:
         inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
         dims = [self._dims(graph, s) for s in starts]
         found: dict[Specs, None] = {}
+        until = time.monotonic() + seconds
         # Sums that go in one bucket wait once: what is best without any waiting is tried too.
         for machine in (self.machine, replace(self.machine, latency=0.0)):
             limit = memory
             for _ in range(TRIES):
                 groups = Groups(graph, inputs, self.mesh, machine)
-                made = [self._of(lies) for lies in choose(groups, alike, dims, limit, seconds)]
+                left = max(1.0, until - time.monotonic())
+                made = [self._of(lies) for lies in choose(groups, alike, dims, limit, left)]
                 found.update(dict.fromkeys(made))
                 needs = min([self.explain(specs).memory for specs in made], default=0)
                 if memory is None or limit is None or needs <= memory:

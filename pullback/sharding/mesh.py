@@ -64,6 +64,11 @@ class DeviceMesh(metaclass=Interned):
     def __reduce__(self) -> tuple:
         return DeviceMesh, self.parameters()
 
+    @property
+    def several(self) -> tuple[str, ...]:
+        """The axes with more than one device."""
+        return tuple([a for a, n in self.sizes.items() if n > 1])
+
     def extent(self, axes: Iterable[str]) -> int:
         """How many devices there are along some axes together."""
         return math.prod([self.sizes[a] for a in axes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pullback.sharding.spec import Dims
-from pullback.transforms.auto.groups import Choice, Group, Groups
+from pullback.transforms.auto.groups import Choice, Claim, Group, Groups
 
 SWEEPS = 8  # through all groups, at most
 
@@ -56,21 +56,22 @@ def _askers(groups: Groups) -> dict[int, list[int]]:
 
 
 def _possible(groups: Groups, taken: Taken, group: Group, users: Sequence[Choice]) -> list[Choice]:
-    """The choices of a group whose claims hold, and after which those of its users do."""
+    """The choices of a group that may be taken beside the others; all, if there is none."""
     made = []
     for c in group.choices:
         there = {**taken, id(group): c}
         if all(_brought(groups, there, other) for other in (c, *users)):
             made.append(c)
-    return made
+    return made or group.choices
 
 
 def _brought(groups: Groups, taken: Taken, choice: Choice) -> bool:
-    """Whether operands are split along what a choice splits."""
-    return all(
-        any(axis in taken[id(groups.of[x])].lies[x][d] for x, d in places)
-        for axis, places in choice.claims
-    )
+    """Whether operands are split along what a choice splits, and not along what it ignores."""
+
+    def split(claim: Claim) -> bool:
+        return any(claim.axis in taken[id(groups.of[x])].lies[x][d] for x, d in claim.places)
+
+    return all(map(split, choice.claims)) and not any(map(split, choice.ignores))
 
 
 def _moving(groups: Groups, taken: Taken, choice: Choice, asked: dict) -> float:

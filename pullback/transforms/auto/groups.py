@@ -25,14 +25,15 @@ from pullback.transforms.partition.price import Prices, operations
 
 
 class Claim(NamedTuple):
-    """The partition pass splits a factor only along an axis that it finds at an operand: one of
-    these dimensions of values must be split along it."""
+    """Dimensions of values that may be split along an axis. The partition pass splits a factor
+    only if one of the operands' dimensions is: a choice claims this. And if the one operand with
+    an earlier factor is split there, the pass does so too: other choices ignore this."""
 
     axis: str
     places: tuple[tuple[Node, int], ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Choice:
     """One way to lay a group out: how its values lie, the seconds that this takes, the values of
     other groups that it asks for, and the bytes of its largest value on a device."""
@@ -44,18 +45,22 @@ class Choice:
     scattered: tuple[str, ...] = ()  # axes that a sum over devices was split along
     key: tuple[Dims, ...] = ()  # the layouts that were chosen: all else follows from them
     claims: tuple[Claim, ...] = ()
+    ignores: tuple[Claim, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
+    """Values that lie together, and the ways in which they may."""
+
     choices: list[Choice]
 
 
-class Step:
+class Step(NamedTuple):
     """How an op follows one operand: what it asks of each, how its results lie, what it costs."""
 
-    def __init__(self, wants: Sequence[Dims | None], lies: Any, seconds: float) -> None:
-        self.wants, self.lies, self.seconds = wants, lies, seconds
+    wants: Sequence[Dims | None]
+    lies: tuple[Dims, ...]
+    seconds: float
 
 
 class Groups:
@@ -79,7 +84,7 @@ class Groups:
     # -- prices ------------------------------------------------------------------------------------
 
     def price(
-        self, type: Type, have: Dims, want: Dims, partial: tuple = (), combine: Any = "sum"
+        self, type: Type, have: Dims, want: Dims, partial: tuple = (), combine: str = "sum"
     ) -> float:
         """Seconds from one layout to another."""
         if have == want and not partial:
@@ -105,7 +110,7 @@ class Groups:
         if heavy is None:
             return
         rule = self._rule(node)
-        if _cheap(node) and len(node.inputs) == 1:
+        if node.op.cheap and len(node.inputs) == 1:
             self._weight[node] = min(_size(node), self._weight[node.inputs[heavy]])
         if self._leads(node, heavy, rule):
             self._begin(node, self._ways(node, rule))
@@ -115,7 +120,7 @@ class Groups:
     def _heaviest(self, node: Node) -> int | None:
         """The operand that a node follows; none, if it can be made in parts anywhere."""
         bound = [i for i, x in enumerate(node.inputs) if x in self.of and x.type.rank]
-        if not bound and (_cheap(node) or not any(x in self.of for x in node.inputs)):
+        if not bound and (node.op.cheap or not any(x in self.of for x in node.inputs)):
             return None
         known = bound or [i for i, x in enumerate(node.inputs) if x in self.of]
         return max(known, key=lambda i: (self._weight[node.inputs[i]], -i))
@@ -126,7 +131,7 @@ class Groups:
             return False
         known = {f for dim in rule.operands[heavy] for f in dim}
         more = [f for dim in rule.results[0] for f in dim if f not in known]
-        return node.op.product or (not _cheap(node) and any(rule.extents[f] > 1 for f in more))
+        return node.op.product or (not node.op.cheap and any(rule.extents[f] > 1 for f in more))
 
     def _rule(self, node: Node) -> Rule:
         xs = [x.type.plain for x in node.inputs]
@@ -161,8 +166,7 @@ class Groups:
         for split in splits(rule, type, self.mesh):
             parts = self.mesh.extent([a for by in split.plan.axes.values() for a in by])
             made = split.plan.results[0]
-            combine = node.op.__class__ if node.op.combine == "again" else node.op.combine
-            joining = self.price(type, made.dims, split.dims, made.partial, combine)
+            joining = self.price(type, made.dims, split.dims, made.partial, node.op.combine)
             c = self._chosen(node, split.dims)
             c.seconds, c.scattered = (
                 self.machine.computing(total / parts) + joining,
@@ -171,6 +175,7 @@ class Groups:
             c.asks = self._asks(node, split.plan.operands)
             c.key = (split.dims, *split.plan.operands)
             c.claims = self._claims(node, split.plan)
+            c.ignores = self._ignores(node, split.plan)
             if c.key not in best or c.seconds < best[c.key].seconds:
                 best[c.key] = c
         return list(best.values())
@@ -183,11 +188,28 @@ class Groups:
     def _claims(self, node: Node, split: Plan) -> tuple[Claim, ...]:
         found = []
         for factor, axes in split.axes.items():
-            pairs = zip(node.inputs, split.rule.operands, strict=True)
-            places = [(x, d) for x, dims in pairs if x in self.of
-                      for d, factors in enumerate(dims) if factor in factors[:1]]  # fmt: skip
-            found += [Claim(a, tuple(places)) for a in axes]
+            places = tuple(self._places(node, split.rule, factor))
+            found += [Claim(a, places) for a in axes]
         return tuple(found)
+
+    def _ignores(self, node: Node, split: Plan) -> tuple[Claim, ...]:
+        rule = split.rule
+        order = [f for dims in rule.results for factors in dims for f in factors[:1]]
+        found = []
+        for a, size in self.mesh.sizes.items():
+            for factor in [*order, *rule.contracted]:
+                if a in split.axes.get(factor, ()):
+                    break  # those that come later have no say
+                places = self._places(node, rule, factor)
+                if len(places) == 1 and rule.extents[factor] % size == 0:
+                    found.append(Claim(a, tuple(places)))
+        return tuple(found)
+
+    def _places(self, node: Node, rule: Rule, factor: str) -> list[tuple[Node, int]]:
+        """The dimensions of operands that are, or begin with, a factor."""
+        pairs = zip(node.inputs, rule.operands, strict=True)
+        return [(x, d) for x, dims in pairs if x in self.of
+                for d, factors in enumerate(dims) if factor in factors[:1]]  # fmt: skip
 
     # -- followers ---------------------------------------------------------------------------------
 
@@ -218,9 +240,8 @@ class Groups:
         found = plan(node.op, xs, ys, self.mesh)
         parts = self.mesh.extent([a for axes in found.axes.values() for a in axes])
         done = work(node.op, found.rule, [*xs, *ys])
-        combine = node.op.__class__ if node.op.combine == "again" else node.op.combine
         seconds = self.machine.computing(done / parts) + sum(
-            [self.price(y, r.dims, r.dims, r.partial, combine)
+            [self.price(y, r.dims, r.dims, r.partial, node.op.combine)
              for y, r in zip(ys, found.results, strict=True)]
         )  # fmt: skip
         return Step(found.operands, tuple([r.dims for r in found.results]), seconds)
@@ -243,10 +264,6 @@ class Groups:
         types = [x.type.plain for x in node.inputs]
         types[heavy] = types[heavy].sharded(on_mesh(self.mesh, have))
         return types
-
-
-def _cheap(node: Node) -> bool:
-    return node.op.cheap
 
 
 def _results(node: Node) -> list[Type]:

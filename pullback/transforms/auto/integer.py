@@ -134,20 +134,21 @@ class Model:
                 self._row({**enough, **dict.fromkeys(columns, 1.0)}, -np.inf, 0.0)
 
     def _claims(self) -> None:
-        """What a choice splits must be split at one of its operands."""
+        """What a choice splits must be split at one of its operands; what it ignores must not."""
         for group in self.groups.groups:
-            claiming: dict[Claim, list[int]] = {}
+            claiming: dict[tuple[Claim, float], list[int]] = {}
             for c in group.choices:
-                for claim in c.claims:
-                    claiming.setdefault(claim, []).append(self.columns[id(c)])
-            for (axis, places), columns in claiming.items():
+                for claims, sign in ((c.claims, -1.0), (c.ignores, 1.0)):
+                    for claim in claims:
+                        claiming.setdefault((claim, sign), []).append(self.columns[id(c)])
+            for ((axis, places), sign), columns in claiming.items():
                 row = dict.fromkeys(columns, 1.0)
                 for x, d in places:
                     for c in self.groups.of[x].choices:
                         if axis in c.lies[x][d]:
                             at = self.columns[id(c)]
-                            row[at] = row.get(at, 0.0) - 1.0
-                self._row(row, -np.inf, 0.0)
+                            row[at] = row.get(at, 0.0) + sign
+                self._row(row, -np.inf, max(0.0, sign))
 
     def _asked(self) -> dict[tuple[Node, Dims], list[list[int]]]:
         """For each value and layout, the columns of the choices that ask for it, by group."""
@@ -194,7 +195,7 @@ class Model:
         where these leave only a little of it."""
         self.deadline = time.monotonic() + seconds
         self.matrix, (self.low, self.high) = self._matrix(), np.array(self.bounds).T
-        groups, axes = self.groups, self.groups.mesh.axis_names
+        groups, axes = self.groups, self.groups.mesh.several
         simple = self._milp(lambda group, c: together(c, axes))
         known = [s for inputs in starts for s in from_inputs(groups, inputs, self._cost)]
         known = [*simple, *[s for s in known if self._fits(s)]]
@@ -208,7 +209,7 @@ class Model:
 
     def _descend(self, best: Taken) -> Taken:
         """Choose anew along one axis at a time, as long as that helps."""
-        axes = [a for a in self.groups.mesh.axis_names if self.groups.mesh.sizes[a] > 1]
+        axes = list(self.groups.mesh.several)
         since = 0  # how many axes in sequence have brought nothing
         while since < len(axes) > 1:
             axis = axes[0]
