@@ -502,7 +502,7 @@ def test_every_error_is_one_class_and_has_a_code():
     found = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
     for error in found:
         assert issubclass(error, PullbackError) and isinstance(error.code, str)
-    builtins = (ValueError, TypeError, IndexError, RuntimeError, MemoryError)
+    builtins = (ValueError, TypeError, IndexError, RuntimeError, MemoryError, ConnectionError)
     for error in found:
         if error not in (PullbackError, errors.AutodiffError):
             assert issubclass(error, builtins), error

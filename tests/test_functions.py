@@ -212,7 +212,9 @@ def test_every_function_is_public_and_every_public_function_is_said_here() -> No
     assert set(functions.__all__) <= set(dir(pb))
     tried = {c.values[0] for c in CASES}
     source = Path(__file__).read_text()
-    missing = [n for n in functions.__all__ if n not in tried and f"pb.{n}" not in source]
+    elsewhere = {"reshard", "shard", "with_sharding_constraint"}  # tests/test_sharding.py
+    said = tried | elsewhere
+    missing = [n for n in functions.__all__ if n not in said and f"pb.{n}" not in source]
     assert not missing
 
 

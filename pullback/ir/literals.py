@@ -99,7 +99,7 @@ def bracketed(items: Any) -> str:
 
 def type_text(type: Type) -> str:
     """`Tensor<f32, [8, 4]>`; a sharding and the axes it varies over follow where there are any."""
-    more = "" if type.sharding is None else f", sharding: {literal(type.sharding)}"
+    more = "" if type.sharding is None else f", sharding: {literal(type.sharding.plain)}"
     more += "" if not type.varying else f", varying: {literal(tuple(type.varying))}"
     shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
     return f"Tensor<{type.dtype.name}, {shape}{more}>"

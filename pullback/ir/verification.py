@@ -25,13 +25,13 @@ def verify(graph: Graph) -> None:
         op, xs = node.op, node.inputs
         # What the type rule gave before, for the same op and operands, need not be asked again.
         known = xs and op.inferred.get(tuple([x.type for x in xs])) is node.type
+        for inner in op.graphs:
+            verify(inner)
         if not (known and defined.issuperset(xs)):
             _check_operands(i, node, defined)
             if op.name == "Input" and node not in inputs:
                 _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
             _check_type(i, node)
-        for inner in op.graphs:
-            verify(inner)
         defined.add(node)
     for k, y in enumerate(graph.outputs):
         if y not in defined:
@@ -82,7 +82,7 @@ def _check_type(i: int, node: Node) -> None:
     if node.op.name == "Result":
         _check_result(i, node)
     try:
-        inferred = node.op.infer(*[x.type for x in node.inputs])
+        inferred = node.op.infer(*[_plain(x.type) for x in node.inputs])
     except PullbackError as error:
         _fail(i, node, error.code, error.message, **error.values)
     if _bare(inferred) != _bare(node.type):
@@ -99,6 +99,11 @@ def _check_result(i: int, node: Node) -> None:
         _fail(i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select")
     if not 0 <= index < len(types):
         _fail(i, node, "E4001", f"result {index} does not exist, there are {len(types)}")
+
+
+def _plain(type: Any) -> Any:
+    """A type as type rules see it; of an op with several results they see all."""
+    return type if isinstance(type, tuple) else type.plain
 
 
 def _bare(types: Any) -> Any:

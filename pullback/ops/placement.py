@@ -28,12 +28,11 @@ class Reshard(_Identity, Collective):
     @classmethod
     def to(cls, sharding: Sharding) -> Reshard:
         """The op that lays a value out so."""
-        return cls(*sharding.mesh.parameters(), *sharding.spec.parameters())
+        return cls(*sharding.plain)
 
     @cached_property
     def sharding(self) -> Sharding:
-        spec = P(*self.dims, replicated=self.replicated, priority=self.priority)
-        return Sharding(DeviceMesh(self.mesh, self.axis_names, self.devices), spec)
+        return Sharding.from_plain(*self.parameters())
 
     def infer(self, x: Type) -> Type:
         self.sharding.check(x.shape, self.title)

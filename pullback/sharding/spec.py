@@ -101,6 +101,18 @@ class Sharding(metaclass=Interned):
     def __reduce__(self) -> tuple:
         return Sharding, self.parameters()
 
+    @property
+    def plain(self) -> tuple:
+        """All that it says as numbers and names, for texts."""
+        return (*self.mesh.parameters(), *self.spec.parameters())
+
+    @classmethod
+    def from_plain(
+        cls, shape: Any, axis_names: Any, devices: Any, dims: Any, replicated: Any, priority: Any
+    ) -> Sharding:
+        spec = P(*dims, replicated=replicated, priority=priority)
+        return cls(DeviceMesh(shape, axis_names, devices), spec)
+
     def dims(self, rank: int) -> Dims:
         """The axes of each of `rank` dimensions."""
         return (*self.spec.dims, *[()] * (rank - len(self.spec)))

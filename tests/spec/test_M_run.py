@@ -23,6 +23,7 @@ from pullback.ir.errors import (
     ShapeError,
     TimeLimit,
 )
+from pullback.ir.table import TABLE
 from pullback.ops.elementwise.base import Unary
 from pullback.tensor.launch import state
 
@@ -84,17 +85,26 @@ def test_M71_E6002_an_engine_that_is_not_there(engine, monkeypatch):
     assert state.programs_run == before
 
 
-class Unlowered(Unary):
-    """An op that one engine has and the other has not."""
+@pytest.fixture
+def table():
+    """Ops that are no good are in the table for one test only."""
+    before = set(TABLE)
+    yield
+    for name in set(TABLE) - before:
+        del TABLE[name]
 
-    ufunc = np.negative
-    differentiable: ClassVar[bool] = False
 
-    def partials(self, out, x):
-        return (None,)
-
-
+@pytest.mark.usefixtures("table")
 def test_M71_E6003_an_op_that_an_engine_does_not_have():
+    class Unlowered(Unary):
+        """An op that one engine has and the other has not."""
+
+        ufunc = np.negative
+        differentiable: ClassVar[bool] = False
+
+        def partials(self, out, x):
+            return (None,)
+
     module = build(Unlowered(), (2,), profile="extended")
     assert ir.run(module, {"x": [1.0, 2.0]}, engine="reference")[0].tolist() == [-1, -2]
     with pytest.raises(EngineError, match="xla does not have the instruction unlowered") as caught:
@@ -183,17 +193,17 @@ def test_an_error_within_the_time_limit_is_that_error():
         ir.run(EXP, {"x": [1.0, np.nan]}, checks="finite", timeout=60)
 
 
-class Garbled(Unary):
-    """An op whose lowering is no StableHLO."""
-
-    ufunc = np.negative
-    differentiable: ClassVar[bool] = False
-
-    def lower(self, b, out, x):
-        return b.op("stablehlo.no_such_instruction", x, out=out)
-
-
+@pytest.mark.usefixtures("table")
 def test_E6008_what_the_device_does_not_take():
+    class Garbled(Unary):
+        """An op whose lowering is no StableHLO."""
+
+        ufunc = np.negative
+        differentiable: ClassVar[bool] = False
+
+        def lower(self, b, out, x):
+            return b.op("stablehlo.no_such_instruction", x, out=out)
+
     module = build(Garbled(), (2,), profile="extended")
     with pytest.raises(EngineError, match="XLA could not compile") as caught:
         ir.run(module, {"x": [1.0, 2.0]}, engine="xla")

@@ -116,7 +116,7 @@ def test_N3_history_that_a_derivative_needs_is_kept(x):
     np.testing.assert_array_equal(w.grad.numpy(), 2 * X)
 
 
-SOURCES = {"Input", "Leaf", "Scalar", "Result"}
+SOURCES = {"Input", "Leaf", "Scalar", "Result", "ShardMap"}
 # Collectives have a meaning only along a named axis: tests/test_collectives.py tries them there.
 OPS = sorted(n for n, cls in TABLE.items() if n not in SOURCES and not issubclass(cls, Collective))
 

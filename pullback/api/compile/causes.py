@@ -41,7 +41,7 @@ def _settings(before: Any, call: Any) -> Cause | None:
             kind = "device" if name in ("engine", "device") else "setting"
             return Cause(kind, call.where, name, str(was), str(now))
     if old_axes != new_axes:
-        shown = [str(dict(axes[:-1])) for axes in (old_axes, new_axes)]
+        shown = [str({k: v for k, v in axes if k is not None}) for axes in (old_axes, new_axes)]
         return Cause("setting", call.where, "named axes", *shown)
     return None
 

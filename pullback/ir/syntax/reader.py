@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from pullback.ir.dtypes import NAMES
-from pullback.ir.errors import ParseError
+from pullback.ir.errors import ParseError, PullbackError
 from pullback.ir.syntax.cursor import START, Cursor
 from pullback.ir.syntax.tokens import shown
 from pullback.ir.types import Type
@@ -23,9 +24,9 @@ class Reader(Cursor):
         super().__init__(text)
         self.types: dict[str, Type] = {}
 
+    @abstractmethod
     def body(self, close: str) -> Any:
         """An inner graph, up to `close`."""
-        raise NotImplementedError
 
     # -- types --------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ class Reader(Cursor):
             self.at += 1
             return known
         if word[-1:] == ">" and len(word) > 1:
-            inner = Reader(word.replace("<", " < ").replace(">", " > "))
+            inner = type(self)(word.replace("<", " < ").replace(">", " > "))
             try:
                 made = self.types[word] = inner.loose_type()
             except ParseError as error:
@@ -69,18 +70,33 @@ class Reader(Cursor):
             self.at += 1
         self.expect("[")
         shape = self.listed(self.dimension, "]")
-        varying: tuple = ()
-        if self.words[self.at] == ",":
+        said: dict[str, Any] = {"sharding": None, "varying": ()}
+        while self.words[self.at] == ",":
             self.at += 1
-            if self.word("varying") != "varying":
+            name = self.word("`sharding` or `varying`")
+            if name not in said or said[name]:
                 self.at -= 1
-                self.fail("`varying`")
+                self.fail("`sharding` or `varying`, once")
             self.expect(":")
-            varying = self.value()
-            if type(varying) is not tuple or not all(type(v) is str for v in varying):
-                self.fail("a list of names before this")
+            said[name] = self.sharding() if name == "sharding" else self.names()
         self.expect(">")
-        return Type(shape, dtype, None, varying)
+        return Type(shape, dtype, **said)
+
+    def names(self) -> tuple[str, ...]:
+        found = self.value()
+        if type(found) is not tuple or not all(type(v) is str for v in found):
+            self.fail("a list of names before this")
+        return found
+
+    def sharding(self) -> Any:
+        """What `Sharding.plain` lists."""
+        from pullback.sharding.spec import Sharding
+
+        found = self.value()
+        try:
+            return Sharding.from_plain(*found)
+        except (PullbackError, TypeError, ValueError):
+            self.fail("a sharding before this")
 
     def dimension(self) -> int:
         if self.words[self.at] == "?":
