@@ -4,6 +4,7 @@ Test runs keep compiled programs in a folder of their own: they neither use nor 
 """
 
 import atexit
+import gc
 import itertools
 import os
 import shutil
@@ -62,3 +63,10 @@ def engine(request):
     """Both engines, one after the other."""
     with pb.config(engine=request.param):
         yield request.param
+
+
+def pytest_collection_finish(session):
+    """Twenty thousand collected tests are never garbage: looking through them would only take
+    time, most of all in tests that make many objects."""
+    gc.collect()
+    gc.freeze()
