@@ -24,7 +24,7 @@ from pullback.ir.node import Node
 from pullback.ir.table import TABLE
 from pullback.ir.where import user_line
 from pullback.module.functions import apply, bind
-from pullback.ops.base import deadline
+from pullback.ops.interpret import deadline
 from pullback.tensor.evaluate import evaluate
 from pullback.tensor.program import engine as find_engine
 from pullback.tensor.settings import Scope, current

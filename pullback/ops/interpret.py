@@ -1,0 +1,62 @@
+"""Graphs run by what each op means in NumPy."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir.errors import EngineError, OutOfMemory, PullbackError, TimeLimit
+from pullback.ir.node import Node
+from pullback.ir.types import show
+
+
+class Deadline(threading.local):
+    """When this thread must have finished what it interprets."""
+
+    at: float | None = None
+
+
+deadline = Deadline()
+
+
+def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
+    for node in graph.nodes[len(graph.inputs) :]:
+        if deadline.at is not None and time.monotonic() > deadline.at:
+            raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
+        xs = [values[x] for x in node.inputs]
+        if xs and isinstance(node.inputs[0].type, tuple):
+            values[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
+            continue
+        try:
+            values[node] = node.op.numpy(*xs)
+        except PullbackError as error:
+            error.values["node"] = node  # whoever runs the graph knows its line
+            raise error.at(node.op.title, None) from None
+        except MemoryError:
+            message = f"there is not enough memory for {show(node.type)}"
+            raise OutOfMemory(message, op=node.op.title, where=node.where) from None
+        _check_value(node, values[node])
+    return [np.asarray(values[y]) for y in graph.outputs]
+
+
+def _check_value(node: Node, made: Any) -> None:
+    several = isinstance(node.type, tuple)
+    types = node.type if several else (node.type,)
+    if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
+        raise EngineError(
+            f"numpy must return a tuple of {len(types)} arrays", op=node.op.title, where=node.where
+        )
+    for value, type in zip(made if several else (made,), types, strict=True):
+        array = np.asarray(value)
+        if array.shape != type.shape or array.dtype != type.dtype.numpy:
+            got = f"{array.dtype}{list(array.shape)}"
+            raise EngineError(
+                f"inferred type {type} differs from the engine's {got}",
+                op=node.op.title, where=node.where,
+            )  # fmt: skip

@@ -1,0 +1,83 @@
+"""Op classes become frozen dataclasses, interned, and enter the table."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, dataclass_transform
+
+from pullback.ir import table
+from pullback.ir.errors import ArgumentError
+from pullback.ir.interned import Interned
+from pullback.ir.table import TABLE
+from pullback.ir.where import user_line
+
+
+def _has_fields(namespace: dict) -> bool:
+    if "__annotations__" not in namespace:  # from Python 3.14 on they are made when asked for
+        return any(name.startswith("__annotate") for name in namespace)
+    return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
+
+
+def _refuse(self: Any, name: str, *value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
+
+
+@dataclass_transform(frozen_default=True)
+class OpMeta(Interned):
+    """Makes every op class a frozen dataclass, and enters it into the table."""
+
+    def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
+        cls = super().__new__(meta, name, bases, namespace)
+        if bases and not _has_fields(namespace):
+            # It is its base's dataclass, and making it one again takes a millisecond.
+            type.__setattr__(cls, "__setattr__", _refuse)
+            type.__setattr__(cls, "__delattr__", _refuse)
+            return cls
+        return dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    def __init__(cls, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> None:
+        super().__init__(name, bases, namespace)
+        cls.name = namespace.get("name", name)
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
+        cls.title = namespace.get("title", words.lower())
+        # A rule from elsewhere may look at anything, unless its author says otherwise.
+        cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
+        cls._left_open = _missing(cls, bases, namespace)
+        if not abstract:
+            _enter(cls)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """Whoever remembers what rules gave must learn that one was replaced."""
+        super().__setattr__(name, value)
+        if name not in ("_plain", "_canonical", "_quick"):
+            table.changed()
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        table.changed()
+
+
+def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
+    """The methods that a family leaves to its members, and that this one does not define."""
+    asked = [name for base in bases for name in getattr(base, "_left_open", ())]
+    asked += [n for n, v in namespace.items() if getattr(v, "__isabstractmethod__", False)]
+    still = [n for n in asked if getattr(getattr(cls, n), "__isabstractmethod__", False)]
+    return tuple(dict.fromkeys(still))
+
+
+def _enter(cls: Any) -> None:
+    """Put a class into the table; its module may define it again, as in a notebook."""
+    if cls._left_open:
+        raise ArgumentError(
+            f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}",
+            where=user_line(),
+        )
+    known = TABLE.get(cls.name)
+    if known is not None and known.__module__ != cls.__module__:
+        raise ArgumentError(
+            f"{cls.name}: there is an op of this name already, in {known.__module__}",
+            where=user_line(),
+            hint="An op's name is what programs print: give the class another one.",
+        )
+    TABLE[cls.name] = cls
