@@ -73,9 +73,10 @@ class Partitioner(Chooser):
         ys = []
         made = self.run(graph, inputs)
         self._user = "the result"
-        for y, p in zip(graph.outputs, made, strict=True):
-            origin.where = y.where
-            ys.append(self.finished(self.ask(p, layout(y.type))))
+        with deriving():
+            for y, p in zip(graph.outputs, made, strict=True):
+                origin.where = y.where
+                ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
     def placeholder(self, name: str, type: Type) -> Placed:
