@@ -69,13 +69,13 @@ def entries(names: Sequence[str] | None = None) -> list[Entry]:
     classes = [
         cls
         for name, cls in sorted(TABLE.items())
-        if cls.profile and _is_ours(cls)
+        if cls.profile and is_ours(cls)
         if names is None or name in names
     ]
     return made + [_entry(c) for c in sorted(classes, key=lambda c: PROFILES[c.profile].level)]
 
 
-def _is_ours(cls: Any) -> bool:
+def is_ours(cls: Any) -> bool:
     """Whether an op is one of the library's, and of no user, nor of an example in its pages."""
     module = sys.modules.get(cls.__module__)
     ours = cls.__module__.startswith("pullback.")
