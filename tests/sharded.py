@@ -51,9 +51,8 @@ def product(a: Any, pool: list, n: int) -> Any:
     if a.ndim < 2:
         return pb.tanh(a) * 2.0
     others = [b for b in pool if b.ndim == 2 and b.shape[-1] == a.shape[-1]]
-    return pb.einsum(
-        "...ij,kj->...ki", pb.tanh(a), others[n % len(others)] if others else a[..., :]
-    )
+    other = others[n % len(others)] if others else a[(0,) * (a.ndim - 2)]
+    return pb.einsum("...ij,kj->...ki", pb.tanh(a), other)
 
 
 def along(a: Any, pool: list, n: int) -> Any:
