@@ -644,3 +644,19 @@ def test_a_program_that_repeats_itself_is_compiled_in_pieces():
         assert made.sharding.spec is P("dp") and 0 < len(pieces) < 10
     with pytest.raises(IndexOutOfRange, match="out of range for axis 1 of size 6"):
         on_mesh(0.5, [5, 0, 3, 1, 2, 6]).numpy()
+
+
+@on_meshes
+def test_memory_is_planned_for_one_device(engine):
+    def loss(w, x):
+        return (pb.tanh(pb.tanh(x @ w) @ w) ** 2).sum()
+
+    step = pb.grad(loss)
+    alone = pb.memory_plan(step)(pb.ones((64, 64)), pb.ones((512, 64)))
+    w, x = pb.ones((64, 64)).shard(MESH), pb.ones((512, 64)).shard(MESH, pb.P(("dp", "tp")))
+    plan = pb.memory_plan(step)(w, x)
+    assert plan.arguments == 4 * (64 * 64 + 64 * 64)  # the weights whole, an eighth of the rows
+    assert plan.results == alone.results
+    assert [k.nbytes * 8 for k in plan.kept] == [k.nbytes for k in alone.kept]
+    if engine == "xla":
+        assert 0.5 < plan.peak / plan.measure() < 2

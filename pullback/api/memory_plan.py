@@ -15,8 +15,11 @@ from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import DType
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
+from pullback.ops.call import written_out
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
+from pullback.tensor.on_mesh import per_device
+from pullback.tensor.program import engine, mesh_of
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
@@ -26,7 +29,7 @@ def memory_plan(f: Callable) -> Callable:
 
     The plan is of exactly what `f` does: for a training step give it the step, or
     `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`:
-    what does not fit into memory can be planned too.
+    what does not fit into memory can be planned too. On a mesh, it is the plan of one device.
 
     >>> import pullback as pb
     >>> def loss(w, x):
@@ -44,7 +47,9 @@ def memory_plan(f: Callable) -> Callable:
         leaves, in_tree = tree.flatten((args, kwargs))
         types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
         staged = stage("memory_plan", f, types, in_tree)
-        return MemoryPlan.of(canonicalise(staged.graph))
+        graph = canonicalise(written_out(staged.graph))
+        mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+        return MemoryPlan.of(graph if mesh is None else per_device(graph, mesh).graph, mesh)
 
     return planned
 
@@ -82,13 +87,14 @@ class MemoryPlan:
     kept: tuple[Value, ...]
     live: tuple[Value, ...]
     graph: Graph = field(compare=False)
+    mesh: Any = None
 
     @classmethod
-    def of(cls, graph: Graph) -> MemoryPlan:
-        found = Footprint(graph)
+    def of(cls, graph: Graph, mesh: Any = None) -> MemoryPlan:
+        found = Footprint(graph, mesh)
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries
-        return cls(*totals, _values(kept), _values(found.live), graph)
+        return cls(*totals, _values(kept), _values(found.live), graph, mesh)
 
     @property
     def peak(self) -> int:
@@ -100,9 +106,10 @@ class MemoryPlan:
 
     def measure(self) -> int:
         """The peak in bytes that XLA reports for the compiled program."""
-        from pullback.tensor.program import engine
-
-        return engine("xla").compile(self.graph).memory().peak
+        xla = engine("xla")
+        if self.mesh is None:
+            return xla.compile(self.graph).memory().peak
+        return xla.compile_on(self.mesh, self.graph).memory().peak
 
     def __str__(self) -> str:
         parts = ("arguments", self.arguments), ("results", self.results), (

@@ -46,10 +46,10 @@ class Buffer:
 
 
 class Footprint:
-    """The buffers of a program and its peak; sizes are in bytes."""
+    """The buffers of a program and its peak; sizes are in bytes. With a mesh, of one device's."""
 
-    def __init__(self, graph: Graph) -> None:
-        made = Recorded(graph)
+    def __init__(self, graph: Graph, mesh: Any = None) -> None:
+        made = Recorded(graph, mesh)
         self.arguments = sum(nbytes(x.type) for x in made.inputs)
         self.results = sum(nbytes(y.type) for y in made.outputs)
         flow = _Flow(made.instructions, made.inputs, made.outputs)

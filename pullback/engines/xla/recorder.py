@@ -30,8 +30,8 @@ class Instruction:
 class Recorded:
     """The instructions of a graph's program; `values` are its nodes' values, as names."""
 
-    def __init__(self, graph: Graph) -> None:
-        recorder = _Recorder()
+    def __init__(self, graph: Graph, mesh: Any = None) -> None:
+        recorder = _Recorder(mesh)
         self.inputs = [Value(recorder._fresh(), x.type) for x in graph.inputs]
         recorder._defined.update(x.name for x in self.inputs)
         self.outputs = list(recorder.inline(graph, self.inputs))
@@ -41,8 +41,8 @@ class Recorded:
 class _Recorder(Builder):
     """Remembers its instructions; equal ones are written once, as XLA would."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, mesh: Any = None) -> None:
+        super().__init__(mesh)
         self.instructions: list[Instruction] = []
         self._inside: list[Instruction] = []  # of regions, until the op that has them is written
         self._known: dict[Any, Any] = {}
