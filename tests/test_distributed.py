@@ -147,3 +147,16 @@ def test_disagreement_names_who_has_what():
     compare("program 3", {0: "a", 1: "a", 2: "a"})
     with pytest.raises(ProcessMismatch, match=r"program 3:\n  processes 0, 2: a\n  process 1: b"):
         compare("program 3", {0: "a", 1: "b", 2: "a"})
+
+
+def test_a_script_is_launched_from_python(tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\n"
+        "print(os.environ['PULLBACK_PROCESS_ID'], os.environ['PULLBACK_NUM_PROCESSES'],"
+        " os.environ['PULLBACK_CPU_DEVICES'], sys.argv[1])\n"
+        "sys.exit(int(os.environ['PULLBACK_PROCESS_ID']) * int(sys.argv[2]))\n"
+    )
+    assert distributed.launch(script, "word", 0, nproc=2, devices=3) == 0
+    assert sorted(capfd.readouterr().out.splitlines()) == ["[0] 0 2 3 word", "[1] 1 2 3 word"]
+    assert distributed.launch(script, "word", 7, nproc=2, devices=3) == 7

@@ -82,6 +82,17 @@ def initialize(
     pulse.names = exchange("names", pulse.names[index], timeout)
 
 
+def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) -> int:
+    """Run a script as several processes of this machine; the exit status.
+
+    It is what `python -m pullback.distributed --nproc N [--devices K] script.py ...` does.
+    """
+    from pullback.distributed.launcher import main
+
+    more = [] if devices is None else ["--devices", str(devices)]
+    return main(["--nproc", str(nproc), *more, str(script), *map(str, args)])
+
+
 def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
     given = []
     for value, name in ((address, COORDINATOR), (count, COUNT), (index, INDEX)):
@@ -272,5 +283,5 @@ def _wrong(what: str, hint: str) -> ArgumentError:
 
 __all__ = [
     "Device", "ProcessMismatch", "WorkerLost", "agree", "barrier", "devices", "exchange",
-    "initialize", "local_devices", "process_count", "process_index", "shutdown",
+    "initialize", "launch", "local_devices", "process_count", "process_index", "shutdown",
 ]  # fmt: skip
