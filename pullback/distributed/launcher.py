@@ -62,6 +62,7 @@ class Launch:
         self._writing = threading.Lock()
         self._readers: list[threading.Thread] = []
         self._processes = [self._start(command, i, settings, told) for i in range(count)]
+        os.close(told)  # the processes have it
 
     def _start(
         self, command: Sequence[str], index: int, settings: dict[str, str], told: int
@@ -80,12 +81,13 @@ class Launch:
 
     def _copy(self, source: IO[bytes], target: Any, index: int) -> None:
         """Pass output on, line by line, with the number of its process in front."""
-        for line in source:
-            if _NOISE not in line:
-                with self._writing:
-                    text = line.decode(errors="replace").rstrip("\n")
-                    target.write(f"[{index}] {text}\n")
-                    target.flush()
+        with source:
+            for line in source:
+                if _NOISE not in line:
+                    with self._writing:
+                        text = line.decode(errors="replace").rstrip("\n")
+                        target.write(f"[{index}] {text}\n")
+                        target.flush()
 
     def run(self) -> int:
         """Wait for the end of all; when one fails, the others have a while to end, too."""
@@ -98,6 +100,7 @@ class Launch:
                 signal.signal(s, handler)
         for reader in self._readers:
             reader.join(timeout=_LAST_GRACE)
+        os.close(self._told)
         return status
 
     def _wait(self) -> int:
