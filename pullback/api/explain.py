@@ -7,20 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.layout import is_array
 from pullback.api.memory_plan import readable
-from pullback.api.stage import stage
-from pullback.ir.canonical import canonicalise
+from pullback.api.stage import program_of
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type, show
 from pullback.ir.where import user_line
-from pullback.ops.call import written_out
-from pullback.sharding.cost import Machine, nbytes, traffic
+from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
 from pullback.transforms.partition.price import applied, operations
 
 
@@ -79,8 +74,8 @@ class Explanation:
         """The bytes of a device's arguments, results, and largest value in between."""
         ends = [*self.program.inputs, *dict.fromkeys(self.program.outputs)]
         inside = set(self.program.nodes).difference(ends)
-        largest = max([sum(map(nbytes, _types(n))) for n in inside], default=0)
-        return sum(nbytes(n.type) for n in ends) + largest
+        largest = max([sum([t.nbytes for t in _types(n)]) for n in inside], default=0)
+        return sum(n.type.nbytes for n in ends) + largest
 
     @property
     def nbytes(self) -> int:
@@ -121,10 +116,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
         from pullback.tensor.on_mesh import per_device
         from pullback.tensor.program import mesh_of
 
-        leaves, in_tree = tree.flatten((args, kwargs))
-        types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
-        staged = stage("explain_sharding", f, types, in_tree)
-        graph = canonicalise(written_out(staged.graph))
+        graph = program_of("explain_sharding", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is None:
             raise ArgumentError(
@@ -145,8 +137,8 @@ def _exchange(
 ) -> Exchange:
     axes = node.op.communicates()
     out = _types(node)
-    before = sum([nbytes(x.type) for x in node.inputs])
-    sent = traffic(node.op.wire, max(before, sum(map(nbytes, out))), mesh.extent(axes))  # type: ignore[attr-defined]
+    before = sum([x.type.nbytes for x in node.inputs])
+    sent = traffic(node.op.wire, max(before, sum([t.nbytes for t in out])), mesh.extent(axes))  # type: ignore[attr-defined]
     told = reasons.get(node) or next((r for n, r in reasons.items() if node in n.inputs), None)
     op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
     seconds = machine.seconds(sent)

@@ -8,16 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.layout import is_array
-from pullback.api.stage import stage
+from pullback.api.stage import program_of
 from pullback.engines.xla.footprint import Buffer, Footprint
-from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import DType
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
-from pullback.ops.call import written_out
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
 from pullback.tensor.on_mesh import per_device
 from pullback.tensor.program import engine, mesh_of
 
@@ -44,10 +39,7 @@ def memory_plan(f: Callable) -> Callable:
 
     @functools.wraps(f)
     def planned(*args: Any, **kwargs: Any) -> MemoryPlan:
-        leaves, in_tree = tree.flatten((args, kwargs))
-        types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
-        staged = stage("memory_plan", f, types, in_tree)
-        graph = canonicalise(written_out(staged.graph))
+        graph = program_of("memory_plan", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         return MemoryPlan.of(graph if mesh is None else per_device(graph, mesh).graph, mesh)
 

@@ -17,7 +17,7 @@ from pullback.ir.graph import Graph
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.call import written_out
-from pullback.sharding.cost import Machine, nbytes
+from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, P, Sharding
 from pullback.tensor import tree
@@ -102,7 +102,7 @@ class Search:
             leading = {self.types[i].shape[0] for i in ranked}
             if len(leading) == 1:
                 extents.setdefault(leading.pop(), []).extend(ranked)
-        size = {n: sum([nbytes(self.types[i]) for i in leaves]) for n, leaves in extents.items()}
+        size = {n: sum([self.types[i].nbytes for i in leaves]) for n, leaves in extents.items()}
         return [extents[n] for n in sorted(extents, key=lambda n: -size[n])[:BATCHES]]
 
     def _specs(self, split: dict[int, tuple[str, ...]]) -> Specs:
@@ -153,7 +153,7 @@ class Search:
     def _bytes(self, i: int, dims: Dims) -> int:
         """What a device has of a leaf."""
         shape = Sharding(self.mesh, P(*dims)).local_shape(self.types[i].shape)
-        return nbytes(self.types[i].with_shape(shape))
+        return self.types[i].with_shape(shape).nbytes
 
     def _dims(self, graph: Graph, specs: Specs) -> list[Dims]:
         mine = [_all_dims(specs[i], self.types[i]) for i in self.places]

@@ -8,10 +8,13 @@ from typing import Any
 
 from pullback.api.closure import close_over
 from pullback.api.function import outputs
+from pullback.api.layout import is_array
+from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import float32
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type
+from pullback.ops.call import written_out
 from pullback.ops.structure import Input, placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
@@ -51,6 +54,14 @@ def stage(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
     return Staged(graph, structure, captured)
+
+
+def program_of(name: str, f: Callable, args: tuple, kwargs: dict) -> Graph:
+    """The program of a function as it would be run, without running it: arguments are tensors, or
+    types in their place."""
+    leaves, in_tree = tree.flatten((args, kwargs))
+    types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
+    return canonicalise(written_out(stage(name, f, types, in_tree).graph))
 
 
 @contextmanager

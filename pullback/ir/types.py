@@ -37,6 +37,11 @@ class Type(metaclass=Interned):
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def nbytes(self) -> int:
+        """What a value of this type takes in memory."""
+        return self.size * self.dtype.numpy.itemsize
+
     def with_shape(self, shape: Iterable[int]) -> Type:
         return Type(tuple(shape), self.dtype, None, self.varying)
 

@@ -130,6 +130,10 @@ class PSum(Sharing):
     reduction = "Sum"
     joins = "add"
 
+    @property
+    def together(self) -> AllReduce:  # type: ignore[override]
+        return AllReduce(self.axes)
+
     def repeat(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
 

@@ -45,6 +45,7 @@ class Op(metaclass=OpMeta, abstract=True):
     product: ClassVar[bool] = False  # sums of products: what `dots_saved` keeps
     hands_on: ClassVar[bool] = False  # of several results, each is the operand in its place
     executed: ClassVar[Any] = None  # the op that programs run in its place, which has no rules
+    together: ClassVar[Any] = None  # the op that does for many operands what this does for one
     fallible: ClassVar[bool] = False  # it may fail when it runs: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than having kept it
     # How devices that split a contracted factor join their results: sum, max, min, or `again`, by

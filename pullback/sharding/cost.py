@@ -39,10 +39,6 @@ def work(op: Any, rule: Rule, types: Sequence[Type]) -> float:
     return max([steps, *[t.size for t in types]])
 
 
-def nbytes(type: Type) -> int:
-    return type.size * type.dtype.numpy.itemsize
-
-
 def traffic(kind: str, nbytes: float, count: int) -> float:
     """Bytes that each of `count` devices sends; `nbytes` is the larger of what it has before and
     after."""

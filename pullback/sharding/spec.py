@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from pullback.ir.errors import ArgumentError, ShapeError
@@ -124,10 +124,6 @@ class Sharding(metaclass=Interned):
     def local_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of one device's part; where a dimension does not divide it is padded."""
         return tuple([-(-n // self.parts(i)) for i, n in enumerate(shape)])
-
-    @cached_property
-    def is_replicated(self) -> bool:
-        return not self.spec.dims
 
     def check(self, shape: Sequence[int], op: str) -> None:
         """Raise where this cannot be how a value of that shape lies."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from pullback.engines.xla.memory import nbytes
 from pullback.engines.xla.recorder import Instruction, Recorded
 from pullback.engines.xla.stablehlo import Value
 from pullback.ir.graph import Graph
@@ -42,7 +41,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return nbytes(self.type)
+        return self.type.nbytes
 
 
 class Footprint:
@@ -50,8 +49,8 @@ class Footprint:
 
     def __init__(self, graph: Graph, mesh: Any = None) -> None:
         made = Recorded(graph, mesh)
-        self.arguments = sum(nbytes(x.type) for x in made.inputs)
-        self.results = sum(nbytes(y.type) for y in made.outputs)
+        self.arguments = sum(x.type.nbytes for x in made.inputs)
+        self.results = sum(y.type.nbytes for y in made.outputs)
         flow = _Flow(made.instructions, made.inputs, made.outputs)
         # A program that repeats itself is run in pieces: what they hand on is written.
         for k, segment in enumerate(segments(graph)):
@@ -102,7 +101,7 @@ class _Flow:
     ) -> None:
         self.inputs = {x.name for x in inputs}
         values = [*inputs, *[y for i in instructions for y in i.results]]
-        self.sizes = {v.name: nbytes(v.type) for v in values}
+        self.sizes = {v.name: v.type.nbytes for v in values}
         self.same: dict[str, str] = {}
         self.tied: dict[str, list[str]] = {}  # what a barrier makes a value wait for
         for i in instructions:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pullback.ir.types import Type
-
 
 class Memory(NamedTuple):
     """Bytes that a program takes while it runs: all of it is there at its peak."""
@@ -17,7 +15,3 @@ class Memory(NamedTuple):
     @property
     def peak(self) -> int:
         return self.arguments + self.results + self.temporaries
-
-
-def nbytes(type: Type) -> int:
-    return type.size * max(type.dtype.bits // 8, 1)

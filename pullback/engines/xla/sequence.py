@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.memory import Memory, nbytes
+from pullback.engines.xla.memory import Memory
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.ir.dtypes import uint64
 from pullback.ir.errors import PullbackError
@@ -68,7 +68,7 @@ class XlaSequence:
 
     def memory(self) -> Memory:
         """What a run takes: what pieces hand on to later ones, and what XLA says of each piece."""
-        size = list(map(nbytes, self._types))
+        size = [t.nbytes for t in self._types]
         outputs, count = set(self._outputs), self._count
         live = most = 0
         for program, (_, _, _, gives, over, _) in zip(self.pieces, self._steps, strict=True):

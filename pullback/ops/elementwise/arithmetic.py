@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -72,7 +73,25 @@ class Mul(Binary):
         return (y, x)
 
 
-class MulNoNan(Binary):
+class Guarded(Binary, abstract=True):
+    """What its plain form, `unguarded`, gives; but 0 where the first operand is 0."""
+
+    kinds = "fc"
+    singular = True
+
+    @abstractmethod
+    def unguarded(self) -> Binary:
+        """The plain form."""
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(x == 0, np.zeros((), x.dtype), self.unguarded().numpy(x, y))
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        zero = b.full(out, 0)
+        return b.select(b.compare("EQ", x, zero), zero, self.unguarded().lower(b, out, x, y))
+
+
+class MulNoNan(Guarded):
     """x * y, but 0 where x is 0, whatever y is.
 
     A rule multiplies its cotangent by a partial derivative that may be infinite: where the
@@ -81,19 +100,8 @@ class MulNoNan(Binary):
     with infinite partials uses no plain products of them either, so this holds at any order.
     """
 
-    kinds = "fc"
-    singular = True
-
     def unguarded(self) -> Mul:
         return Mul()
-
-    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x == 0, np.zeros((), x.dtype), x * y)
-
-    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        zero = b.full(out, 0)
-        product = b.op("stablehlo.multiply", x, y, out=out)
-        return b.select(b.compare("EQ", x, zero), zero, product)
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         def finite() -> Node:
@@ -156,23 +164,13 @@ class Div(Binary):
         return (Over(1, y), lambda: Over(-out, y))
 
 
-class DivNoNan(Binary):
+class DivNoNan(Guarded):
     """x / y, but 0 where x is 0, whatever y is: what MulNoNan is to a product."""
 
-    kinds = "fc"
     domains = ((-2.0, 2.0), (0.5, 2.0))
-    singular = True
 
     def unguarded(self) -> Div:
         return Div()
-
-    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x == 0, np.zeros((), x.dtype), np.true_divide(x, y))
-
-    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        zero = b.full(out, 0)
-        quotient = b.op("stablehlo.divide", x, y, out=out)
-        return b.select(b.compare("EQ", x, zero), zero, quotient)
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         def finite() -> Over:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.types import Type
-from pullback.sharding.cost import Machine, nbytes, work
+from pullback.sharding.cost import Machine, work
 from pullback.sharding.factors import Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
@@ -97,7 +97,7 @@ class Groups:
 
     def nbytes(self, type: Type, dims: Dims) -> int:
         """What a device has of a value."""
-        return nbytes(self._prices.local(type, dims))
+        return self._prices.local(type, dims).nbytes
 
     # -- one node ----------------------------------------------------------------------------------
 
@@ -271,4 +271,4 @@ def _results(node: Node) -> list[Type]:
 
 
 def _size(node: Node) -> float:
-    return sum(map(nbytes, _results(node)))
+    return sum([t.nbytes for t in _results(node)])

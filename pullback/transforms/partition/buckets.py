@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node, results
-from pullback.ir.table import TABLE
 
 BYTES = 64 * 2**20  # of one bucket; what is larger goes in several
 
@@ -27,7 +26,7 @@ def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         if node in new:
             continue
         if node in buckets:
-            op = TABLE["AllReduce"](node.op.axes)  # type: ignore[attr-defined]
+            op = node.op.together
             xs = tuple([new[m.inputs[0]] for m in members])
             made = Node(op, xs, tuple([m.type for m in members]), node.where, (), node.backward)
             new |= zip(members, results(made), strict=True)
@@ -46,22 +45,17 @@ def _buckets(graph: Graph) -> dict[Node, list[Node]]:
     level: dict[Node, int] = {}
     found: dict[tuple, list[list[Node]]] = {}
     for node in graph.nodes:
-        joins = node.op.name == "PSum"
-        level[node] = max([level[x] for x in node.inputs], default=0) + joins
-        if joins:
-            key = (level[node], node.op.axes)  # type: ignore[attr-defined]
-            _into(found.setdefault(key, []), node)
+        together = node.op.together
+        level[node] = max([level[x] for x in node.inputs], default=0) + (together is not None)
+        if together is not None:
+            _into(found.setdefault((level[node], together), []), node)
     return {n: members for lists in found.values() for members in lists for n in members
             if len(members) > 1}  # fmt: skip
 
 
 def _into(buckets: list[list[Node]], node: Node) -> None:
     last = buckets[-1] if buckets else []
-    if last and sum(map(_nbytes, last)) + _nbytes(node) <= BYTES:
+    if last and sum([n.type.nbytes for n in last]) + node.type.nbytes <= BYTES:
         last.append(node)
     else:
         buckets.append([node])
-
-
-def _nbytes(node: Node) -> int:
-    return node.type.size * node.type.dtype.numpy.itemsize

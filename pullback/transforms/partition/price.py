@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
-from pullback.sharding.cost import Machine, nbytes, traffic, work
+from pullback.sharding.cost import Machine, traffic, work
 from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
@@ -57,7 +57,7 @@ class Prices(Placer):
 
     def _count(self, kind: str, p: Placed, axes: tuple[str, ...]) -> None:
         local = self.local(p.whole, p.dims)
-        self.seconds += self.machine.seconds(traffic(kind, nbytes(local), self.mesh.extent(axes)))
+        self.seconds += self.machine.seconds(traffic(kind, local.nbytes, self.mesh.extent(axes)))
 
 
 def operations(graph: Graph) -> float:
