@@ -22,7 +22,8 @@ T = Type((4,), float64)
 
 
 def say(*words):
-    print(*words, flush=True)
+    """One write for a line, so that nothing another thread prints comes between its words."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
 
 
 def summing(grid):

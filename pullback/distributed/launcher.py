@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,7 +21,11 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.05
 _GRACE = 20.0  # seconds for the others to notice that one has failed, and to save their state
 _LAST_GRACE = 5.0  # seconds between asking a process to end and ending it
-_NOISE = b"peer ranks. Expected number of connected"  # which Gloo prints for each connection
+# Gloo announces each connection on standard output, in pieces, from several threads at once.
+_NOISE = re.compile(
+    rb"(?:\[Gloo\] Rank |\d* is connected to |\d* peer ranks\. "
+    rb"|Expected number of connected peer ranks is : )+\d*"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
+
+
+def without_noise(line: bytes) -> bytes | None:
+    """A line of output without what Gloo says in it; None if nobody else said anything."""
+    said, noises = _NOISE.subn(b"", line)
+    return None if noises and said.strip(b"0123456789 \n") == b"" else said
 
 
 class Launch:
@@ -83,9 +94,9 @@ class Launch:
         """Pass output on, line by line, with the number of its process in front."""
         with source:
             for line in source:
-                if _NOISE not in line:
+                if (said := without_noise(line)) is not None:
                     with self._writing:
-                        text = line.decode(errors="replace").rstrip("\n")
+                        text = said.decode(errors="replace").rstrip("\n")
                         target.write(f"[{index}] {text}\n")
                         target.flush()
 
