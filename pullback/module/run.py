@@ -19,7 +19,7 @@ from pullback.ir.errors import (
     UnsupportedOp,
 )
 from pullback.ir.graph import Graph
-from pullback.ir.module import Module
+from pullback.ir.module import Module, require_module
 from pullback.ir.node import Node
 from pullback.ir.table import TABLE
 from pullback.ir.where import user_line
@@ -53,7 +53,7 @@ def run(
     >>> pb.ir.run(module, {"x": [1.0, 2.0], "y": [3.0, 4.0]}, engine="reference")
     [array([ 4., 10.], dtype=float32)]
     """
-    graph = module.graph
+    graph = require_module("run", module).graph
     if checks not in (None, "finite"):
         raise ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
     if timeout is not None and not timeout > 0:

@@ -75,7 +75,8 @@ class Slice(Movement):
         if {*map(len, lists)} != {x.rank} or min(self.steps, default=1) < 1:
             return self
         ranges = self.ranges(x.shape)
-        return Slice(*[[getattr(r, name) for r in ranges] for name in ("start", "stop", "step")])
+        bounds = [tuple([getattr(r, name) for r in ranges]) for name in ("start", "stop", "step")]
+        return Slice(*bounds)
 
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
