@@ -71,7 +71,12 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
             f"the {captured} captured ones, got {list(names)}",
             where=user_line(),
         )
-    return Graph(graph.inputs, graph.outputs, [*names, *graph.names[len(names) :]])
+    chosen = [*names, *graph.names[len(names) :]]
+    if not all(isinstance(n, str) and n for n in names) or len({*chosen}) < len(chosen):
+        raise ArgumentError(
+            f"from_function: names must be different words, got {list(names)}", where=user_line()
+        )
+    return Graph(graph.inputs, graph.outputs, chosen)
 
 
 def to_function(module: Module) -> Callable[..., Any]:
@@ -107,6 +112,11 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
     if len(args) > len(graph.names):
         raise ArgumentError(
             f"{name}: takes {len(graph.names)} inputs, got {len(args)}", where=user_line()
+        )
+    if not isinstance(named, Mapping):
+        raise ArgumentError(
+            f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}",
+            where=user_line(),
         )
     given = dict(zip(graph.names, args, strict=False))
     for key, value in named.items():

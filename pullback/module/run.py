@@ -56,10 +56,10 @@ def run(
     graph = require_module("run", module).graph
     if checks not in (None, "finite"):
         raise ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
-    if timeout is not None and not timeout > 0:
+    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
         raise ArgumentError(f"run: timeout must be a positive number of seconds, got {timeout!r}")
     with _on(engine):
-        tensors = bind("run", graph, (), inputs or {})
+        tensors = bind("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
 
         def work() -> list[np.ndarray]:
@@ -85,7 +85,7 @@ def _on(name: str | None) -> Scope:
     """The engine, which must be there before anything is executed."""
     if name is None:
         return Scope()
-    kind, _, device = name.partition(":")
+    kind, _, device = str(name).partition(":")
     if kind not in ENGINES:
         raise EngineError(
             f"run: there is no engine {name!r}, only {' and '.join(ENGINES)}",
