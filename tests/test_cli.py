@@ -162,7 +162,7 @@ def test_diff_matches_what_instructions_do(write: Any) -> None:
     ended = ir("diff", write("a.ir", EXAMPLE), write("b.ir", more))
     assert ended.status == 1
     marks = [line[49:50] or " " for line in ended.out.splitlines()]
-    assert marks == [" ", " ", ">", "|", " ", "<", ">", "|"]
+    assert marks == [" ", " ", ">", "|", " ", "|", " "]
     changes = ir("diff", "--changes", write("a.ir", EXAMPLE), write("b.ir", more)).out
     assert changes == "".join(
         line + "\n" for line, mark in zip(ended.out.splitlines(), marks) if mark != " "

@@ -148,6 +148,18 @@ def test_bad_syntax_has_a_place(text, code, line, column):
     assert text.split("\n")[line - 1].startswith(error.source)
 
 
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("E6001", "Unpack(%0) {word: 2, dtype: i8} : Tensor<i8, []>"),
+        ("E6001", "Unpack(%0) {word: 1, dtype: complex128} : Tensor<complex128, []>"),
+        ("E2007", "BranchNumber(%0) {count: 0} : Tensor<u64, [2]>"),
+    ],
+)
+def test_parameters_that_no_engine_can_take_are_refused(code, line):
+    fails(code, EXTENDED + input_line(0, [2], "u64") + f"%1 = {line}\noutputs: %1")
+
+
 # -- the catalogue ----------------------------------------------------------------------------
 
 CODES = {

@@ -202,11 +202,9 @@ class _Autodiff:
     def target(self, target: int | str, inputs: dict[str, int]) -> int:
         i = inputs.get(target) if isinstance(target, str) else target
         if i is None or i not in self.values:
-            raise ArgumentError(
-                f"autodiff: the module has no value {target!r}",
-                code="E4001", where=user_line(),
-                hint=f"Its inputs are {', '.join(inputs)}." if inputs else None,
-            )  # fmt: skip
+            known = f"Its inputs are {', '.join(inputs) or 'none'}."
+            what = f"autodiff: the module has no value {target!r}"
+            raise ArgumentError(what, code="E4001", where=user_line(), hint=known)
         problem = self.problem(i)
         if problem is not None:
             raise NonDifferentiableInput(
