@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir import dtypes
 from pullback.ir.dtypes import DType
-from pullback.ir.errors import VerificationError
+from pullback.ir.errors import DTypeError, ShapeError, VerificationError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant
 
 
@@ -118,6 +118,10 @@ class Unpack(Op):
         return range(self.word, self.word + (2 if self.dtype is dtypes.complex128 else 1))
 
     def infer(self, words: Type) -> Type:
+        if words.dtype is not dtypes.uint64 or words.rank != 1:
+            raise DTypeError(f"scalars are packed into u64[n], got {words}", code="E2005")
+        if self.word < 0 or self.words.stop > words.shape[0]:
+            raise ShapeError(f"word {self.word} is not in {words}", code="E6001", word=self.word)
         return Type((), self.dtype)
 
     def numpy(self, words: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
 from pullback.engines.xla.disk import disk_cache, key_of
 from pullback.engines.xla.program import Check, Code, MeshProgram, XlaProgram
@@ -52,12 +53,14 @@ class XlaEngine:
 
         The buffers of `donated` inputs may be used for its results.
         """
+        refuse_too_large(graph)
         return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
 
     def compile_on(
         self, mesh: Any, graph: Graph, donated: Sequence[int] = ()
     ) -> MeshProgram | XlaSequence:
         """The program of one device of a mesh, for all of them; it runs on `Shards`."""
+        refuse_too_large(graph)
         return self._in_pieces(graph, donated, mesh) or self._compile_on(mesh, graph, donated)
 
     def _in_pieces(self, graph: Graph, donated: Sequence[int], mesh: Any) -> XlaSequence | None:
