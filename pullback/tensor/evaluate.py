@@ -14,7 +14,7 @@ from pullback.ir.where import user_line
 from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
-from pullback.tensor.launch import InFlight, arrived, launch, launch_split, lock, settled, to_host
+from pullback.tensor.launch import InFlight, arrived, checked, launch, launch_split, lock, to_host
 from pullback.tensor.program import engine_for, mesh_of
 from pullback.tensor.record import PENDING_LIMIT, pending
 from pullback.tensor.settings import current
@@ -35,6 +35,13 @@ def evaluate(*tensors: Any) -> None:
 
 def read(tensor: Tensor) -> np.ndarray:
     """The value of a tensor on the host, read-only."""
+    array = to_host(readable(tensor))
+    array.setflags(write=False)
+    return array
+
+
+def readable(tensor: Tensor) -> Any:
+    """The buffer of a tensor, computed and checked, for the host to read."""
     _forbid_placeholders("reading a value")
     node = tensor._node
     for token in node.tokens:
@@ -43,12 +50,7 @@ def read(tensor: Tensor) -> np.ndarray:
     if node.value is None:
         _forbid_alone(node)
         compute([node])
-    if checks.any_unchecked():
-        settled(node)
-        checks.examine(node)
-    array = to_host(settled(node))
-    array.setflags(write=False)
-    return array
+    return checked(node)
 
 
 def submit_pending() -> None:

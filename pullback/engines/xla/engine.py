@@ -103,7 +103,8 @@ class XlaEngine:
 
     def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
         builder, group = Builder(mesh), self.group(mesh)
-        builder.apart = self.platform == "cpu" and len(group.processes) > 1
+        builder.spans = len(group.processes) > 1
+        builder.apart = self.platform == "cpu" and builder.spans
         text = module(graph, builder, donated)
         code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
