@@ -110,6 +110,19 @@ def test_what_one_process_does_alone_raises():
     assert second == "[0] process 1 did not come to alone before the end"
 
 
+def test_what_goes_wrong_in_a_program_is_told_on_all_processes():
+    status, lines, errors = finish(start(2, "faults", devices=2))
+    assert status == 0, errors
+    for k in range(2):
+        mine = [line[4:] for line in lines if line.startswith(f"[{k}]")]
+        assert mine.count("sum 3") == 2 and mine.count("ProcessMismatch True") == 1, lines
+        assert sum(line.startswith("OutOfMemory") for line in mine) == 2
+        stuck = [line for line in mine if line.startswith("EngineError")]
+        assert len(stuck) == 2 and all(line.endswith("no luck") for line in stuck)
+    assert "[0] OutOfMemory process 1 could not run a program on devices 1, 3: no memory" in lines
+    assert "[0] EngineError process 1 could not run a program on devices 0, 3: no luck" in lines
+
+
 def test_the_launcher_passes_signals_on():
     process = start(2, "patient")
     for _ in range(2):

@@ -49,6 +49,7 @@ class _Joined(NamedTuple):
 
 _joined: _Joined | None = None
 _turns: dict[str, int] = {}  # how often a tag was used
+_agreed: set[tuple[str, str]] = set()  # groups and programs that all processes started on them
 
 
 def initialize(
@@ -134,8 +135,7 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
         if service is not None:
             service.abandon()
         raise error.at("initialize", user_line()) from None
-    pulse = Pulse(cluster, relay)
-    cluster.check = pulse.check
+    pulse = cluster.pulse = Pulse(cluster, relay)
     clusters.current = cluster
     return _Joined(cluster, pulse, service)
 
@@ -169,14 +169,15 @@ def shutdown() -> None:
     cluster, pulse, service = _joined
     _joined = None
     atexit.unregister(shutdown)
-    lost = _others_end(cluster, pulse)
+    failed = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    lost = _others_end(cluster, pulse) if failed is None else _to_blame(failed, cluster)
     if lost is None:
         cluster.leave()
         pulse.stop()
         if service is not None:
             service.stop()
         return
-    pulse.say(FAILED, lost)
+    pulse.say(FAILED, lost, _in_a_line(failed))
     with contextlib.suppress(KeyError, OSError):
         os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
     cluster.abandon()
@@ -186,14 +187,24 @@ def shutdown() -> None:
     pulse.stop()
 
 
+def _to_blame(failed: BaseException, cluster: Any) -> int:
+    """The process that an error is to be told of."""
+    return failed.process if isinstance(failed, WorkerLost) else cluster.process
+
+
+def _in_a_line(failed: BaseException | None) -> str:
+    """What went wrong, in few words to add to a sentence."""
+    if failed is None:
+        return ""
+    text = getattr(failed, "message", str(failed)).strip().partition("\n")[0]
+    return f": {type(failed).__name__}{': ' if text else ''}{text[:300]}"
+
+
 def _others_end(cluster: Any, pulse: Any) -> int | None:
     """Wait until all processes are at their end; or the number of one that will never be.
 
     The first leaves last, for the others leave through it.
     """
-    failed = sys.exc_info()[1] or getattr(sys, "last_value", None)
-    if failed is not None:
-        return failed.process if isinstance(failed, WorkerLost) else cluster.process
     others = [k for k in range(cluster.count) if k != cluster.process]
     pulse.hurry()
     for state in (ENDED, LEFT):
@@ -258,13 +269,17 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
-def agree_on_program(described: str, group: Any) -> None:
-    """Return when all processes are about to start the same program, for the first time."""
-    if _joined is not None:
+def agree_on_program(fingerprint: str, described: str, group: Any) -> None:
+    """Return when all processes are about to start the same program, for the first time.
+
+    One that was agreed on before, and then dropped from the cache, may still be there elsewhere.
+    """
+    if _joined is not None and (group.name, fingerprint) not in _agreed:
         from pullback.distributed.together import same_program
 
         turn = _turns["program"] = _turns.get("program", 0) + 1
-        same_program(_joined.cluster, _joined.pulse, turn, described, group)
+        same_program(_joined.cluster, _joined.pulse, turn, f"{described}, {fingerprint}", group)
+        _agreed.add((group.name, fingerprint))
 
 
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:

@@ -15,7 +15,7 @@ from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
 from pullback.tensor.launch import InFlight, arrived, checked, launch, launch_split, lock, to_host
-from pullback.tensor.program import engine_for, mesh_of
+from pullback.tensor.program import mesh_of, spans_processes
 from pullback.tensor.record import PENDING_LIMIT, pending
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor
@@ -79,7 +79,7 @@ def compute(targets: Sequence[Node]) -> None:
             needed = [n for n in needed if mesh_of([n.type]) is mesh]
             known = set(needed)
             others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
-            if mesh is not None and engine_for(current(), mesh).spans_processes:
+            if spans_processes(current(), mesh):
                 others = []  # which promises are alive may differ from process to process
             extra, nodes = related(needed, others)
             wanted = [*needed, *extra]
@@ -183,8 +183,7 @@ def bound_pending() -> None:
 
 def _forbid_alone(node: Node) -> None:
     """A program on devices of several processes must be started by all of them."""
-    mesh = mesh_of([node.type])
-    if mesh is not None and engine_for(current(), mesh).spans_processes:
+    if spans_processes(current(), mesh_of([node.type])):
         raise HostReadError(
             f"reading a value: {node.type} is not computed yet, and its devices belong to several "
             "processes",

@@ -18,7 +18,7 @@ from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors
 from pullback.tensor.history import realise
-from pullback.tensor.program import build, engine, engine_for, mesh_of, pack
+from pullback.tensor.program import build, engine, engine_for, mesh_of, pack, spans_processes
 from pullback.tensor.record import PENDING_LIMIT
 from pullback.tensor.settings import Settings, current
 
@@ -201,6 +201,8 @@ def _prepare(
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
+    if chosen != want and spans_processes(mode, mesh_of([n.type for n in needed])):
+        chosen = None  # which other variants are there may differ from process to process
     if chosen is None:
         cause = state.cache.missed(work, key, want, entry, split)
         if not mode.may_compile:

@@ -50,7 +50,7 @@ class XlaMesh(MeshEngine):
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
         if self.spans_processes:
-            agree_on_program(_described(graph, local), self.group)
+            agree_on_program(fingerprint(local)[:16], _described(graph), self.group)
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
@@ -86,8 +86,8 @@ class XlaMeshProgram(MeshProgram):
         return self.compiled.failures(word, lines)
 
 
-def _described(graph: Graph, local: Graph) -> str:
+def _described(graph: Graph) -> str:
     """A program in words that every process finds for the same one."""
     last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
     where = "" if last.where is None else f" ({last.where})"
-    return f"{len(graph.nodes)} ops up to {last.op.title}{where}, {fingerprint(local)[:16]}"
+    return f"{len(graph.nodes)} ops up to {last.op.title}{where}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -109,6 +110,7 @@ class XlaEngine:
         code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
+        code.executable.mark = zlib.crc32(text.encode())
         return MeshProgram(self.client, code, graph, builder.checks)
 
     def group(self, mesh: Any) -> Group:
