@@ -78,9 +78,7 @@ def initialize(
     _joined = _join(address, count, index, timeout)
     atexit.register(shutdown)
     # the processes tell each other their devices: all must be here for that
-    pulse = _joined.pulse
-    _joined.cluster.attempt(lambda: engine("xla"), pulse.everyone)
-    pulse.names = exchange("names", pulse.names[index], timeout)
+    _joined.cluster.attempt(lambda: engine("xla"), _joined.pulse.everyone)
 
 
 def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) -> int:
@@ -105,12 +103,13 @@ def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
     if not (count.isdecimal() and index.isdecimal() and 0 <= int(index) < int(count)):
         raise _wrong(f"process_id must be in 0 .. num_processes - 1, got {index} of {count}", _HINT)
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise _wrong(f"coordinator_address must be host:port, got {address!r}", _HINT)
     return address, int(count), int(index)
 
 
 def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
+    from pullback.distributed.meeting import Meeting, join
     from pullback.distributed.pulse import Pulse
     from pullback.distributed.relay import Relay
     from pullback.engines.xla import cluster as clusters
@@ -121,11 +120,14 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
     here = host if host == "127.0.0.1" else None
     service = relay = None
     if index == 0:
+        meeting = Meeting(host, int(port), count, timeout)
+        names = meeting.names()
         # without a password: on one machine, nobody else may reach it
         service = clusters.Service(f"{here or '[::]'}:{port}", count)
+        meeting.dismiss(names)
         near = f"127.0.0.1:{port}"
     else:
-        _reach(host, int(port), timeout)
+        names = join(host, int(port), count, index, timeout)
         relay = Relay((host, int(port)))
         near = relay.address
     cluster = clusters.Cluster(near, index, count, patience, here)
@@ -135,27 +137,9 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
         if service is not None:
             service.abandon()
         raise error.at("initialize", user_line()) from None
-    pulse = cluster.pulse = Pulse(cluster, relay)
+    pulse = cluster.pulse = Pulse(cluster, relay, names)
     clusters.current = cluster
     return _Joined(cluster, pulse, service)
-
-
-def _reach(host: str, port: int, timeout: float) -> None:
-    """Return when the coordinator listens."""
-    import socket
-
-    end = time.monotonic() + timeout
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=5).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise EngineError(
-                    f"initialize: no coordinator at {host}:{port} within {timeout:g} s ({error})",
-                    where=user_line(), hint="It is process 0: has it started?",
-                ) from None  # fmt: skip
-        time.sleep(0.05)
 
 
 def shutdown() -> None:

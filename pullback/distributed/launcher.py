@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from pullback.distributed import COORDINATOR, COUNT, INDEX, LAUNCHER
@@ -42,16 +42,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.nproc < 1:
         parser.error("--nproc must be at least 1")
-    settings = {COORDINATOR: given.coordinator or f"127.0.0.1:{_free_port()}"}
-    settings[COUNT] = str(given.nproc)
+    settings = {COUNT: str(given.nproc)}
     if given.devices is not None:
         settings["PULLBACK_CPU_DEVICES"] = str(given.devices)
-    return Launch([given.script, *given.args], given.nproc, settings).run()
+    with free_port() as port:
+        settings[COORDINATOR] = given.coordinator or f"127.0.0.1:{port}"
+        return Launch([given.script, *given.args], given.nproc, settings).run()
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+@contextlib.contextmanager
+def free_port() -> Iterator[int]:
+    """A port that nobody else is given meanwhile; who knows it can listen there all the same."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def without_noise(line: bytes) -> bytes | None:

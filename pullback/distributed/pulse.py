@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -42,10 +40,8 @@ class Pulse:
     it.
     """
 
-    def __init__(self, cluster: Any, relay: Any) -> None:
-        self._cluster, self._relay = cluster, relay
-        self.names = [""] * cluster.count
-        self.names[cluster.process] = f" (pid {os.getpid()} on {socket.gethostname()})"
+    def __init__(self, cluster: Any, relay: Any, names: list[str]) -> None:
+        self._cluster, self._relay, self.names = cluster, relay, names
         self._state, self._count = ALIVE, 0
         self.waits: dict | None = None  # what this process is about to start, if all do
         self.agreed = 0  # how often all did

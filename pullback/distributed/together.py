@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from pullback.distributed import ENDED, LEFT
+from pullback.distributed.meeting import these
 from pullback.ir.errors import ProcessMismatch
 from pullback.ir.where import user_line
 
@@ -59,7 +60,7 @@ def compare(tag: str, words: dict[int, str]) -> None:
     for k, word in words.items():
         groups.setdefault(word, []).append(k)
     if len(groups) > 1:
-        lines = [f"  {_these(ks)}: {word}" for word, ks in groups.items()]
+        lines = [f"  {these(ks)}: {word}" for word, ks in groups.items()]
         raise ProcessMismatch(
             f"processes disagree about {tag}:\n" + "\n".join(lines), where=user_line(),
             hint="Every process must run the same programs in the same order.",
@@ -73,11 +74,7 @@ def _never(pulse: Any, tag: str, missing: list[int]) -> Any:
 
 def _absent(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
-        f"{_these(missing)} did not come to {tag} {when}", where=user_line(),
+        f"{these(missing)} did not come to {tag} {when}", where=user_line(),
         hint="Every process must run the same programs in the same order: what only one of them "
         "needs\nmust be computed on all, and then used on one.",
     )  # fmt: skip
-
-
-def _these(processes: list[int]) -> str:
-    return ("process " if len(processes) == 1 else "processes ") + ", ".join(map(str, processes))
