@@ -20,6 +20,7 @@ from pullback.ir.where import user_line
 COORDINATOR, COUNT, INDEX, LAUNCHER = (
     "PULLBACK_COORDINATOR", "PULLBACK_NUM_PROCESSES", "PULLBACK_PROCESS_ID", "PULLBACK_LAUNCHER",
 )  # fmt: skip
+_PARENT_DEATH_SIGNAL = 1
 ALIVE, ENDED, LEFT, FAILED = "alive", "ended", "left", "failed"
 _HINT = (
     "Give coordinator_address, num_processes and process_id, or start the script with\n"
@@ -48,7 +49,6 @@ class _Joined(NamedTuple):
 
 
 _joined: _Joined | None = None
-_turns: dict[str, int] = {}  # how often a tag was used
 _agreed: set[tuple[str, str]] = set()  # groups and programs that all processes started on them
 
 
@@ -75,6 +75,7 @@ def initialize(
 
     if any(name == "xla" for name, _ in _engines):
         raise _wrong("must be called before anything is computed", "Call it first of all.")
+    _end_with_launcher()
     _joined = _join(address, count, index, timeout)
     atexit.register(shutdown)
     # the processes tell each other their devices: all must be here for that
@@ -90,6 +91,16 @@ def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) 
 
     more = [] if devices is None else ["--devices", str(devices)]
     return main(["--nproc", str(nproc), *more, str(script), *map(str, args)])
+
+
+def _end_with_launcher() -> None:
+    """If the launcher is killed, nobody else ends its processes. (Only Linux can promise that.)"""
+    if LAUNCHER in os.environ:
+        import ctypes
+        import signal
+
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
@@ -162,8 +173,9 @@ def shutdown() -> None:
             service.stop()
         return
     pulse.say(FAILED, lost, _in_a_line(failed))
-    with contextlib.suppress(KeyError, OSError):
-        os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
+    if lost != cluster.process:
+        with contextlib.suppress(KeyError, OSError):
+            os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
     cluster.abandon()
     if service is not None:
         service.abandon()
@@ -261,8 +273,7 @@ def agree_on_program(fingerprint: str, described: str, group: Any) -> None:
     if _joined is not None and (group.name, fingerprint) not in _agreed:
         from pullback.distributed.together import same_program
 
-        turn = _turns["program"] = _turns.get("program", 0) + 1
-        same_program(_joined.cluster, _joined.pulse, turn, f"{described}, {fingerprint}", group)
+        same_program(_joined.cluster, _joined.pulse, f"{described}, {fingerprint}", group)
         _agreed.add((group.name, fingerprint))
 
 
@@ -272,8 +283,7 @@ def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
         return [word]
     from pullback.distributed.together import gather
 
-    turn = _turns[tag] = _turns.get(tag, 0) + 1
-    return gather(_joined.cluster, _joined.pulse, tag, turn, word, timeout)
+    return list(gather(_joined.cluster, _joined.pulse, tag, word, timeout).values())
 
 
 def _wrong(what: str, hint: str) -> ArgumentError:

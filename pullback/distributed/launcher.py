@@ -86,6 +86,7 @@ class Launch:
         process = subprocess.Popen(
             [sys.executable, "-u", *command],
             env={**os.environ, **settings, INDEX: str(index)},
+            stdin=None if index == 0 else subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             pass_fds=(told,),
         )  # fmt: skip
@@ -97,11 +98,14 @@ class Launch:
 
     def _copy(self, source: IO[bytes], target: Any, index: int) -> None:
         """Pass output on, line by line, with the number of its process in front."""
-        with source:
+        known = getattr(target, "encoding", None) or "utf-8"
+        # who pipes the output into `head` reads no further: then the process cannot write, either
+        with source, contextlib.suppress(BrokenPipeError):
             for line in source:
                 if (said := without_noise(line)) is not None:
+                    text = said.decode(errors="replace").rstrip("\n")
+                    text = text.encode(known, errors="replace").decode(known)
                     with self._writing:
-                        text = said.decode(errors="replace").rstrip("\n")
                         target.write(f"[{index}] {text}\n")
                         target.flush()
 
@@ -122,8 +126,8 @@ class Launch:
     def _wait(self) -> int:
         failed = 0
         while self._running() and time.monotonic() < self._deadline:
-            failed = failed or self._first_failure() or self._left()
-            if failed:
+            failed = failed or self._first_failure()
+            if failed or self._left():
                 self._hurry()
             time.sleep(_POLL)
         return failed or self._first_failure() or self._left()

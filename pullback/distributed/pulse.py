@@ -43,8 +43,8 @@ class Pulse:
     def __init__(self, cluster: Any, relay: Any, names: list[str]) -> None:
         self._cluster, self._relay, self.names = cluster, relay, names
         self._state, self._count = ALIVE, 0
-        self.waits: dict | None = None  # what this process is about to start, if all do
-        self.agreed = 0  # how often all did
+        self.waits: dict | None = None  # the tag at which this process waits for others
+        self.turns: dict[str, int] = {}  # how often it came to each tag
         self._lost_one: int | None = None
         self._why = ""
         self._said: dict[int, dict] = {}
@@ -151,15 +151,10 @@ class Pulse:
         for k in group.processes:
             said = self._said.get(k, {})
             words = said.get("ledgers", {}).get(group.name, [0, 0, None])
-            waits = said.get("waits") or {}
-            if (
-                waits.get("group") == group.name
-                and waits["turn"] > self.agreed  # that question this process was never asked
-                and waits["after"] < mine.count
-            ):
+            if self._in_vain(k) and words[0] < mine.count:
                 return ProcessMismatch(
-                    f"process {k}{self.names[k]} is about to start another program than process "
-                    f"{self._cluster.process} did in its place: {waits['for']}",
+                    f"process {k}{self.names[k]} waits for all at {said['waits']['tag']}, where "
+                    f"process {self._cluster.process} started another program on {group.name}",
                     hint=_SAME_ORDER,
                 )
             if mine.differs(words):
@@ -207,6 +202,24 @@ class Pulse:
         # which all can get over, by trying something smaller
         kind = EngineError if failure.final else OutOfMemory
         return kind(f"{what}: {failure.cause}", hint=_ANEW if failure.final else None)
+
+    def _in_vain(self, k: int) -> bool:
+        """Whether another process waits for this one at a tag that it did not come to."""
+        waits = self._said.get(k, {}).get("waits")
+        if not waits or self._cluster.process not in waits["processes"]:
+            return False
+        return self.turns.get(waits["tag"], 0) < waits["turn"]
+
+    def elsewhere(self, processes: list[int]) -> PullbackError | None:
+        """The error if one of some processes for which this one waits waits for it elsewhere."""
+        for k in processes:
+            if self._in_vain(k):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} waits for all at {self._said[k]['waits']['tag']}, "
+                    f"and process {self._cluster.process} at {self.waits and self.waits['tag']}",
+                    hint=_SAME_ORDER,
+                )
+        return None
 
     def overtaken(self, group: Any, processes: list[int], word: str) -> PullbackError | None:
         """The error if one of some processes started another program in place of `word`."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.distributed import agree_on_program
+from pullback.distributed import agree_on_program, process_index
+from pullback.distributed.meeting import these
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
@@ -38,6 +39,12 @@ class XlaMesh(MeshEngine):
         super().__init__(mesh)
         self.xla, self.name, self.platform = xla, xla.name, xla.platform
         self.group = xla.group(mesh)
+        if not self.group.here:
+            raise EngineError(
+                f"process {process_index()} has no device of {mesh}: they belong to "
+                f"{these(self.group.processes)}",
+                hint="Only a process that has some of its devices can use a mesh.",
+            )
         self.spans_processes = len(self.group.here) < mesh.size
 
     def give_back(self) -> None:

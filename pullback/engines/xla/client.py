@@ -184,7 +184,8 @@ class Client:
         found = self._groups.get(key)
         if found is None:
             if not all(0 <= i < len(self.devices) for i in key):
-                raise _too_few(self.platform, max(key) + 1, len(self.devices))
+                count = 1 if self._cluster is None else self._cluster.count
+                raise _too_few(self.platform, max(key) + 1, len(self.devices), count)
             found = self._groups.setdefault(key, Group(self, key))
         return found
 
@@ -235,8 +236,9 @@ def _cpu_devices() -> int:
     return int(given)
 
 
-def _too_few(platform: str, wanted: int, there: int) -> EngineError:
-    hint = f"Set the environment variable PULLBACK_CPU_DEVICES={wanted} before Python starts."
+def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:
+    each = -(-wanted // processes)
+    hint = f"Set the environment variable PULLBACK_CPU_DEVICES={each} before Python starts."
     return EngineError(
         f"there is no device {platform}:{wanted - 1}, only {there}",
         code="E6002", hint=hint if platform == "cpu" else None,

@@ -99,7 +99,7 @@ class Cluster:
         self._poll(lambda: bool(answer), group)
         made = answer[0]
         if isinstance(made, EngineError):
-            raise self._blame(made, group)
+            self._blame(made, group)
         if isinstance(made, BaseException):
             raise made
         return made
@@ -107,13 +107,16 @@ class Cluster:
     def wait(self, buffer: Any, group: Any) -> None:
         """Return when a buffer has been computed; raise if that will never be."""
         self._poll(buffer.is_ready, group)
+        problem = None
         try:
             buffer.block_until_ready()
         except Exception as error:
-            found = self._blame(explain(error, "run"), group)
+            problem = explain(error, "run")
+        if problem is not None:  # told here, without what XLA said before
+            self._blame(problem, group)
             if id(buffer) in self.ledger(group).results:
-                self._failed(found, group)
-            raise found from None
+                self._failed(problem, group)
+            raise problem
 
     def _poll(self, is_over: Callable[[], bool], group: Any) -> None:
         """Blocking in XLA would be for ever when a process is lost."""
@@ -123,7 +126,7 @@ class Cluster:
             pause = min(1.2 * pause, _SLOWEST_POLL)
             self.pulse.check(group)
 
-    def _blame(self, error: EngineError, group: Any) -> EngineError:
+    def _blame(self, error: EngineError, group: Any) -> None:
         """A program failed. If that is for a lost process, raise that: transports notice first.
 
         If it is not, all processes give another sign of life.
@@ -131,7 +134,6 @@ class Cluster:
         if not isinstance(error, OutOfMemory):
             before = self.attempt(self.pulse.hear, group, self._telling)
             self._poll(lambda: self.pulse.heard_again(group, before), group)
-        return error
 
     def _failed(self, error: EngineError, group: Any) -> None:
         """The last program failed. If it lacked memory, it had not begun: all may go on after it,
