@@ -18,7 +18,7 @@ from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors
 from pullback.tensor.history import realise
-from pullback.tensor.program import build, engine, engine_for, mesh_of, pack
+from pullback.tensor.program import build, engine, engine_for, mesh_of, pack, spans_processes
 from pullback.tensor.record import PENDING_LIMIT
 from pullback.tensor.settings import Settings, current
 
@@ -201,6 +201,8 @@ def _prepare(
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
+    if chosen != want and spans_processes(mode, mesh_of([n.type for n in needed])):
+        chosen = None  # which other variants are there may differ from process to process
     if chosen is None:
         cause = state.cache.missed(work, key, want, entry, split)
         if not mode.may_compile:
@@ -345,14 +347,13 @@ def argument(on: Any, leaf: Node) -> Any:
     value = settled(leaf)
     if on.owns(value):
         return value
-    checks.examine(leaf)
     if leaf.type.sharding is not None or not hasattr(on, "copies"):
-        value = leaf.value = on.put(to_host(settled(leaf)), leaf.type)
+        value = leaf.value = on.put(to_host(checked(leaf)), leaf.type)
         return value
     # A value that is on no mesh stays where it is: it has a copy on every device beside.
     copy = on.copies.get(leaf)
     if copy is None:
-        copy = on.copies[leaf] = on.put(to_host(settled(leaf)), leaf.type)
+        copy = on.copies[leaf] = on.put(to_host(checked(leaf)), leaf.type)
     return copy
 
 
@@ -373,6 +374,15 @@ def settled(node: Node) -> Any:
     if value is None:
         raise EngineError("a value this one depends on could not be computed", where=node.where)
     return value
+
+
+def checked(node: Node) -> Any:
+    """The node's buffer, for the host to read: raises if a check that it depends on failed."""
+    value = settled(node)
+    if not checks.any_unchecked():
+        return value
+    checks.examine(node)
+    return settled(node)
 
 
 def to_host(value: Any) -> np.ndarray:

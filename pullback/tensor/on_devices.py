@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.distributed import agree_on_program
+from pullback.distributed import agree_on_program, process_index
+from pullback.distributed.meeting import these
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
@@ -38,6 +39,12 @@ class XlaMesh(MeshEngine):
         super().__init__(mesh)
         self.xla, self.name, self.platform = xla, xla.name, xla.platform
         self.group = xla.group(mesh)
+        if not self.group.here:
+            raise EngineError(
+                f"process {process_index()} has no device of {mesh}: they belong to "
+                f"{these(self.group.processes)}",
+                hint="Only a process that has some of its devices can use a mesh.",
+            )
         self.spans_processes = len(self.group.here) < mesh.size
 
     def give_back(self) -> None:
@@ -50,7 +57,7 @@ class XlaMesh(MeshEngine):
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
         if self.spans_processes:
-            agree_on_program(_described(graph, local), self.group)
+            agree_on_program(fingerprint(local)[:16], _described(graph), self.group)
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
@@ -86,8 +93,8 @@ class XlaMeshProgram(MeshProgram):
         return self.compiled.failures(word, lines)
 
 
-def _described(graph: Graph, local: Graph) -> str:
+def _described(graph: Graph) -> str:
     """A program in words that every process finds for the same one."""
     last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
     where = "" if last.where is None else f" ({last.where})"
-    return f"{len(graph.nodes)} ops up to {last.op.title}{where}, {fingerprint(local)[:16]}"
+    return f"{len(graph.nodes)} ops up to {last.op.title}{where}"

@@ -81,6 +81,11 @@ def mesh_of(types: Iterable[Any]) -> Any:
     return None
 
 
+def spans_processes(mode: Any, mesh: Any) -> bool:
+    """Whether a program on a mesh must be started by other processes, too."""
+    return mesh is not None and engine_for(mode, mesh).spans_processes
+
+
 def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]:
     """The work as a program, and for each of its nodes the number of one it stands for.
 

@@ -19,7 +19,7 @@ from pullback.ir.node import Node, constant
 from pullback.ir.where import user_line
 from pullback.ops.structure import Input
 from pullback.tensor import tree
-from pullback.tensor.launch import settled, to_host
+from pullback.tensor.launch import checked, to_host
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import alias_of, leaf_of
 from pullback.tensor.tensor import Tensor, wrap
@@ -145,7 +145,7 @@ def _with_constants(
 
 
 def _constant(node: Node) -> Node:
-    return constant(to_host(settled(node)), node.type.dtype)
+    return constant(to_host(checked(node)), node.type.dtype)
 
 
 def _leave_out(call: Any, before: dict[Place, tuple], first: int) -> None:

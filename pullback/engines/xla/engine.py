@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -106,11 +107,13 @@ class XlaEngine:
 
     def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
         builder, group = Builder(mesh), self.group(mesh)
-        builder.apart = self.platform == "cpu" and len(group.processes) > 1
+        builder.spans = len(group.processes) > 1
+        builder.apart = self.platform == "cpu" and builder.spans
         text = module(graph, builder, donated)
         code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
+        code.executable.mark = zlib.crc32(text.encode())
         return MeshProgram(self.client, code, graph, builder.checks)
 
     def group(self, mesh: Any) -> Group:

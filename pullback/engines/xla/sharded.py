@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,6 +126,7 @@ class Spmd(Executable):
 
     collective = True  # whether they communicate in it
     ballast = False  # whether its last result is of no use
+    mark = 0  # what tells it from other programs, on every process alike
 
     def __init__(self, group: Group, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
@@ -134,11 +135,13 @@ class Spmd(Executable):
     def run(self, args: list[Shards]) -> list[Shards]:
         """Start the program; its results may still be being computed."""
         arrays = [x.array for x in args]
-        start = super().run
         queue = self.group.client.queue
-        made = queue.run(self.group, start, arrays) if self.collective else start(arrays)
+        made = queue.run(self, arrays) if self.collective else self.start(arrays)
         results = [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
         return results[:-1] if self.ballast else results
+
+    def start(self, arrays: list[Any]) -> list[Any]:
+        return super().run(arrays)
 
 
 class Queue:
@@ -155,13 +158,13 @@ class Queue:
         self._lock = threading.Lock()
         self._last: tuple[Any, Group] | None = None
 
-    def run(self, group: Group, program: Callable[[list], list], arrays: list[Any]) -> list[Any]:
+    def run(self, program: Spmd, arrays: list[Any]) -> list[Any]:
         with self._lock:
             self.settle()
-            made = self._client.start(program, arrays, group)
+            made = self._client.start(program, arrays)
             if self._client.platform == "cpu" and made:
                 least = min(made, key=lambda y: y.on_device_size_in_bytes())
-                self._last = least, group
+                self._last = least, program.group
             return made
 
     def settle(self) -> None:

@@ -39,6 +39,7 @@ class Builder(Collectives):
     def __init__(self, mesh: Any = None) -> None:
         self.mesh = mesh
         self.communicates = False  # whether a collective was written
+        self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run what communicates in a thread of its own
         self.lines: list[str] = []
         self._outermost = self.lines  # those of the program itself, not of a region in it
@@ -185,9 +186,11 @@ class Builder(Collectives):
         condition: Callable[..., Value],
         body: Callable[..., Sequence[Value]],
         stops: bool = True,
+        axes: Sequence[str] = (),
     ) -> tuple[Value, ...]:
-        """The state after the last round; it `stops` when a check has failed."""
-        return regions.loop(self, init, condition, body, stops)
+        """The state after the last round; it `stops` when a check has failed, on all devices along
+        the mesh's `axes` alike."""
+        return regions.loop(self, init, condition, body, stops, axes)
 
     # -- programs -----------------------------------------------------------------------------
 
@@ -271,7 +274,7 @@ def result_types(graph: Graph, b: Builder) -> list[Type]:
     """The types of what a graph's module returns."""
     outs = [_plain(y.type) for y in graph.outputs]
     if b.checks:
-        outs.append(Type((len(b.checks),), bool_))
+        outs.append(Type(_word_shape(b), bool_))
     return [*outs, Type((), float32)] if b.has_ballast else outs
 
 
@@ -283,10 +286,20 @@ def _plain(type: Any) -> Any:
 
 
 def _error_word(b: Builder) -> Value:
-    """Which checks held, as one vector of bools."""
-    rows = [b.reshape(holds, (1,)) for holds, _ in b.checks]
-    out = Type((len(rows),), bool_)
-    return b.op("stablehlo.concatenate", *rows, out=out, dimension=0)
+    """Which checks held, as one vector of bools.
+
+    If the devices belong to several processes, every one gets a table with a row of each: a check
+    that failed on one process must not go unnoticed on the others.
+    """
+    columns = [b.reshape(holds, (1, 1)) for holds, _ in b.checks]
+    row = b.op("stablehlo.concatenate", *columns, out=Type((1, len(columns)), bool_), dimension=1)
+    if b.spans:
+        row = b.all_gather(row, [range(b.mesh.size)], 0)
+    return b.reshape(row, _word_shape(b))
+
+
+def _word_shape(b: Builder) -> tuple[int, ...]:
+    return (b.mesh.size, len(b.checks)) if b.spans else (len(b.checks),)
 
 
 def mlir_type(type: Type) -> str:

@@ -98,6 +98,7 @@ class While(Holder):
             state,
             lambda *s: b.inline(self.condition, [*s, *constants], held=True)[0],
             lambda *s: b.inline(self.body, [*s, *constants], held=True),
+            axes=self.communicates(),
         )
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
