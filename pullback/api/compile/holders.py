@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from pullback.api.compile.kinds import all_attributes, is_trusted
-from pullback.api.compile.probes import EMPTY, Probes, Ref
+from pullback.api.compile.probes import EMPTY, Probes, Ref, own_attributes
 from pullback.tensor.tensor import Tensor
 
 
@@ -49,6 +49,8 @@ class Holder:
 
     def watch(self, probes: Probes) -> None:
         probes.mapping(self.mapping, self._read)
+        if not self.complete and not self.trusted:
+            probes.size(self.mapping)
 
 
 class TensorMethods:
@@ -59,9 +61,10 @@ class TensorMethods:
 
     def read(self, walk: Any) -> None:
         for name, line in walk.names.items():
-            if name not in self._read and hasattr(Tensor, name):
+            value = getattr(Tensor, name, EMPTY)
+            # `__dict__`, `mro` and the like are made anew each time: they belong to every class
+            if name not in self._read and value is not EMPTY and value is getattr(Tensor, name):
                 self._read[name] = None
-                value = getattr(Tensor, name)
                 if callable(value) and not is_trusted(value):  # the user's own, put there
                     walk.visit(f"Tensor.{name}", line, value)
                 else:
@@ -72,7 +75,7 @@ class TensorMethods:
 
 
 class Instance:
-    """An object, of which the attributes count that code asks for."""
+    """An object, of which the attributes count that code asks for, or all."""
 
     def __init__(self, prefix: str, x: Any) -> None:
         self.prefix, self.x = prefix, x
@@ -82,8 +85,11 @@ class Instance:
         self._absent: dict[str, None] = {}
 
     def read(self, walk: Any) -> None:
-        own = getattr(self.x, "__dict__", {})
+        own = own_attributes(self.x) or {}
+        self.all = self.all or walk.reflects
         names = {**walk.names, **dict.fromkeys(own)} if self.all else walk.names
+        if self.all:
+            names |= dict.fromkeys(_slots_of(type(self.x)))
         for name, line in names.items():
             if name in self._own or name in self._slots or name in self._absent:
                 continue
@@ -98,4 +104,8 @@ class Instance:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
     def watch(self, probes: Probes) -> None:
-        probes.instance(self.x, self._own, self._slots, self._absent)
+        probes.instance(self.x, self._own, self._slots, self._absent, self.all)
+
+
+def _slots_of(cls: type) -> list[str]:
+    return [name for base in cls.__mro__ for name in base.__dict__.get("__slots__", ())]
