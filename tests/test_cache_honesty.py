@@ -391,10 +391,6 @@ FROZEN = {
     "how an object prints": (
         "class C:\n    def __str__(self): return self.k\nc = C()\nc.k = '2'\n"
         "def f(x): return x * float(str(c))", "c.k = '3'"),
-    "the environment": (
-        "import os\nos.environ['PULLBACK_TEST'] = '2'\n"
-        "def f(x): return x * float(os.environ['PULLBACK_TEST'])",
-        "os.environ['PULLBACK_TEST'] = '3'"),
     "random numbers of Python's": (
         "import random\nrandom.seed(1)\ndef f(x): return x * random.random()", "random.seed(2)"),
     "what the function changes itself": (
@@ -412,7 +408,6 @@ FROZEN = {
 def test_what_is_frozen_keeps_the_value_it_had(name, monkeypatch):
     source, statement = FROZEN[name]
     monkeypatch.setattr(pb.Tensor, "__matmul__", pb.Tensor.__matmul__)
-    monkeypatch.setenv("PULLBACK_TEST", "2")
     monkeypatch.setattr(textwrap, "_whitespace_only_re", textwrap._whitespace_only_re)
     env = environment(source)
     x = pb.tensor(X)

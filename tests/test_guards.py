@@ -109,6 +109,15 @@ WRAPPED = {
                       "d['k'] = 3.0"),
     "ChainMap": ("import collections\nd = {'k': 2.0}\np = collections.ChainMap({}, d)\n"
                  "def f(x): return x * p['k']", "d['k'] = 3.0"),
+    "environment": ("import os\nos.environ['PULLBACK_TEST'] = '2'\n"
+                    "def f(x): return x * float(os.environ['PULLBACK_TEST'])",
+                    "os.environ['PULLBACK_TEST'] = '3'"),
+    "file of settings": (
+        "import configparser\nc = configparser.ConfigParser()\nc['a'] = {'k': '2'}\n"
+        "def f(x): return x * c.getfloat('a', 'k')", "c['a']['k'] = '3'"),
+    "weak values": (
+        "import weakref\nclass C: pass\nc = C()\nc.k = 2.0\nd = weakref.WeakValueDictionary(c=c)\n"
+        "def f(x): return x * d['c'].k", "c.k = 3.0"),
     "UserDict": ("import collections\np = collections.UserDict(k=2.0)\n"
                  "def f(x): return x * p['k']", "p['k'] = 3.0"),
     "weak reference": ("import weakref\nclass C: pass\nc = C()\nc.k = 2.0\nr = weakref.ref(c)\n"
@@ -152,7 +161,8 @@ CASES = {**OBJECTS, **REFLECTION, **WRAPPED}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_change_is_noticed_however_the_value_is_reached(name):
+def test_a_change_is_noticed_however_the_value_is_reached(name, monkeypatch):
+    monkeypatch.setenv("PULLBACK_TEST", "2")  # and is gone afterwards
     source, statement = CASES[name]
     env = environment(source)
     honest(env["f"], lambda: exec(statement, env))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.ir import table
 from pullback.ir.errors import EngineError, PullbackError, RecompileError
 from pullback.ir.node import Node
 from pullback.ops.elementwise.base import Elementwise
@@ -41,8 +42,14 @@ class State:
         self.cache = Cache()
         self.programs_run = 0
 
+    def forget(self) -> None:
+        """Begin with no programs."""
+        with lock:
+            self.cache = Cache()
+
 
 state = State()
+table.forgetting.append(state.forget)
 
 
 class InFlight:

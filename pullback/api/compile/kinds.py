@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import functools
 import gc
+import inspect
 import os
 import sys
 import types
 import weakref
+from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -42,10 +44,8 @@ _LIBRARY = os.path.dirname(os.__file__) + os.sep  # where Python's own modules a
 _WRITTEN = frozenset(
     ("__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__")
 )
-# Containers of Python's that keep what is in them in attributes.
-_WRAPPERS = (
-    collections.ChainMap, collections.UserDict, collections.UserList, collections.UserString,
-)  # fmt: skip
+_BUILTIN = (list, tuple, dict, set, frozenset, deque, str, bytes)  # seen from outside
+_METHODS = (types.FunctionType, classmethod, staticmethod, property)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CACHED = type(functools.lru_cache(len))
 _MAKING = frozenset(("__init__", "__new__", "__post_init__"))
@@ -113,14 +113,27 @@ def _is_session(x: Any) -> bool:
 
 
 def all_attributes(cls: type) -> bool:
-    """Whether every attribute of an instance counts: pullback or Python reads it, unseen by us."""
-    if issubclass(cls, _WRAPPERS) or tree.registered_name(cls) is not None:
+    """Whether every attribute of an instance counts: a library reads it, unseen by us.
+
+    So it is with what pullback calls, nodes of trees, and containers that keep what is in them in
+    attributes, as `UserDict` does.
+    """
+    if tree.registered_name(cls) is not None or is_called(cls):
         return True
+    kept = [b for b in cls.__mro__ if issubclass(b, Collection) and not inspect.isabstract(b)]
+    return any(is_trusted(b) and not issubclass(b, _BUILTIN) for b in kept)
+
+
+def is_called(cls: type) -> bool:
+    """Whether pullback calls methods of a class: then all of them count."""
     return any(base.__module__.partition(".")[0] == "pullback" for base in cls.__mro__)
 
 
 def executes(cls: type, name: str, named: bool) -> bool:
-    """Whether operators, calls or (of a class that code names) construction run a method."""
+    """Whether operators, calls, pullback or (of a class that code names) construction run a
+    method."""
+    if is_called(cls) and isinstance(cls.__dict__[name], _METHODS):
+        return True
     if not (name.startswith("__") and name.endswith("__")) or name in _ASIDE:
         return False
     f = cls.__dict__[name]

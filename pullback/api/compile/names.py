@@ -16,7 +16,7 @@ _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 _LONGEST = 40  # a longer string is hardly the name of an attribute
 # Who names one of these reads attributes by names that are values, or all attributes there are.
-_COMPUTING = {"getattr", "attrgetter", "methodcaller", "__match_args__"}
+_COMPUTING = {"getattr", "hasattr", "attrgetter", "methodcaller", "__match_args__"}
 _REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields"}
 
 

@@ -201,9 +201,7 @@ class Builder(Collectives):
         else:
             self.checks.append((holds, (error, self.current)))
 
-    def inline(
-        self, graph: Graph, xs: Sequence[Value], held: bool = False
-    ) -> tuple[Value, ...]:
+    def inline(self, graph: Graph, xs: Sequence[Value], held: bool = False) -> tuple[Value, ...]:
         """The values of a graph's outputs over `xs`.
 
         A failed check belongs to the node that is lowered; the nodes of a graph that the user
