@@ -62,7 +62,8 @@ class OpMeta(Interned):
         if "_made" not in cls.__dict__:
             table.changed()
             return
-        for kind in [cls, *cls.__subclasses__()]:
+        kinds: list[Any] = [cls, *cls.__subclasses__()]
+        for kind in kinds:
             for op in filter(None, [ref() for ref in list(kind._canonical.values())]):
                 vars(op).pop("inferred", None)
         table.replaced()
