@@ -15,6 +15,7 @@ from counters import counting
 from test_cache_honesty import environment, honest
 
 import pullback as pb
+from pullback.api.compile.snapshot import walk
 
 ATTRIBUTES = "class C: pass\nc = C()\nc.a, c.b = 1.0, 2.0\n"
 RECORD = "@dataclasses.dataclass\nclass C:\n    k: float\nc = C(2.0)\n"
@@ -262,3 +263,19 @@ def test_what_a_function_adds_to_itself_is_its_own():
             compiled(x)
             compiled(y)
         assert counts.misses == 2 and f.traces == 2
+
+
+def test_a_function_that_leads_to_a_whole_package():
+    """pytest makes an assert name its own modules, and these lead to all of it."""
+    scale = 2.0
+
+    def f(x):
+        assert x.shape == (3,)
+        return x * scale
+
+    def change():
+        nonlocal scale
+        scale = 3.0
+
+    honest(f, change)
+    assert walk(f, [], {}).brief

@@ -15,16 +15,23 @@ import builtins
 import sys
 import types
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import attrgetter, methodcaller
 from typing import Any
 
-from pullback.api.compile.holders import Holder, Instance, TensorMethods
-from pullback.api.compile.kinds import executes, has_bits, is_plain, is_trusted, plain_key
-from pullback.api.compile.kinds import unwrapped as unwrapped
-from pullback.api.compile.names import code_key, names_of, texts
+from pullback.api.compile.holders import Holder, Instance
+from pullback.api.compile.kinds import (
+    executes,
+    has_bits,
+    is_installed,
+    is_plain,
+    is_trusted,
+    plain_key,
+    unwrapped,
+)
+from pullback.api.compile.names import absolute, code_key, names_of, texts
 from pullback.api.compile.probes import EMPTY, Probes, Ref, content, entries, own_attributes
 from pullback.ir.where import Where
 from pullback.tensor.tensor import Tensor
@@ -32,46 +39,23 @@ from pullback.tensor.tensor import Tensor
 # A container with more entries is compared by identity and length: its contents are frozen.
 MOST_ENTRIES = 1000
 
+# So often an attribute may be looked for, before installed packages are taken as they are.
+MOST_LOOKS = 100_000
 _CONTAINERS = (list, tuple, deque, set, frozenset, dict)
 
 # Where a value is kept: the identity of what holds it, and its name there.
 Place = tuple[int, Any]
 
 
-class Snapshot:
-    """What a function named at one moment.
-
-    `key` can be compared and hashed. `tensors` are the handles that were found, in order: two
-    snapshots with equal keys have corresponding ones.
-    """
-
-    def __init__(self, walk: Walk) -> None:
-        self.key = tuple(walk.key)
-        self.notes = walk.notes  # for each part of the key: path, line, and how it looks
-        self.tensors, self.paths = walk.tensors, walk.tensor_paths
-        # Whether nothing has changed: sure if true, and if false it has to be looked at.
-        self.same = walk.all_probes().same
-
-
-def snapshot(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Snapshot:
-    """Everything that `f`, and static values among its arguments, lead to, but for `own`."""
-    return Snapshot(walk(f, arguments, own))
-
-
-def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
-    made = Walk(own)
-    made.visit(getattr(f, "__name__", None) or type(f).__name__, None, f)
-    for path, value in arguments:
-        made.visit(path, None, value)
-    made.holders.append(TensorMethods())
-    made.finish()
-    return made
+class TooMuch(Exception):
+    """There is so much to look at that it must be whole packages of others."""
 
 
 class Walk:
     """One look at everything, in an order that depends on the program alone."""
 
-    def __init__(self, own: Mapping[Place, Any]) -> None:
+    def __init__(self, own: Mapping[Place, Any], brief: bool = False) -> None:
+        self.brief = brief  # whether installed packages are taken as they are
         self.own = own  # places that the function changes itself
         self.places: dict[Place, tuple[Any, Any]] = {}  # what is where: the holder and the value
         self.key: list[Any] = []
@@ -95,11 +79,27 @@ class Walk:
             while self._queue:
                 self._look(*self._queue.popleft())
             if self.computes:
-                self.names = {**dict.fromkeys(self.texts), **self.names}
+                self.ask(self.texts)
+            if not self.brief and len(self.holders) * len(self.names) > MOST_LOOKS:
+                raise TooMuch
             for holder in self.holders:
                 holder.read(self)
             if not self._queue:
                 return
+
+    def ask(self, names: Mapping[str, Where | None]) -> None:
+        """Attributes of these names are of interest, wherever they are."""
+        for name, line in names.items():
+            self.names.setdefault(name, line)
+
+    def unread(self, holder: Any) -> Iterator[tuple[str, Where | None]]:
+        """The names that are new since a holder asked last."""
+        start, holder.at = holder.at, len(self.names)
+        return islice(self.names.items(), start, None)
+
+    def trusts(self, x: Any) -> bool:
+        """Whether a function, class or module is taken as it is."""
+        return is_trusted(x) or (self.brief and is_installed(x))
 
     def visit(self, path: str, where: Where | None, value: Any) -> None:
         self._queue.append((path, where, value))
@@ -145,7 +145,7 @@ class Walk:
                 self.note(path, where, plain_key(value), repr(value))
             else:
                 self._container(path, where, value)
-            if not is_trusted(type(value)):  # of a class that was derived from Python's
+            if not self.trusts(type(value)):  # of a class that was derived from Python's
                 self._attributes(path, value)
         elif isinstance(value, ContextVar):
             self.note(path, where, Ref(value), value.name)
@@ -161,7 +161,7 @@ class Walk:
 
     def _function(self, path: str, where: Where | None, f: types.FunctionType) -> None:
         shown = f"{f.__qualname__} ({Where(f.__code__, 0)})"
-        trusted = is_trusted(f)
+        trusted = self.trusts(f)
         if trusted and not f.__closure__:
             self.note(path, where, Ref(f), shown)
             return
@@ -186,10 +186,10 @@ class Walk:
 
     def _names(self, f: types.FunctionType) -> None:
         found = names_of(f.__code__)
-        for name, line in found.attributes.items():
-            self.names.setdefault(name, line)
-        self.computes = self.computes or found.computes
-        self.reflects = self.reflects or found.reflects
+        self.ask(found.attributes)
+        if not is_installed(f):
+            self.computes = self.computes or found.computes
+            self.reflects = self.reflects or found.reflects
         space = self._space("", f.__globals__)
         if "globals" in found.globals:
             space.asked.update({**found.attributes, **space.asked})
@@ -198,7 +198,7 @@ class Walk:
                 self._space("builtins.", vars(builtins)).asked.setdefault(name, line)
             space.asked.setdefault(name, line)
         for name, line in found.imports.items():
-            for whole in accumulate(_absolute(name, f).split("."), "{}.{}".format):
+            for whole in accumulate(absolute(name, f).split("."), "{}.{}".format):
                 self._space("", sys.modules).asked.setdefault(whole, line)
 
     def _space(self, prefix: str, mapping: dict) -> Holder:
@@ -254,8 +254,8 @@ class Walk:
             self._class(f"type({path})", type(x), named=False)
         elif isinstance(x, (attrgetter, methodcaller)):
             named = [part for text in x.__reduce__()[1] for part in str(text).split(".")]
-            self.names = {**dict.fromkeys(named, where), **self.names}
-        elif not is_trusted(type(x)) or own_attributes(x) is not None:
+            self.ask(dict.fromkeys(named, where))
+        elif not self.trusts(type(x)) or own_attributes(x) is not None:
             self._attributes(path, x)
 
     def _attributes(self, path: str, x: Any) -> None:
@@ -263,7 +263,7 @@ class Walk:
         self._class(f"type({path})", type(x), named=False)
 
     def _module(self, path: str, module: types.ModuleType) -> None:
-        holder = Holder(f"{path}.", vars(module), trusted=is_trusted(module))
+        holder = Holder(f"{path}.", vars(module), trusted=self.trusts(module))
         if not holder.trusted:
             self.grows[id(holder.mapping)] = holder.mapping, set(holder.mapping)
             if "__getattr__" in holder.mapping:  # it is asked for what is not there
@@ -272,12 +272,12 @@ class Walk:
 
     def _class(self, path: str, cls: type, named: bool) -> None:
         """The methods that code names, and those that operators and calls reach."""
-        if not is_trusted(cls) and (id(cls), "bases") not in self._seen:
+        if not self.trusts(cls) and (id(cls), "bases") not in self._seen:
             self._seen[id(cls), "bases"] = 0
             self.note(path, None, tuple(map(Ref, cls.__mro__)), f"{cls.__name__} and its bases")
             self.probes.bases(cls)
         for base in cls.__mro__:
-            if is_trusted(base) or (id(base), named) in self._seen:
+            if self.trusts(base) or (id(base), named) in self._seen:
                 continue
             self._seen[id(base), named] = 0
             self._kept.append(base)
@@ -286,13 +286,3 @@ class Walk:
             run = [name for name in base.__dict__ if executes(base, name, named)]
             holder.asked.update(dict.fromkeys(run))
             self.holders.append(holder)
-
-
-def _absolute(name: str, f: types.FunctionType) -> str:
-    """The name of a module that a function imports, in full."""
-    if not name.startswith("."):
-        return name
-    level = len(name) - len(name.lstrip("."))
-    package = str(f.__globals__.get("__package__") or f.__globals__.get("__name__"))
-    parts = package.split(".")[: -level + 1 or None]
-    return ".".join([*parts, *filter(None, [name[level:]])])

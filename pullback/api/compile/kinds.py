@@ -13,6 +13,7 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ _ASIDE = frozenset(
      "__class_getitem__", "__set_name__", "__hash__")
 )  # fmt: skip
 _STANDARD = sys.stdlib_module_names - {"test"}
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # where Python's own modules are
 # Methods that `dataclass` writes: they read fields, and compute nothing.
 _WRITTEN = frozenset(
@@ -85,6 +87,19 @@ def is_internal(f: types.FunctionType) -> bool:
     return is_internal_file(f.__code__.co_filename)
 
 
+def is_installed(x: Any) -> bool:
+    """Whether a function, class or module is of a package that was installed."""
+    if isinstance(x, types.FunctionType):
+        return _is_installed_file(x.__code__.co_filename)
+    module = x if isinstance(x, types.ModuleType) else sys.modules.get(x.__module__)
+    return _is_installed_file(getattr(module, "__file__", None) or "")
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed_file(name: str) -> bool:
+    return not _INSTALLED.isdisjoint(Path(name).parts)
+
+
 def is_trusted(x: Any) -> bool:
     """Whether a function, class or module is Python's, NumPy's, pullback's and the like."""
     if isinstance(x, types.FunctionType):
@@ -108,8 +123,7 @@ def _is_standard(file: str | None) -> bool:
 
 def _is_session(x: Any) -> bool:
     """Whether something was written at a prompt or in an example inside a library's module."""
-    code = getattr(x, "__code__", None)
-    return code is not None and code.co_filename.startswith("<")
+    return isinstance(x, types.FunctionType) and x.__code__.co_filename.startswith("<")
 
 
 def all_attributes(cls: type) -> bool:

@@ -6,7 +6,7 @@ import dis
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.ir.interned import exact
@@ -97,3 +97,13 @@ def _constant(value: Any) -> Any:
     if isinstance(value, frozenset):
         return (frozenset, frozenset(map(exact, value)))
     return exact(value)
+
+
+def absolute(name: str, f: FunctionType) -> str:
+    """The name of a module that a function imports, in full."""
+    if not name.startswith("."):
+        return name
+    level = len(name) - len(name.lstrip("."))
+    package = str(f.__globals__.get("__package__") or f.__globals__.get("__name__"))
+    parts = package.split(".")[: -level + 1 or None]
+    return ".".join([*parts, *filter(None, [name[level:]])])

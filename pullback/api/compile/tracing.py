@@ -10,7 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from pullback.api.compile.arguments import STATIC, Number, types_of
-from pullback.api.compile.guards import Snapshot, Walk, walk
+from pullback.api.compile.guards import Walk
+from pullback.api.compile.snapshot import Snapshot, walk
 from pullback.api.stage import Staged, stage
 from pullback.ir.canonical import canonicalise
 from pullback.ir.dtypes import float32
