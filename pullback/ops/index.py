@@ -77,6 +77,13 @@ class Index(Movement):
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
 
+    @property
+    def position(self) -> tuple[int, ...]:
+        return self.indices
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        return TABLE["Reshape"](())(TABLE["SliceAt"]((1,) * len(starts))(*xs, *starts))
+
     def infer(self, x: Type) -> Type:
         if len(self.indices) != x.rank:
             raise ShapeError(

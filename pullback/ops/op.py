@@ -177,6 +177,15 @@ class Op(metaclass=OpMeta, abstract=True):
         """Applications to try in tests: pairs of an op and its operands."""
         return ()
 
+    @property
+    def position(self) -> tuple[int, ...]:
+        """Where it reads or writes, if it does the same at any other place; else nothing."""
+        return ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        """The same at a position that is known only when it runs."""
+        raise UnsupportedOp("has no position", op=self.title)
+
     # -- what follows from it -----------------------------------------------------------------
 
     def __call__(self, *xs: Node) -> Node:

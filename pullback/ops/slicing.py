@@ -78,6 +78,13 @@ class Slice(Movement):
         bounds = [tuple([getattr(r, name) for r in ranges]) for name in ("start", "stop", "step")]
         return Slice(*bounds)
 
+    @property
+    def position(self) -> tuple[int, ...]:
+        return self.starts if all(step == 1 for step in self.steps) else ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        return TABLE["SliceAt"](out.shape)(*xs, *starts)
+
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
         if lengths != [x.rank] * 3:
@@ -170,6 +177,15 @@ class Pad(Op):
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
             self.set(field, tuple(map(int, getattr(self, field))))
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        plain = not any(self.interior) and min((*self.low, *self.high), default=0) >= 0
+        return self.low if plain else ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        x, value = xs
+        return TABLE["UpdateAt"]()(TABLE["Broadcast"](out.shape)(value), x, *starts)
 
     def infer(self, x: Type, value: Type) -> Type:
         same_dtype(self.title, x, value)

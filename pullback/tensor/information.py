@@ -6,7 +6,7 @@ import gc
 from dataclasses import dataclass
 
 from pullback.ir.node import Node
-from pullback.tensor.cache import Cache, CacheInfo
+from pullback.tensor.cache import CacheInfo
 from pullback.tensor.launch import lock, state
 from pullback.tensor.program import engine
 from pullback.tensor.settings import current
@@ -33,8 +33,7 @@ def clear_cache(disk: bool = False) -> None:
         from pullback.engines.xla.disk import disk_cache
 
         disk_cache().clear()
-    with lock:
-        state.cache = Cache()
+    state.forget()
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,16 @@ class Tensor(Operators, Methods):
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        from pullback.tensor.numpy_calls import call_ufunc
+
+        return call_ufunc(function, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        from pullback.tensor.numpy_calls import call_function
+
+        return call_function(function, args, kwargs)
+
     def __dlpack__(self, **options: Any) -> Any:
         # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy
         return self.numpy().copy().__dlpack__(**options)

@@ -13,8 +13,8 @@ from typing import Any
 from pullback.api.axes import bound_axes
 from pullback.api.compile import causes, tracing
 from pullback.api.compile.arguments import STATIC, Options, sorted_out
-from pullback.api.compile.guards import Snapshot, snapshot
 from pullback.api.compile.lower import Lowered
+from pullback.api.compile.snapshot import Snapshot, snapshot
 from pullback.api.compile.version import MISSED, Version, mode_key
 from pullback.ir.where import user_line
 from pullback.tensor import tree
