@@ -17,14 +17,15 @@ from pullback.ir.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.propagate import Plan, plan
+from pullback.sharding.propagate import Plan, along, plan
 from pullback.sharding.spec import Dims, layout
 from pullback.transforms.partition.choose import Chooser
-from pullback.transforms.partition.placed import Origin, Placed, neutral
+from pullback.transforms.partition.placed import Origin, Placed, Remake, neutral
 from pullback.transforms.rules import deriving
 
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
+_DEEPEST = 32  # how long a chain of ops may be that is made anew in parts
 
 
 class Reason(NamedTuple):
@@ -177,22 +178,31 @@ class Partitioner(Chooser):
                 self.made_for[n] = self.node  # type: ignore[assignment]
         return made
 
-    def _remaker(self, node: Node, xs: list[Placed]) -> Any:
-        """How to make only parts of a result along dimensions that no operand has."""
-        if not node.op.cheap or not node.type.rank:
+    def _remaker(self, node: Node, xs: list[Placed]) -> Remake | None:
+        """How to make only parts of a value that is made from little: numbers that are drawn or
+        counted, and what is computed from them and from smaller values."""
+        op, out = node.op, node.type.plain
+        own = type(op).part is not Op.part
+        little = all(x.remake is not None or x.whole.size < out.size for x in xs)
+        if op.fallible or not (own or op.cheap or any(x.remake for x in xs)) or not little:
             return None
+        depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
 
         def remake(dims: Dims) -> Node | None:
-            types, out = [x.node.type.plain for x in xs], node.type.plain
-            rule = plan(node.op, types, [out], self.mesh).rule
-            given = {f for operand in rule.operands for dim in operand for f in dim}
-            for factors, axes in zip(rule.results[0], dims, strict=True):
-                if axes and (len(factors) != 1 or factors[0] in given):
+            rule = plan(op, [x.whole for x in xs], [out], self.mesh).rule
+            axes = {}
+            for factors, along_dim in zip(rule.results[0], dims, strict=True):
+                if along_dim and len(factors) != 1:
                     return None
-            part = self.local(out, dims)
-            return emit(node.op.local(types, part.plain), tuple([x.node for x in xs]))
+                if along_dim:
+                    axes[factors[0]] = along_dim
+            operands = along(rule, self.mesh, axes).operands
+            if any(fs[1:] and axes.keys() & set(fs) for dims in rule.operands for fs in dims):
+                return None
+            parts = [self.place(x, split).node for x, split in zip(xs, operands, strict=True)]
+            return self.made(op, parts, out, dims)
 
-        return remake
+        return Remake(remake, depth) if depth <= _DEEPEST else None
 
     def _written_out(self, node: Node, xs: list[Placed]) -> Any:
         """A composite: the ops that it is written as, in parts."""
@@ -218,9 +228,11 @@ class Partitioner(Chooser):
                 moved = self.on_first(moved, split.results[0].partial, op)
             operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
-        out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
-        local = op.local([x.node.type.plain for x in operands], out)
-        made = emit(local, tuple([x.node for x in operands]))
+        nodes = tuple([x.node for x in operands])
+        if isinstance(node.type, tuple):
+            made = emit(op.local([x.type.plain for x in nodes], tuple(outs)), nodes)
+        else:
+            made = self.made(op, nodes, ys[0], split.results[0].dims)
         self.made_for[made] = node
         nodes = results(made) if isinstance(node.type, tuple) else (made,)
         placed = []
