@@ -5,7 +5,7 @@ Indices count from 0; the API adds the extent to negative ones before it records
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +13,8 @@ import numpy as np
 from pullback.ir.dtypes import DType, dtype, int32, int64
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factoring import placed, rule
+from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.factoring import named, placed, rule
 from pullback.ops.movement import Movement, moved
 from pullback.ops.places import (
     gather,
@@ -58,6 +58,16 @@ class Iota(Op):
             return b.iota(self.shape, self.dtype, self.axis)
         # counted in wide integers: small types would stop growing, and complex has no iota
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
+
+    def factors(self) -> str:
+        return rule([], [named(len(self.shape))])
+
+    def part(
+        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
+    ) -> Node:
+        if out.shape[self.axis] == self.shape[self.axis]:
+            return Iota(out.shape, self.axis, self.dtype)()
+        return cast(Iota(out.shape, self.axis, int64)() + begin(self.axis), self.dtype)
 
     @classmethod
     def samples(cls) -> Any:

@@ -8,7 +8,7 @@ dataclass; ops are interned, so two equal ops are the same object.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -136,6 +136,11 @@ class Op(metaclass=OpMeta, abstract=True):
     def local(self, xs: Sequence[Type], out: Any) -> Op:
         """The op for one device's part: operands and result have these local types."""
         return self
+
+    def part(self, xs: Sequence[Node], out: Any, whole: Any, begin: Callable[[int], Node]) -> Node:
+        """What one device makes of its parts of the operands: a result of local type `out`, whose
+        dimension i begins at `begin(i)` of the whole one; `local` does where that is no matter."""
+        return self.local([x.type.plain for x in xs], out)(*xs)
 
     # How to apply it to parts, where factors cannot say it: partition(pass, operands, type)
     partition: ClassVar[Any] = None

@@ -131,9 +131,8 @@ class Mean(Reduction):
         return rule([old], [new])
 
     def expand(self, x: Node) -> Node:
-        count = max(self.count(x.type.shape), 1)
         total = Sum(self.axes, self.keepdims)(cast(x, accumulator(x.type.dtype)))
-        return cast(total / count, x.type.dtype)
+        return cast(total / self.count(x.type.shape), x.type.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = widened(x)
@@ -153,6 +152,11 @@ class Mean(Reduction):
         share = 1.0 / max(self.count(x.shape), 1)
         g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)
         return [self.spread(g, x)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        yield cls((0,), False), (real(0, 3),)
 
 
 class Prod(Reduction):

@@ -72,6 +72,9 @@ class XlaMeshProgram(MeshProgram):
     ) -> None:
         super().__init__(engine, graph, local, compiled)
         self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
+        # Those of an op in a graph that was written out have lines of their own.
+        self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
+                      for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
         self.memory, self.work = compiled.memory, compiled.work
         self.host_scalars = compiled.host_scalars
 
@@ -90,7 +93,8 @@ class XlaMeshProgram(MeshProgram):
         return values + made[len(self.types) :]
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
-        return self.compiled.failures(word, lines)
+        inner = zip(self.lines, lines, strict=True)
+        return self.compiled.failures(word, [own or line for own, line in inner])
 
 
 def _described(graph: Graph) -> str:
