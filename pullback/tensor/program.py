@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,4 +125,9 @@ def build(
 def pack(words: list[int], engine: Any, program: Any) -> Any:
     """The scalars of a run, as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
-    return packed if program.host_scalars else engine.put(packed, Type(packed.shape, uint64))
+    return packed if program.host_scalars else engine.put(packed, _words(len(words)))
+
+
+@lru_cache(maxsize=64)
+def _words(count: int) -> Type:
+    return Type((count,), uint64)

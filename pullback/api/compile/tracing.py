@@ -14,12 +14,10 @@ from pullback.api.compile.guards import Walk
 from pullback.api.compile.snapshot import Snapshot, walk
 from pullback.api.stage import Staged, stage
 from pullback.ir.canonical import canonicalise
-from pullback.ir.dtypes import float32
 from pullback.ir.errors import InPlaceError
 from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, constant
+from pullback.ir.node import Node, constant, next_number
 from pullback.ir.where import user_line
-from pullback.ops.structure import Input
 from pullback.tensor import tree
 from pullback.tensor.launch import checked, to_host
 from pullback.tensor.operators import node_of
@@ -47,7 +45,7 @@ def trace(call: Any, before: Snapshot) -> Trace:
     """Run the function of a call on placeholders for the leaves that are tensors or numbers."""
     _apart(before.tensors)
     while True:
-        first = Input("start", (), float32)().number
+        first = next_number()
         held = walk(call.f, call.roots, call.own)
         staged = _staged(call)
         _leave_out(call, held, first)
