@@ -43,20 +43,23 @@ def _context() -> Any:
 def read(program: str | bytes) -> Block:
     """The body of the program's `main`, from text or from portable bytes."""
     module = _module(program)
-    if (b"chlo." if isinstance(program, bytes) else "chlo.") in program:  # type: ignore[operator]
-        _expand(module)
+    if b"chlo." in (program if isinstance(program, bytes) else program.encode()):
+        _expand(module, program)
     return _Reader(module).main()
 
 
-def _expand(module: Any) -> None:
+def _expand(module: Any, program: str | bytes) -> None:
     """Write functions of CHLO, which JAX's texts have, out in StableHLO."""
     from jaxlib.mlir import passmanager
     from jaxlib.mlir._mlir_libs import _stablehlo
 
     _stablehlo.register_stablehlo_passes()
-    with module.context:
-        inside = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
-        passmanager.PassManager.parse(inside).run(module.operation)
+    passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+    try:
+        with module.context:
+            passmanager.PassManager.parse(passes).run(module.operation)
+    except Exception as error:  # of MLIR's
+        raise _unreadable(error, program) from None
 
 
 def pretty(text: str) -> str:
