@@ -410,3 +410,8 @@ def test_errors_count_axes_as_one_example_does(name, engine):
             mapped(pb.tensor(many)).numpy()
     said = [re.search(r"axis \d of size \d", str(e.value)).group() for e in (alone, together)]
     assert said[0] == said[1]
+
+
+def test_vmap_of_what_is_no_function_is_told_at_once():
+    with told(ArgumentError, ValueError, "vmap: needs a function, got int"):
+        pb.vmap(3)
