@@ -44,12 +44,12 @@ class DynamicSlice(Op):
     def numpy(self, x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         shape = starts[0].shape if starts else ()
         out = np.empty((*shape, *self.sizes), x.dtype)
-        for one, at in places(x.shape, self.sizes, starts, self.batched, self.examples):
+        for one, at in places(self, x.shape, self.sizes, starts):
             out[one] = x[at]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
-        require_places(b, x.shape, self.sizes, starts, self.batched, self.examples)
+        require_places(b, self, x.shape, self.sizes, starts)
         if x.shape == out.shape:  # the only place is the beginning
             return x
         if not starts[0].shape:
@@ -144,16 +144,12 @@ class DynamicUpdateSlice(Writing):
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)
-        for one, at in places(
-            x.shape, self.sizes(updates.shape, starts), starts, self.batched, self.examples
-        ):
+        for one, at in places(self, x.shape, self.sizes(updates.shape, starts), starts):
             out[at] = updates[one]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_places(
-            b, x.shape, self.sizes(updates.shape, starts), starts, self.batched, self.examples
-        )
+        require_places(b, self, x.shape, self.sizes(updates.shape, starts), starts)
         if x.shape == updates.shape:
             return updates
         if not updates.type.size:
@@ -196,16 +192,12 @@ class DynamicUpdateAdd(Writing):
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)
-        for one, at in places(
-            x.shape, self.sizes(updates.shape, starts), starts, self.batched, self.examples
-        ):
+        for one, at in places(self, x.shape, self.sizes(updates.shape, starts), starts):
             out[at] += updates[one]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_places(
-            b, x.shape, self.sizes(updates.shape, starts), starts, self.batched, self.examples
-        )
+        require_places(b, self, x.shape, self.sizes(updates.shape, starts), starts)
         if not updates.type.size:
             return x
         dims = range(self.batched, len(x.shape))
@@ -285,33 +277,24 @@ def misplaced(axis: int, extent: int, size: int, start: int | None = None) -> In
 
 
 def places(
-    shape: tuple[int, ...],
-    sizes: tuple[int, ...],
-    starts: Sequence[np.ndarray],
-    batched: int,
-    examples: int,
+    op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[np.ndarray]
 ) -> Iterator[tuple[tuple[int, ...], tuple]]:
     """Each block's position among the blocks, and where it lies; raises if it does not fit."""
     for one in np.ndindex(starts[0].shape if starts else ()):
-        at: list[Any] = list(one[:batched])
-        for axis, (n, size) in enumerate(zip(shape[batched:], sizes, strict=True)):
+        at: list[Any] = list(one[: op.batched])
+        for axis, (n, size) in enumerate(zip(shape[op.batched :], sizes, strict=True)):
             start = int(starts[axis][one])
             if not 0 <= start <= n - size:
-                raise misplaced(axis - examples, n, size, start)
+                raise misplaced(axis - op.examples, n, size, start)
             at.append(slice(start, start + size))
         yield one, tuple(at)
 
 
 def require_places(
-    b: Any,
-    shape: tuple[int, ...],
-    sizes: tuple[int, ...],
-    starts: Sequence[Any],
-    batched: int,
-    examples: int,
+    b: Any, op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[Any]
 ) -> None:
     """Check the starts at run time: XLA itself would move a block until it fits."""
-    sides = zip(shape[batched:], sizes, starts, strict=True)
-    for axis, (n, size, start) in enumerate(sides, -examples):
+    sides = zip(shape[op.batched :], sizes, starts, strict=True)
+    for axis, (n, size, start) in enumerate(sides, -op.examples):
         if start.type.size:
             require_below(b, start, n - size + 1, lambda a=axis, n=n, s=size: misplaced(a, n, s))
