@@ -253,7 +253,7 @@ def test_resident_memory_stays_within_the_bound(tmp_path):
     assert report["programs"] < 10
 
 
-# -- positions -------------------------------------------------------------------------------------
+# -- positions ------------------------------------------------------------------------------------
 
 ROWS = np.arange(60.0, dtype=np.float32).reshape(12, 5)
 

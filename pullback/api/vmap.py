@@ -54,6 +54,8 @@ def vmap(
     [12.0, 34.0]
     """
 
+    if not callable(f):
+        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}", where=user_line())
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
         raise ArgumentError(
             f"vmap: axis_size must be a number of examples, got {axis_size!r}", where=user_line()

@@ -142,12 +142,14 @@ class ByPlaces(Op, abstract=True):
     The first `batched` dimensions of `x` and of the index arrays are the same: each part of the
     index arrays names places in its own part of `x`. What lies at the places has these
     dimensions, then the first `before` of those that are not indexed, then the index arrays' own,
-    then the rest.
+    then the rest. `examples` dimensions of `x` behind the shared ones are not the user's: errors
+    do not count them.
     """
 
     dims: tuple[int, ...]
     batched: int = 0
     before: int = 0
+    examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
 
@@ -164,7 +166,7 @@ class ByPlaces(Op, abstract=True):
 
     def places(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple]:
         """`x` with its indexed dimensions in front, and the index arrays for it."""
-        found = in_range(indices, self.dims, x.shape, self.batched)
+        found = in_range(indices, self.dims, x.shape, self.batched + self.examples)
         front = range(self.batched, self.batched + len(self.dims))
         return np.moveaxis(x, self.dims, front), with_shared(found, self.batched)
 
@@ -176,7 +178,8 @@ class ByPlaces(Op, abstract=True):
         """The op on examples whose dimension stands first in `x`; with `shared` in the index
         arrays too."""
         dims = tuple([d + 1 for d in self.dims])
-        return type(self)(dims, self.batched + shared, self.before + (not shared))
+        own = not shared
+        return type(self)(dims, self.batched + shared, self.before + own, self.examples + own)
 
 
 class IndexArrays(ByPlaces):
@@ -199,7 +202,7 @@ class IndexArrays(ByPlaces):
         return np.asarray(np.moveaxis(x[places], before, range(shared, shared + self.before)))
 
     def hlo(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         return gather(b, out, x, indices, *self.layout)
 
     def factors(self, x: Type, *indices: Type) -> str:
@@ -208,7 +211,7 @@ class IndexArrays(ByPlaces):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *indices = xs
-        put = TABLE["ScatterAdd"](*self.layout)
+        put = TABLE["ScatterAdd"](*self.layout, self.examples)
         return [put(zeros(x.type), g, *indices), *[None] * len(indices)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -241,9 +244,13 @@ class IndexArrays(ByPlaces):
 
 
 class Gather(Op):
-    """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one."""
+    """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one.
+
+    Errors do not count the first `examples` dimensions.
+    """
 
     axis: int = 0
+    examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0,)
@@ -258,11 +265,11 @@ class Gather(Op):
         return x.with_shape(x.shape[: self.axis] + shape + x.shape[self.axis + 1 :])
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        (places,) = in_range((indices,), (self.axis,), x.shape)
+        (places,) = in_range((indices,), (self.axis,), x.shape, self.examples)
         return np.asarray(np.take(x, places, self.axis))
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
-        require_in_range(b, (indices,), (self.axis,), x.shape)
+        require_in_range(b, (indices,), (self.axis,), x.shape, self.examples)
         return gather(b, out, x, (indices,), (self.axis,), before=self.axis)
 
     def factors(self, x: Type, indices: Type) -> str:
@@ -271,7 +278,7 @@ class Gather(Op):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
-        put = TABLE["ScatterAdd"]((self.axis,), 0, self.axis)
+        put = TABLE["ScatterAdd"]((self.axis,), 0, self.axis, self.examples)
         return [put(zeros(x.type), g, indices), None]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -279,10 +286,10 @@ class Gather(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not mapped[1]:
-            return Gather(self.axis + 1)(*xs)
+            return Gather(self.axis + 1, self.examples + 1)(*xs)
         if not mapped[0]:
             return moved(self(*xs), self.axis, 0)
-        return IndexArrays((self.axis + 1,), 1, self.axis)(*xs)
+        return IndexArrays((self.axis + 1,), 1, self.axis, self.examples)(*xs)
 
     @classmethod
     def samples(cls) -> Any:

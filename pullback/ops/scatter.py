@@ -80,7 +80,7 @@ class Scatter(ByPlaces, abstract=True):
         type(self).ufunc.at(out, places, updates)
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         if not updates.type.size or not x.type.size:
             return x
         return scatter(
@@ -97,10 +97,10 @@ class Scatter(ByPlaces, abstract=True):
         return rule([value, there, *[index] * len(indices)], [value])
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
-        return IndexArrays(*self.layout)(x, *indices)
+        return IndexArrays(*self.layout, self.examples)(x, *indices)
 
     def add(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
-        return ScatterAdd(*self.layout)(x, updates, *indices)
+        return ScatterAdd(*self.layout, self.examples)(x, updates, *indices)
 
     def several(self, index: Type) -> bool:
         """Whether one place may be named more than once."""
@@ -169,7 +169,7 @@ class ScatterSet(Scatter):
         out[places] = updates
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         if not updates.type.size or not x.type.size:
             return x
         if self.several(indices[0].type):

@@ -64,6 +64,8 @@ def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
             moved["axis"] = value + 1
         elif field.name == "axes":
             moved["axes"] = tuple([i + 1 for i in value])
+        elif field.name == "examples":
+            moved["examples"] = value + 1
     return dataclasses.replace(op, **moved)(*spread_all(axis, xs, mapped))
 
 

@@ -13,7 +13,6 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,7 @@ def is_installed(x: Any) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed_file(name: str) -> bool:
-    return not _INSTALLED.isdisjoint(Path(name).parts)
+    return not _INSTALLED.isdisjoint(name.replace(os.sep, "/").split("/"))
 
 
 def is_trusted(x: Any) -> bool:
