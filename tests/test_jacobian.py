@@ -123,3 +123,9 @@ def test_a_jacobian_may_be_differentiated():
     x = pb.tensor(real(3))
     g = pb.grad(lambda x: (pb.jacrev(lambda x: x**3)(x) ** 2).sum())(x)
     np.testing.assert_allclose(g.numpy(), 36 * x.numpy() ** 3, rtol=1e-9)
+
+
+def test_the_results_of_an_op_with_several_in_a_hessian(engine):
+    x = pb.tensor([1.0, 3.0, 2.0], dtype=pb.float64)
+    made = pb.hessian(lambda x: (pb.top_k(x, 2)[0] ** 3).sum())(x)
+    np.testing.assert_allclose(made.numpy(), np.diag([0.0, 18.0, 12.0]))
