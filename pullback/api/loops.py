@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.stage import Staged, stage
-from pullback.api.state import Joined, State, array_leaf, returned_values
+from pullback.api.state import Joined, State, array_leaf, is_number, returned_values
 from pullback.ir.dtypes import bool_, promote
 from pullback.ir.errors import ArgumentError
 from pullback.ir.types import Type
@@ -15,8 +15,9 @@ from pullback.ops.control import Scan, While
 from pullback.ops.control.held import held, row
 from pullback.ops.control.varying import scan_body, while_graphs
 from pullback.tensor import tree
-from pullback.tensor.operators import node_of, number
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.functions.arguments import placed
+from pullback.tensor.operators import node_of, number, weak
+from pullback.tensor.tensor import Tensor, wrap
 
 
 def scan(
@@ -199,9 +200,10 @@ def _bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
             raise ArgumentError(
                 f"fori_loop: bounds must be scalar integers, got {x._node.type}", where=user_line()
             )
-    if type(number(lo)) is int:
-        return first.astype(last.dtype), last
-    if type(number(hi)) is int:
-        return first, last.astype(first.dtype)
+    low, high = number(lo), number(hi)
+    if is_number(low):
+        first = wrap(placed("fori_loop", weak, low, last.dtype))
+    elif is_number(high):
+        last = wrap(placed("fori_loop", weak, high, first.dtype))
     dtype = promote(first.dtype, last.dtype)
     return first.astype(dtype), last.astype(dtype)

@@ -91,6 +91,7 @@ class XlaEngine:
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
         """A program in StableHLO's portable form, which later versions read, and its checks."""
         builder = Builder()
+        builder.guards = True  # it may run on a CPU
         text = module(graph, builder, donated)
         return self.client.portable(text), [check for _, check in builder.checks]
 
@@ -99,14 +100,19 @@ class XlaEngine:
         more = [Type((checks,), bool_)] if checks else []
         return self._code(data, [*outs, *more]).executable
 
+    def _builder(self, mesh: Any = None) -> Builder:
+        builder = Builder(mesh)
+        builder.guards = self.platform == "cpu"
+        return builder
+
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
-        builder = Builder()
+        builder = self._builder()
         text = module(graph, builder, donated)
         code = self._code(text, result_types(graph, builder))
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
-        builder, group = Builder(mesh), self.group(mesh)
+        builder, group = self._builder(mesh), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
         text = module(graph, builder, donated)

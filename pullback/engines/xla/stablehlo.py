@@ -41,6 +41,7 @@ class Builder(Collectives):
         self.communicates = False  # whether a collective was written
         self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run what communicates in a thread of its own
+        self.guards = False  # whether what is behind a barrier is chosen, and not handed on
         self.lines: list[str] = []
         self._outermost = self.lines  # those of the program itself, not of a region in it
         self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
@@ -143,11 +144,17 @@ class Builder(Collectives):
         """The same values, behind an optimization barrier.
 
         None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
-        body it writes in one go.
+        body it writes in one go. Elsewhere it takes what comes out of a barrier for the very
+        memory that went in, and may write over it where both are read by one fused loop. So only
+        a bit passes the barrier there (`guards`), and chooses the values, which no pass foresees.
         """
         if self.lines is not self._outermost:
             return xs
-        return self.op("stablehlo.optimization_barrier", *xs, out=tuple([x.type for x in xs]))
+        held = (self.constant(True, bool_), *xs) if self.guards else xs
+        made = self.op("stablehlo.optimization_barrier", *held, out=tuple([x.type for x in held]))
+        if not self.guards:
+            return made
+        return tuple([self.select(made[0], x, self.full(x.type, 0)) for x in xs])
 
     def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> Value:
         out = Type(tuple(shape), dtype)
