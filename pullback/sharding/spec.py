@@ -151,6 +151,19 @@ class Sharding(metaclass=Interned):
         return f"Sharding({self.mesh}, {self.spec})"
 
 
+def entry(sharding: Sharding | None, rank: int, dim: int, spent: Sequence[str] = ()) -> Any:
+    """How one of the entries along a dimension of a value lies: as the value does along the
+    others, but for axes that are `spent`."""
+    if sharding is None:
+        return None
+    spec = sharding.spec
+    dims = [tuple([a for a in axes if a not in spent]) for axes in sharding.dims(rank)]
+    ranks = [*spec.priority, *[0] * (rank - len(spec))]
+    del dims[dim], ranks[dim]
+    whole = [a for a in spec.replicated if a not in spent]
+    return Sharding(sharding.mesh, P(*dims, replicated=whole, priority=ranks))
+
+
 def layout(type: Any) -> Dims:
     """The axes of each dimension of a value of the given type."""
     return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
