@@ -14,6 +14,7 @@ from pullback.ir.where import user_line
 from pullback.ops.control import Scan, While
 from pullback.ops.control.held import held, row
 from pullback.ops.control.varying import scan_body, while_graphs
+from pullback.sharding.spec import entry
 from pullback.tensor import tree
 from pullback.tensor.functions.arguments import placed
 from pullback.tensor.operators import node_of, number, weak
@@ -126,13 +127,18 @@ def _scan(
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
-    types = [row(x._node.type) for x in rows]
+    types = [_row(x._node.type) for x in rows]
     staged = state.settle(lambda given: _stage(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
     body = held(scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.given(made[:count]), tree.unflatten(emitted, made[count:])
+
+
+def _row(type: Type) -> Type:
+    """The type of one row, which lies as all of them do."""
+    return row(type).sharded(entry(type.sharding, type.rank, 0))
 
 
 def _while(state: State, cond: Callable, body: Callable) -> Any:

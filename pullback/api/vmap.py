@@ -16,7 +16,7 @@ from pullback.ir.where import user_line
 from pullback.ops.base import Axis, laid_out, spread
 from pullback.ops.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import P, Sharding
+from pullback.sharding.spec import P, Sharding, entry
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
@@ -172,7 +172,8 @@ def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
         return type
     shape = (*type.shape[:a], *type.shape[a + 1 :])
     axes = type.varying if axis.name is None else (*type.varying, axis.name)
-    return Type(shape, type.dtype, None, tuple(sorted(axes)))
+    sharding = entry(type.sharding, type.rank, a, axis.spmd)
+    return Type(shape, type.dtype, sharding, tuple(sorted(axes)))
 
 
 def _to_front(x: Node, axis: int | None) -> Node:

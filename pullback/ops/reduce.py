@@ -153,11 +153,6 @@ class Mean(Reduction):
         g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)
         return [self.spread(g, x)]
 
-    @classmethod
-    def samples(cls) -> Any:
-        yield from super().samples()
-        yield cls((0,), False), (real(0, 3),)
-
 
 class Prod(Reduction):
     """The product over axes; its derivative is the product of the others, also where some are 0."""

@@ -207,7 +207,7 @@ def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh:
         if mesh is not found[0]:
             raise ArgumentError(
                 f"operands must be on one mesh, got {found[0]} and {mesh} for {show(types)}",
-                op=op, hint="Move one of them: x.shard(mesh, spec).",
+                op=op, hint="Move one through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
             )  # fmt: skip
     return found[0]
 

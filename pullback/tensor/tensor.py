@@ -73,9 +73,17 @@ class Tensor(Operators, Methods):
 
     @property
     def device(self) -> str:
-        from pullback.tensor.information import device
+        """The device that the value is on, as `cpu:0`; an error if it lies on several."""
+        from pullback.tensor.information import device_of
 
-        return device()
+        return device_of(self)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that have the value or parts of it, in the order of the mesh."""
+        from pullback.tensor.information import devices_of
+
+        return devices_of(self)
 
     @property
     def ndim(self) -> int:
