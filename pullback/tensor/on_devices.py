@@ -15,6 +15,7 @@ from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import layout
 from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh
 
 
@@ -51,8 +52,8 @@ class XlaMesh(MeshEngine):
         self.xla.give_back()
 
     def put(self, array: np.ndarray, type: Type) -> Spread:
-        parts = self.parts_of(array, type)
-        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype)))
+        parts, whole = self.parts_of(array, type), not any(layout(type))
+        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype), whole))
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
