@@ -57,8 +57,6 @@ class XlaMesh(MeshEngine):
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        if self.spans_processes:
-            agree_on_program(fingerprint(local)[:16], _described(graph), self.group)
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
@@ -75,6 +73,7 @@ class XlaMeshProgram(MeshProgram):
         self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
         self.memory, self.work = compiled.memory, compiled.work
         self.host_scalars = compiled.host_scalars
+        self._agreed = not engine.spans_processes
 
     def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
         found = stands_for.get(node)
@@ -83,6 +82,11 @@ class XlaMeshProgram(MeshProgram):
         return found
 
     def run(self, args: list[Spread]) -> list[Any]:
+        if not self._agreed:
+            # and no process comes late to what it starts: Gloo waits 30 s for a first connection
+            described = fingerprint(self.local)[:16], _described(self.graph)
+            agree_on_program(*described, self.engine.group)
+            self._agreed = True
         made = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
             Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]
