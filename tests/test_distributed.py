@@ -237,3 +237,12 @@ def test_a_script_is_launched_from_python(tmp_path, capfd):
     assert distributed.launch(script, "word", 0, nproc=2, devices=3) == 0
     assert sorted(capfd.readouterr().out.splitlines()) == ["[0] 0 2 3 word", "[1] 1 2 3 word"]
     assert distributed.launch(script, "word", 7, nproc=2, devices=3) == 7
+    with ThreadPoolExecutor(1) as aside:  # where signals are none of its business
+        assert aside.submit(distributed.launch, script, "word", 0, nproc=1, devices=1).result() == 0
+
+
+@pytest.mark.parametrize("wrong", [{"nproc": 0}, {"nproc": "two"}, {"devices": 0}])
+def test_what_launch_asks_for(wrong):
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"launch: {name} must be a positive integer"):
+        distributed.launch("script.py", **wrong)

@@ -55,6 +55,7 @@ class Pulse:
         self._stopped = threading.Event()
         self.everyone = Everyone(range(cluster.count))
         self._every = _EVERY
+        self.over = False  # whether this process has left the others
         self._tell()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-pulse")
         self._thread.start()
@@ -92,6 +93,7 @@ class Pulse:
         If the last one failed here, that is when it has failed on all of its processes; and one
         that failed elsewhere fails here, too.
         """
+        self.require_all(f"a program on {group.name}")
         mine = self._cluster.ledger(group)
         while True:
             self.check(group)
@@ -106,6 +108,14 @@ class Pulse:
         if k is not None:
             mine.fail(failures[k])
             self._raise(self._could_not_run(failures[k], group))
+
+    def require_all(self, what: str) -> None:
+        """Raise if this process has left the others, which it needs for something."""
+        if self.over:
+            raise EngineError(
+                f"{what} needs all processes, and pb.distributed.shutdown was called",
+                where=user_line(),
+            )
 
     def _raise(self, error: PullbackError | None) -> None:
         if error is not None:
