@@ -87,10 +87,14 @@ def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) 
 
     It is what `python -m pullback.distributed --nproc N [--devices K] script.py ...` does.
     """
-    from pullback.distributed.launcher import main
+    from pullback.distributed.launcher import run
 
-    more = [] if devices is None else ["--devices", str(devices)]
-    return main(["--nproc", str(nproc), *more, str(script), *map(str, args)])
+    for name, value in (("nproc", nproc), ("devices", 1 if devices is None else devices)):
+        if not isinstance(value, int) or value < 1:
+            raise ArgumentError(
+                f"launch: {name} must be a positive integer, got {value!r}", where=user_line()
+            )
+    return run([str(script), *map(str, args)], nproc, devices)
 
 
 def _end_with_launcher() -> None:
@@ -158,11 +162,10 @@ def shutdown() -> None:
 
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
-    global _joined
-    if _joined is None:
+    if _joined is None or _joined.pulse.over:
         return
     cluster, pulse, service = _joined
-    _joined = None
+    pulse.over = True
     atexit.unregister(shutdown)
     failed = sys.exc_info()[1] or getattr(sys, "last_value", None)
     lost = _others_end(cluster, pulse) if failed is None else _to_blame(failed, cluster)

@@ -40,14 +40,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("script", help="the Python file to run")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
     given = parser.parse_args(arguments)
-    if given.nproc < 1:
-        parser.error("--nproc must be at least 1")
-    settings = {COUNT: str(given.nproc)}
-    if given.devices is not None:
-        settings["PULLBACK_CPU_DEVICES"] = str(given.devices)
+    if given.nproc < 1 or (given.devices is not None and given.devices < 1):
+        parser.error("--nproc and --devices must be at least 1")
+    return run([given.script, *given.args], given.nproc, given.devices, given.coordinator)
+
+
+def run(
+    command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
+) -> int:
+    """Run a script and its arguments as so many processes; the exit status."""
+    settings = {COUNT: str(count)}
+    if devices is not None:
+        settings["PULLBACK_CPU_DEVICES"] = str(devices)
     with free_port() as port:
-        settings[COORDINATOR] = given.coordinator or f"127.0.0.1:{port}"
-        return Launch([given.script, *given.args], given.nproc, settings).run()
+        settings[COORDINATOR] = coordinator or f"127.0.0.1:{port}"
+        return Launch(command, count, settings).run()
 
 
 @contextlib.contextmanager
@@ -111,7 +118,8 @@ class Launch:
 
     def run(self) -> int:
         """Wait for the end of all; when one fails, the others have a while to end, too."""
-        before = {s: signal.signal(s, self._forward) for s in _FORWARDED}
+        ours = _FORWARDED if threading.current_thread() is threading.main_thread() else ()
+        before = {s: signal.signal(s, self._forward) for s in ours}
         try:
             status = self._wait()
         finally:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
-from pullback.engines.xla.ledger import Failure
+from pullback.engines.xla.ledger import Failure, Ledger
 from pullback.ir.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
 from pullback.ir.where import user_line
 
 _DIRECTORY = "pullback/pulse/"
 _EVERY = 1.0
 _POLL = 0.01
+_NOTHING = Ledger().words()
 _NONE = Failure(0, 0, "", False)
 _SAME_ORDER = "Every process must run the same programs in the same order."
 _ANEW = (
@@ -54,6 +55,7 @@ class Pulse:
         self._stopped = threading.Event()
         self.everyone = Everyone(range(cluster.count))
         self._every = _EVERY
+        self.over = False  # whether this process has left the others
         self._tell()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-pulse")
         self._thread.start()
@@ -85,12 +87,13 @@ class Pulse:
         """Raise if a process of a group is lost, or will never start what this one waits for."""
         self._raise(self.trouble(group.processes) or self._missed(group) or self._broken(group))
 
-    def admit(self, group: Any, mark: int) -> None:
+    def admit(self, group: Any, program: int, values: int) -> None:
         """Return when a program may be started on a group, which counts as begun from then on.
 
         If the last one failed here, that is when it has failed on all of its processes; and one
         that failed elsewhere fails here, too.
         """
+        self.require_all(f"a program on {group.name}")
         mine = self._cluster.ledger(group)
         while True:
             self.check(group)
@@ -101,10 +104,18 @@ class Pulse:
             if k is not None or all(last <= failures.get(k, _NONE).number for k in others):
                 break
             time.sleep(_POLL)
-        mine.begin(mark)
+        mine.begin(program, values)
         if k is not None:
             mine.fail(failures[k])
             self._raise(self._could_not_run(failures[k], group))
+
+    def require_all(self, what: str) -> None:
+        """Raise if this process has left the others, which it needs for something."""
+        if self.over:
+            raise EngineError(
+                f"{what} needs all processes, and pb.distributed.shutdown was called",
+                where=user_line(),
+            )
 
     def _raise(self, error: PullbackError | None) -> None:
         if error is not None:
@@ -150,19 +161,19 @@ class Pulse:
         mine = self._cluster.ledger(group)
         for k in group.processes:
             said = self._said.get(k, {})
-            words = said.get("ledgers", {}).get(group.name, [0, 0, None])
+            words = said.get("ledgers", {}).get(group.name, _NOTHING)
+            if what := mine.differs(words):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} {what} than process {self._cluster.process}, "
+                    f"among its first {words[0]} on {group.name}",
+                    hint=f"{_SAME_ORDER} Numbers and tensors\nthat are not split must be the same "
+                    "on all. What was computed there since they differ is wrong.",
+                )
             if self._in_vain(k) and words[0] < mine.count:
                 return ProcessMismatch(
                     f"process {k}{self.names[k]} waits for all at {said['waits']['tag']}, where "
                     f"process {self._cluster.process} started another program on {group.name}",
                     hint=_SAME_ORDER,
-                )
-            if mine.differs(words):
-                return ProcessMismatch(
-                    f"process {k}{self.names[k]} ran other programs than process "
-                    f"{self._cluster.process} did: {words[0]} on {group.name}, of which not all "
-                    "are the same",
-                    hint=f"{_SAME_ORDER}\nWhat was computed on these devices of late may be wrong.",
                 )
             if said.get("state") in (ENDED, LEFT) and words[0] < mine.count:
                 return ProcessMismatch(
@@ -177,8 +188,8 @@ class Pulse:
         """By process, the last program on a group that another one could not run."""
         for k in group.processes:
             words = self._said.get(k, {}).get("ledgers", {}).get(group.name)
-            if words and words[2] and k != self._cluster.process:
-                yield k, Failure(*words[2])
+            if words and words[3] and k != self._cluster.process:
+                yield k, Failure(*words[3])
 
     def _broken(self, group: Any) -> PullbackError | None:
         """The error if some process is left for ever in a program that another could not run."""

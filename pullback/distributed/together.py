@@ -26,6 +26,7 @@ def gather(
 
     It is told to all, or to those of a group that are about to start a program on it.
     """
+    pulse.require_all(tag)
     turn = pulse.turns[tag] = pulse.turns.get(tag, 0) + 1
     among = group or pulse.everyone
     pulse.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}

@@ -15,6 +15,7 @@ from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import layout
 from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh
 
 
@@ -51,13 +52,11 @@ class XlaMesh(MeshEngine):
         self.xla.give_back()
 
     def put(self, array: np.ndarray, type: Type) -> Spread:
-        parts = self.parts_of(array, type)
-        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype)))
+        parts, whole = self.parts_of(array, type), not any(layout(type))
+        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype), whole))
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        if self.spans_processes:
-            agree_on_program(fingerprint(local)[:16], _described(graph), self.group)
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
@@ -77,6 +76,7 @@ class XlaMeshProgram(MeshProgram):
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
         self.memory, self.work = compiled.memory, compiled.work
         self.host_scalars = compiled.host_scalars
+        self._agreed = not engine.spans_processes
 
     def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
         found = stands_for.get(node)
@@ -85,6 +85,11 @@ class XlaMeshProgram(MeshProgram):
         return found
 
     def run(self, args: list[Spread]) -> list[Any]:
+        if not self._agreed:
+            # and no process comes late to what it starts: Gloo waits 30 s for a first connection
+            described = fingerprint(self.local)[:16], _described(self.graph)
+            agree_on_program(*described, self.engine.group)
+            self._agreed = True
         made = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
             Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]

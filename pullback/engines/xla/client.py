@@ -18,7 +18,7 @@ from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
 from pullback.engines.xla.placing import OnDevice, aval_of, device_list
-from pullback.engines.xla.sharded import Group, Queue, Spmd
+from pullback.engines.xla.sharded import Group, Queue, Shards, Spmd
 from pullback.ir.dtypes import int32
 from pullback.ir.errors import ArgumentError, EngineError
 from pullback.ir.types import Type
@@ -189,11 +189,11 @@ class Client:
             found = self._groups.setdefault(key, Group(self, key))
         return found
 
-    def start(self, program: Spmd, arrays: list[Any]) -> list[Any]:
+    def start(self, program: Spmd, args: list[Shards]) -> list[Any]:
         """Start a program that communicates on a group."""
         if self._cluster is not None and len(program.group.processes) > 1:
-            return self._cluster.start(program, arrays)
-        return program.start(arrays)
+            return self._cluster.start(program, args)
+        return program.start(args)
 
     def options_for(self, devices: Sequence[Any]) -> Any:
         """Compile options of a program that runs on several devices, one copy on each."""

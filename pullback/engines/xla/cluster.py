@@ -7,6 +7,8 @@ import ctypes
 import queue
 import threading
 import time
+import zlib
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,12 +82,12 @@ class Cluster:
         """All of them, in words."""
         return {name: ledger.words() for name, ledger in list(self._ledgers.items())}
 
-    def start(self, program: Any, arrays: list[Any]) -> list[Any]:
+    def start(self, program: Any, args: list[Any]) -> list[Any]:
         """Start a program that communicates, as all processes of its group do."""
         group = program.group
-        self.pulse.admit(group, program.mark)
+        self.pulse.admit(group, program.mark, zlib.crc32(array("I", [x.mark for x in args])))
         try:
-            made = self.attempt(lambda: program.start(arrays), group)
+            made = self.attempt(lambda: program.start(args), group)
         except EngineError as error:
             self._failed(error, group)
             raise

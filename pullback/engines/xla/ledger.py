@@ -26,14 +26,16 @@ class Ledger:
         self.count = 0
         self.failure: Failure | None = None
         self.results: set[int] = set()  # of the last program: the arrays, by identity
-        self._sums = array("I")  # after each program: a sum over all that were started so far
+        # after each program: a sum over all that were started so far, and over what was put in
+        self._programs, self._values = array("I"), array("I")
 
-    def begin(self, mark: int) -> None:
-        """Another program is about to be started; `mark` tells it from others."""
-        last = self._sums[-1] if self._sums else 0
-        if len(self._sums) == _LONGEST:
-            del self._sums[: _LONGEST // 2]
-        self._sums.append(zlib.crc32(mark.to_bytes(8), last))
+    def begin(self, program: int, values: int) -> None:
+        """A program is about to be started; marks tell it from others, and what is put in, as far
+        as that must be the same on all processes."""
+        for sums, mark in ((self._programs, program), (self._values, values)):
+            if len(sums) == _LONGEST:
+                del sums[: _LONGEST // 2]
+            sums.append(zlib.crc32(mark.to_bytes(4), sums[-1] if sums else 0))
         self.count += 1
 
     def fail(self, failure: Failure) -> None:
@@ -41,11 +43,17 @@ class Ledger:
         if self.failure is None or not self.failure.final:
             self.failure = failure
 
-    def differs(self, said: list[Any]) -> bool:
-        """Whether another process, which said `words` about itself, ran other programs."""
-        number, total, _ = said
-        place = number - 1 - (self.count - len(self._sums))
-        return 0 <= place < len(self._sums) and self._sums[place] != total
+    def differs(self, words: list[Any]) -> str:
+        """What another process, which said `words` about itself, did otherwise."""
+        number, programs, values, _ = words
+        place = number - 1 - (self.count - len(self._programs))
+        if not 0 <= place < len(self._programs):
+            return ""
+        if self._programs[place] != programs:
+            return "ran another program"
+        return "put other values into a program" if self._values[place] != values else ""
 
     def words(self) -> list[Any]:
-        return [self.count, self._sums[-1] if self._sums else 0, self.failure]
+        if not self.count:
+            return [0, 0, 0, self.failure]
+        return [self.count, self._programs[-1], self._values[-1], self.failure]

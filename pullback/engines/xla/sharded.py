@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 class Shards:
     """A value of which every device of a group has a part; all parts have one type."""
 
-    __slots__ = ("array", "group", "type")
+    __slots__ = ("array", "group", "mark", "type")
 
-    def __init__(self, group: Group, type: Type, array: Any) -> None:
+    def __init__(self, group: Group, type: Type, array: Any, mark: int = 0) -> None:
         self.group, self.type, self.array = group, type, array
+        self.mark = mark  # what tells it from other values, if all processes were given it
 
     def is_ready(self) -> bool:
         """Whether the parts in this process have been computed."""
@@ -75,13 +77,16 @@ class Group:
 
     # -- values -------------------------------------------------------------------------------
 
-    def put(self, parts: Sequence[np.ndarray | None], type: Type) -> Shards:
+    def put(self, parts: Sequence[np.ndarray | None], type: Type, same: bool = False) -> Shards:
         """A value from its parts, one for each position; those of other processes may be None.
 
-        The caller hands the arrays over: they must not be written to again.
+        The caller hands the arrays over: they must not be written to again. If all parts must be
+        the `same`, so they must be on other processes.
         """
-        given = [parts[k] for k in self.here]
-        return Shards(self, type, self.client.transfer(given, type, self.sharding, self.local))
+        given: list[Any] = [parts[k] for k in self.here]
+        made = self.client.transfer(given, type, self.sharding, self.local)
+        apart = same and len(self.processes) > 1
+        return Shards(self, type, made, _mark(given[0]) if apart else 0)
 
     def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
         """A value from an array of the host: position k gets a copy of `array[slices[k]]`."""
@@ -92,7 +97,7 @@ class Group:
 
     def spread(self, array: np.ndarray, type: Type) -> Shards:
         """The same array on every device."""
-        return self.put([array] * len(self), type)
+        return self.put([array] * len(self), type, same=True)
 
     def join(self, buffers: dict[int, Any], type: Type) -> Shards:
         """A value from buffers that are where they belong, such as `Shards.buffers` gives."""
@@ -121,6 +126,10 @@ class Group:
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
+def _mark(array: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
 class Spmd(Executable):
     """A compiled program that runs on all devices of a group at once."""
 
@@ -134,14 +143,12 @@ class Spmd(Executable):
 
     def run(self, args: list[Shards]) -> list[Shards]:
         """Start the program; its results may still be being computed."""
-        arrays = [x.array for x in args]
-        queue = self.group.client.queue
-        made = queue.run(self, arrays) if self.collective else self.start(arrays)
+        made = self.group.client.queue.run(self, args) if self.collective else self.start(args)
         results = [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
         return results[:-1] if self.ballast else results
 
-    def start(self, arrays: list[Any]) -> list[Any]:
-        return super().run(arrays)
+    def start(self, args: list[Shards]) -> list[Any]:
+        return super().run([x.array for x in args])
 
 
 class Queue:
@@ -158,10 +165,10 @@ class Queue:
         self._lock = threading.Lock()
         self._last: tuple[Any, Group] | None = None
 
-    def run(self, program: Spmd, arrays: list[Any]) -> list[Any]:
+    def run(self, program: Spmd, args: list[Shards]) -> list[Any]:
         with self._lock:
             self.settle()
-            made = self._client.start(program, arrays)
+            made = self._client.start(program, args)
             if self._client.platform == "cpu" and made:
                 least = min(made, key=lambda y: y.on_device_size_in_bytes())
                 self._last = least, program.group
