@@ -174,15 +174,12 @@ class Partitioner(Explained):
 
         def remake(dims: Dims) -> Node | None:
             rule = plan(op, [x.whole for x in xs], [out], self.mesh).rule
-            axes = {}
-            for factors, along_dim in zip(rule.results[0], dims, strict=True):
-                if along_dim and len(factors) != 1:
-                    return None
-                if along_dim:
-                    axes[factors[0]] = along_dim
-            operands = along(rule, self.mesh, axes).operands
-            if any(fs[1:] and axes.keys() & set(fs) for dims in rule.operands for fs in dims):
+            wanted = [(fs, by) for fs, by in zip(rule.results[0], dims, strict=True) if by]
+            axes = {fs[0]: by for fs, by in wanted if len(fs) == 1}
+            several = [f for operand in rule.operands for fs in operand if fs[1:] for f in fs]
+            if len(axes) < len(wanted) or not axes.keys().isdisjoint(several):
                 return None
+            operands = along(rule, self.mesh, axes).operands
             parts = [self.place(x, split).node for x, split in zip(xs, operands, strict=True)]
             return self.made(op, parts, out, dims)
 
