@@ -46,6 +46,20 @@ class Blob(Op, abstract=True):
     data: bytes
 
 
+Span = tuple[float, float]  # an annotation may be a name for something inexact
+Corner = tuple[int, int]
+
+
+class Clipped(Op, abstract=True):
+    name: ClassVar[str] = "Clipped"
+    span: Span
+
+
+class Placed(Op, abstract=True):
+    name: ClassVar[str] = "Placed"
+    corner: Corner
+
+
 class TopTwo(Op, abstract=True):
     name: ClassVar[str] = "TopTwo"
     k: int

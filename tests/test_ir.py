@@ -17,8 +17,10 @@ from ir_ops import (
     I32,
     I64,
     Blob,
+    Clipped,
     Counted,
     Marked,
+    Placed,
     Scaled,
     source,
 )
@@ -101,6 +103,11 @@ def test_parameters_by_name_give_the_same_op():
     assert Sum(axes=(0,), keepdims=True) is not Sum(axes=(0,), keepdims=False)
     for _ in range(2):  # also when it is looked up
         assert Result(index=1) is Result(1) is not Result(index=True)
+
+
+def test_only_exact_parameters_are_looked_up_by_equality():
+    assert Clipped((0.0, 1.0)) is not Clipped((-0.0, 1.0))
+    assert Clipped._quick is None and Placed._quick == {}
 
 
 def test_ops_are_frozen():

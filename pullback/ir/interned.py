@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import struct
+import sys
 import threading
 import weakref
 from collections import deque
@@ -20,8 +21,7 @@ _NAMED = object()  # marks a key with names of parameters
 # What a transform makes at each step of a loop, and is used by nothing between them, is found
 # again; these are small.
 _recent: deque[Any] = deque(maxlen=1024)
-# Words of annotations; Pair and Padding are tuples of ints.
-_LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class", "Pair", "Padding"}
+_LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class"}  # in annotations
 
 
 def exact(value: Any) -> Any:
@@ -38,6 +38,10 @@ def exact(value: Any) -> Any:
     if isinstance(value, complex):
         return (kind, struct.pack("<dd", value.real, value.imag))
     return (kind, value)
+
+
+def _words(annotation: Any) -> list[str]:
+    return re.findall(r"\w+", str(annotation))
 
 
 def _is_light(value: Any) -> bool:
@@ -61,7 +65,9 @@ class Interned(type):
         # Python's equality confuses 0.0 with -0.0, and a table of arguments keeps them alive:
         # only a class of small, exact parameters may look an instance up by its arguments.
         fields: tuple = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        words = {w for f in fields for w in re.findall(r"\w+", str(f.type))}
+        words = {w for f in fields for w in _words(f.type)} - _LIGHT
+        aliases = getattr(sys.modules.get(cls.__module__), "__dict__", {})  # such as Padding
+        words = {w for name in words for w in _words(aliases.get(name, name))}
         cls._quick = {} if words <= _LIGHT else None
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
