@@ -8,6 +8,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -208,16 +209,28 @@ class Client:
 
 def _make_client(platform: str | None, joined: Cluster | None) -> Any:
     plugin = _cuda_plugin() if platform in (None, "cuda") else None
-    if platform in (None, "cpu") and plugin is None:
-        count = _cpu_devices()
-        if joined is not None:
-            return joined.make_cpu_client(count)
-        return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
-    if plugin is None:
+    if plugin is not None:
+        try:
+            return _make_cuda_client(plugin, joined)
+        except RuntimeError as error:  # the plugin is there, but no GPU that it could use
+            reason = str(error).strip().splitlines()[0]
+        if platform == "cuda" or joined is not None:
+            raise EngineError(f"no GPU can be used: {reason}", code="E6002")
+        warnings.warn(
+            f"no GPU can be used ({reason}): values are computed on the CPU", stacklevel=2
+        )
+    elif platform not in (None, "cpu"):
         raise EngineError(
             f"no engine for platform {platform!r}: its plugin is not installed",
             code="E6002", hint="Install it with `pip install pullback[cuda13]`.",
         )  # fmt: skip
+    count = _cpu_devices()
+    if joined is not None:
+        return joined.make_cpu_client(count)
+    return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
+
+
+def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     if not xla_client.pjrt_plugin_loaded("cuda"):
         xla_client.load_pjrt_plugin_dynamically("cuda", str(plugin))
     if not xla_client.pjrt_plugin_initialized("cuda"):
