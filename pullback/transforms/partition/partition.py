@@ -184,9 +184,9 @@ class Partitioner(Chooser):
 
         def remake(dims: Dims) -> Node | None:
             types, out = [x.node.type.plain for x in xs], node.type.plain
-            rule = plan(node.op, types, [out], self.mesh).rule
-            given = {f for operand in rule.operands for dim in operand for f in dim}
-            for factors, axes in zip(rule.results[0], dims, strict=True):
+            form = plan(node.op, types, [out], self.mesh).form
+            given = {f for operand in form.operands for dim in operand for f in dim}
+            for factors, axes in zip(form.results[0], dims, strict=True):
                 if axes and (len(factors) != 1 or factors[0] in given):
                     return None
             part = self.local(out, dims)
@@ -201,7 +201,7 @@ class Partitioner(Chooser):
 
     def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
         """Whether an operand is split along a dimension that the op needs whole."""
-        for x, dims, wanted in zip(xs, split.rule.operands, split.operands, strict=True):
+        for x, dims, wanted in zip(xs, split.form.operands, split.operands, strict=True):
             for factors, have, want in zip(dims, x.dims, wanted, strict=True):
                 if not factors and have and not want:
                     return True
@@ -238,10 +238,10 @@ class Partitioner(Chooser):
 
     def _origin(self, op: Op, xs: list[Placed], split: Plan) -> Origin | None:
         """Where a result's elements come from, if the op only moves one operand's."""
-        single = all(len(fs) == 1 for side in (split.rule.operands, split.rule.results)
+        single = all(len(fs) == 1 for side in (split.form.operands, split.form.results)
                      for dims in side for fs in dims)  # fmt: skip
         moves = len(xs) == 1 and op.linear and op.cheap and single
-        return Origin(xs[0], op, split.rule) if moves and not xs[0].partial else None
+        return Origin(xs[0], op, split.form) if moves and not xs[0].partial else None
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
         """The axes over which operands may stay contributions: those whose sum is the result."""
@@ -266,9 +266,9 @@ class Partitioner(Chooser):
 
     def _neutral(self, op: Op, i: int, x: Placed, split: Plan) -> Placed:
         """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
-        contracted = set(split.rule.contracted)
+        contracted = set(split.form.contracted)
         positions = op.fallible if op.positions is None else i >= op.positions
-        for dim, factors in enumerate(split.rule.operands[i]):
+        for dim, factors in enumerate(split.form.operands[i]):
             if positions:
                 x = self.masked(x, dim, 0)
             elif factors and factors[0] in contracted:
