@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -14,8 +15,10 @@ import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost
 from pullback.ir.dtypes import float64
+from pullback.ir.errors import EngineError, OutOfMemory, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.types import Type
+from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor.program import engine
 
 T = Type((4,), float64)
@@ -111,6 +114,65 @@ def only_one():
                 what()
             except ProcessMismatch as error:
                 say(error.message)
+
+
+def faults():
+    """What goes wrong with programs on one process is told on both; some can be got over."""
+    k = distributed.process_index()
+
+    def attempt(program, x):
+        try:
+            say("sum", int(program.run([x])[0].parts()[k][0]))
+        except PullbackError as error:
+            say(type(error).__name__, re.sub(r" \(pid.*?\)", "", error.message))
+
+    def failing(grid, error, *processes):
+        program, x = summing(grid)
+        start = program.executable.start
+        program.executable.start = raising(error) if k in processes else start
+        return program, x, lambda: setattr(program.executable, "start", start)
+
+    apart = [DeviceMesh(2, "x", devices=pair) for pair in ([0, 2], [1, 3], [0, 3], [1, 2])]
+    short = OutOfMemory("no memory")
+    program, x, mend = failing(apart[0], short, 0, 1)
+    attempt(program, x)  # on both alike
+    mend()
+    attempt(program, x)
+    program, x, mend = failing(apart[1], short, 1)
+    heard = distributed._joined.pulse._failures
+    while k == 0 and not list(heard(engine("xla").group(apart[1]))):  # of it, before it starts
+        time.sleep(0.01)
+    attempt(program, x)
+    mend()
+    attempt(program, x)
+    program, x, mend = failing(apart[2], EngineError("no luck"), 1)
+    attempt(program, x)  # the other has started it, and will never come out
+    mend()
+    attempt(program, x)
+    mesh = DeviceMesh((2, 2), ("x", "y"))
+    y = pb.tensor(np.ones(2)).shard(mesh, pb.P("x"))
+    step = pb.compile(lambda y, rate: pb.sum(y * rate))
+    differing(lambda i: step(y, 0.5 + k * (i > 3)).item())
+    program, x = summing(apart[3])
+    other = summing(apart[3])[0]
+    other.executable.mark += 1
+    differing(lambda i: (other if i == k else program).run([x])[0].wait())
+
+
+def differing(step):
+    """Do something again and again, until that raises."""
+    try:
+        for i in range(100_000):
+            step(i)
+    except ProcessMismatch as error:
+        say(type(error).__name__, *re.findall("ran another|put other", error.message))
+
+
+def raising(error):
+    def start(arrays):
+        raise error
+
+    return start
 
 
 def patient():

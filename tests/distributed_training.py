@@ -54,7 +54,12 @@ def mistakes():
     if me == 0:
         tell(lambda: print(total))
         tell(lambda: x.numpy())
+        tell((x * 2).shards)
     pb.evaluate(total)
+    at = pb.tensor(np.arange(12) * 12).shard(mesh, pb.P("dp"))  # the last is on the last process
+    row = pb.tensor(np.zeros(100)).shard(mesh)[at]
+    pb.evaluate(row)
+    tell(row.shards)
     tell(lambda: pb.evaluate(pb.sum(x * x) if me else pb.sum(x + 1)))
 
 

@@ -383,13 +383,14 @@ FROZEN = {
     "an attribute whose name is computed": (
         "class C: pass\nc = C()\nc.k1 = 2.0\ndef f(x): return x * getattr(c, 'k' + str(1))",
         "c.k1 = 3.0"),
-    "what a builtin hides": (
-        "d = {'k': 2.0}\nget = iter([d]).__next__\nit = d.get\ndef f(x): return x * it('k')",
-        "d['k'] = 3.0"),
-    "the environment": (
-        "import os\nos.environ['PULLBACK_TEST'] = '2'\n"
-        "def f(x): return x * float(os.environ['PULLBACK_TEST'])",
-        "os.environ['PULLBACK_TEST'] = '3'"),
+    "what an iterator hides": (
+        "import itertools\nd = {'k': 2.0}\nit = itertools.repeat(d)\n"
+        "def f(x): return x * next(it)['k']", "d['k'] = 3.0"),
+    "contents of an array of Python's": (
+        "import array\na = array.array('d', [2.0])\ndef f(x): return x * a[0]", "a[0] = 5.0"),
+    "how an object prints": (
+        "class C:\n    def __str__(self): return self.k\nc = C()\nc.k = '2'\n"
+        "def f(x): return x * float(str(c))", "c.k = '3'"),
     "random numbers of Python's": (
         "import random\nrandom.seed(1)\ndef f(x): return x * random.random()", "random.seed(2)"),
     "what the function changes itself": (
@@ -407,7 +408,6 @@ FROZEN = {
 def test_what_is_frozen_keeps_the_value_it_had(name, monkeypatch):
     source, statement = FROZEN[name]
     monkeypatch.setattr(pb.Tensor, "__matmul__", pb.Tensor.__matmul__)
-    monkeypatch.setenv("PULLBACK_TEST", "2")
     monkeypatch.setattr(textwrap, "_whitespace_only_re", textwrap._whitespace_only_re)
     env = environment(source)
     x = pb.tensor(X)

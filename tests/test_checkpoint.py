@@ -82,6 +82,27 @@ def test_forward_over_reverse_and_reverse_over_forward(policy):
     close(mixed(pb.checkpoint(block, policy=policy)), mixed(block))
 
 
+def test_batched_second_order(policy):
+    """What is saved is behind several barriers at once, and a fused loop reads all of them."""
+    x, w = pb.tensor(X), pb.tensor(W)
+
+    def layer(x, w):
+        return pb.sin(pb.checkpoint_name(pb.tanh(w @ x), "hidden")) * x
+
+    def second(f):
+        by_w = pb.grad(lambda x, w: (f(x, w) ** 2).sum(), argnums=1)
+        return pb.vmap(pb.grad(lambda x: (by_w(x, w) ** 2).sum()))(x)
+
+    close(second(pb.checkpoint(layer, policy)), second(layer))
+
+
+def test_a_result_that_is_not_used_brings_nothing_into_a_gradient():
+    f = pb.checkpoint(lambda x: (x.sum(), x * pb.inf))
+    assert pb.grad(lambda x: f(x)[0])(pb.tensor([1.0, 2.0])).tolist() == [1.0, 1.0]
+    second = pb.grad(lambda x: pb.grad(lambda x: f(x)[0] ** 3)(x).sum())
+    assert second(pb.tensor([1.0, 2.0])).tolist() == [36.0, 36.0]
+
+
 def test_checkpoints_nest():
     inner = pb.checkpoint(lambda x: pb.sin(x) * x)
     outer = pb.checkpoint(lambda x: inner(inner(x)) * 2.0)

@@ -162,7 +162,7 @@ def test_diff_matches_what_instructions_do(write: Any) -> None:
     ended = ir("diff", write("a.ir", EXAMPLE), write("b.ir", more))
     assert ended.status == 1
     marks = [line[49:50] or " " for line in ended.out.splitlines()]
-    assert marks == [" ", " ", ">", "|", " ", "<", ">", "|"]
+    assert marks == [" ", " ", ">", "|", " ", "|", " "]
     changes = ir("diff", "--changes", write("a.ir", EXAMPLE), write("b.ir", more)).out
     assert changes == "".join(
         line + "\n" for line, mark in zip(ended.out.splitlines(), marks) if mark != " "
@@ -206,6 +206,21 @@ def test_ops_lists_every_instruction_with_its_derivative() -> None:
     assert len(core) == 25
     assert "Sum(f64[2,3,4], [1], true) : f64[2,1,4]" in ir("ops", "Sum").out
     assert ir("ops", "Frob") == (2, "", "error: there is no instruction Frob\n")
+    assert (
+        "no instruction Sin in the profile core-v1" in ir("ops", "Sin", "--profile", "core-v1").err
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "extended", "core"),
+    [("Log", "DivNoNan(g, x)", "g / x"), ("Div", "DivNoNan(g, y); ", "no derivative"),
+     ("Broadcast", "Reshape(Sum(g))", "no derivative"), ("Sub", "g; -g", "g; -g")],
+)  # fmt: skip
+def test_ops_tells_the_derivatives_that_the_profile_has(
+    name: str, extended: str, core: str
+) -> None:
+    assert extended in ir("ops", name).out
+    assert core in ir("ops", name, "--profile", "core-v1+gradient").out
 
 
 # -- for programs ---------------------------------------------------------------------------------
@@ -217,8 +232,9 @@ def test_json_results() -> None:
 
     (about,) = read("verify", "-", stdin=EXAMPLE)["modules"]
     assert about == {
-        "file": "<stdin>", "profile": "core-v1", "instructions": 5, "outputs": ["f32[]"],
-        "inputs": [{"name": "x", "type": "f32[3]"}, {"name": "y", "type": "f32[3]"}],
+        "file": "<stdin>", "profile": "core-v1", "instructions": 5,
+        "inputs": [{"name": name, "type": "Tensor<f32, [3]>"} for name in "xy"],
+        "outputs": ["Tensor<f32, []>"],
     }  # fmt: skip
     assert read("format", "-", stdin=EXAMPLE)["formatted"] is True
     assert read("canon", "-", stdin=EXAMPLE)["values"]["4"] == 4
@@ -241,6 +257,8 @@ def test_json_errors_carry_their_values(write: Any) -> None:
     assert found["ok"] is False
     assert (error["code"], error["line"], error["column"]) == ("E3001", 3, 1)
     assert error["values"] == {"dimension": 1, "extents": [4, 5], "instruction": 2, "value": 2}
+    ended = ir("grad", "--json", "-", stdin=DIVISION)
+    assert json.loads(ended.out)["errors"][0]["values"] == {"op": "Div", "value": 2}
     ended = ir("verify", "--json", "nowhere.ir")
     assert (ended.status, json.loads(ended.out)["errors"][0]["code"]) == (2, "usage")
     ended = ir("diff", "--json", write("a.ir", EXAMPLE), "-", stdin=DIVISION)

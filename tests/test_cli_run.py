@@ -70,9 +70,15 @@ def test_an_error_of_the_run_is_placed(engine: str) -> None:
         (["-i", "x"], 2, "--input takes NAME=VALUE or a file of arrays ending in .npz"),
         (["-i", "x=nowhere.npy"], 2, "cannot read nowhere.npy: No such file"),
         (["-i", "x=f.npz:k"], 2, "f.npz has no array k, it has x, i"),
-        (["-i", "x=broken.npy"], 2, "cannot read broken.npy as an array"),
+        (["-i", "x=broken.npy"], 2, "cannot read broken.npy as an array: it holds something else"),
         (["-i", "x=broken.npz"], 2, "cannot read broken.npz as an archive of arrays"),
         (["-i", "x=objects.npy"], 2, "cannot read objects.npy as an array"),
+        (["-i", "x=fields.npy", "-i", "i=[0, 1]"], 1, "run: input 'x' is declared as f32[3]: "),
+        (["-i", "x=words.npy", "-i", "i=[0, 1]"], 1, "run: input 'x' is declared as f32[3]: "),
+        (["-i", "x="], 2, "--input x: not a number or list of numbers"),
+        (["-i", "x=[1], [2]"], 2, "--input x: not a number or list of numbers: [1], [2]"),
+        (["--random", "-1"], 2, "--random: must be 0 or a positive integer, got -1"),
+        (["-i", "f.npz", "--timeout", "0"], 2, "--timeout: must be a positive number of seconds"),
         (["-i", "x=f.npz"], 1, "error[E2007]: run: input 'i' is missing"),
         (["-i", "wide.npz"], 1, "error[E2001]: run: input 'x' is declared as f32[3], got f64[3]"),
         (["-i", "f.npz", "--engine", "abacus"], 1, "error[E6002]"),
@@ -88,6 +94,8 @@ def test_run_refuses(
     np.savez("f.npz", x=np.ones(3, np.float32), i=np.array([0, 1]))
     np.savez("wide.npz", x=np.ones(3), i=np.array([0, 1]))
     np.save("objects.npy", np.array([{}], object))
+    np.save("fields.npy", np.zeros(3, [("a", np.float32)]))
+    np.save("words.npy", np.array(["a", "b", "c"]))
     Path("broken.npy").write_text("not an array")
     Path("broken.npz").write_bytes(b"PK\x03\x04 neither")
     ended = ir("run", "-", *argv, stdin=ROWS)

@@ -592,6 +592,12 @@ def test_a_nested_call_is_one_node(x):
     assert outer.lower(x).text().count("Sin") == 2  # what is run is written out
 
 
+def test_a_result_that_is_not_used_brings_nothing_into_a_gradient(x):
+    f = pb.compile(lambda x: (x.sum(), x * pb.inf))
+    assert pb.grad(lambda x: f(x)[0])(x).tolist() == [1.0, 1.0, 1.0]
+    assert pb.vmap(pb.grad(lambda x: f(x)[0]))(x[None]).tolist() == [[1.0, 1.0, 1.0]]
+
+
 def test_no_grad_inside_a_compiled_function_is_kept(x):
     def f(x):
         with pb.no_grad():

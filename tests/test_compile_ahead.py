@@ -258,3 +258,22 @@ def test_a_class_that_is_not_registered_here_is_named(tmp_path, x, monkeypatch):
     monkeypatch.setattr(pb.tree, "_registered", {})
     with told(ArgumentError, ValueError, "Box is not registered here", "pb.tree.register"):
         pb.load_compiled(path)
+
+
+def test_a_method_is_compiled_ahead_of_time_for_its_instance(x):
+    class Scaled:
+        def __init__(self, k):
+            self.k = k
+
+        @pb.compile
+        def __call__(self, x):
+            return x * self.k
+
+        @pb.compile(static_argnames="n")
+        def power(self, x, n):
+            return (x * self.k) ** n
+
+    two = Scaled(2.0)
+    np.testing.assert_array_equal(two.__call__.lower(x).compile()(x).numpy(), (x * 2).numpy())
+    ready = two.power.lower(x, n=3).compile()
+    np.testing.assert_allclose(ready(x, n=3).numpy(), ((x * 2) ** 3).numpy())

@@ -9,7 +9,13 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, HostReadError, IndexOutOfRange, InPlaceError
+from pullback.ir.errors import (
+    ArgumentError,
+    DTypeError,
+    HostReadError,
+    IndexOutOfRange,
+    InPlaceError,
+)
 
 XS = np.arange(12.0).reshape(4, 3) / 7 - 0.5
 
@@ -342,3 +348,32 @@ def test_a_body_has_no_values_to_read_and_writes_nothing_outside():
         pb.scan(writes, 1.0, length=3)
     with told(HostReadError, TypeError, "placeholders"):
         pb.cond(True, lambda: float(seen[0]), lambda: 1.0)
+
+
+# -- numbers that a compiled function is given --------------------------------------------------
+
+WEAK = [
+    lambda n, x: pb.scan(lambda c, k: (c * n + k, None), 0.0, x)[0],
+    lambda n, x: pb.scan(lambda c, k: (c + k, None), n, x)[0],
+    lambda n, x: pb.scan(lambda c, k: (n * 2, c + k), n, x)[1],
+    lambda n, x: pb.while_loop(lambda s: s < 9, lambda s: s * n + x.sum(), 1.0),
+    lambda n, x: pb.cond(x.sum() > 100, lambda: x.sum(), lambda: n),
+    lambda n, x: pb.cond(x.sum() > 100, lambda: x.sum(), lambda: n * 2 + 1),
+]
+
+
+@pytest.mark.parametrize("f", WEAK)
+@pytest.mark.parametrize("dtype", [pb.float16, pb.float32, pb.float64])
+@pytest.mark.parametrize("n", [3, 2.5])
+def test_a_number_has_no_type_whether_it_is_known_or_not(f: Any, dtype: Any, n: Any) -> None:
+    x = pb.tensor(np.arange(4.0), dtype=dtype)
+    got, want = pb.compile(f)(n, x), f(n, x)
+    assert got.dtype is want.dtype
+    assert got.tolist() == want.tolist()
+
+
+def test_a_bound_that_the_counter_cannot_reach_is_told() -> None:
+    with told(DTypeError, TypeError, "fori_loop: 300 does not fit into i8"):
+        pb.fori_loop(pb.tensor(0, dtype=pb.int8), 300, lambda i, s: s + 1, 0)
+    with told(DTypeError, TypeError, "fori_loop: -1 does not fit into u8"):
+        pb.fori_loop(-1, pb.tensor(3, dtype=pb.uint8), lambda i, s: s + 1, 0)

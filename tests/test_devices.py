@@ -21,6 +21,7 @@ from devices import (
     varying,
 )
 
+import pullback as pb
 from pullback import testing
 from pullback.ir.dtypes import float32, float64, int64
 from pullback.ir.errors import EngineError, IndexOutOfRange
@@ -278,6 +279,38 @@ def test_a_check_that_fails_on_one_device_fails():
         found = program.failures(word, [None] * len(program.checks))
         assert list(found) == failed
         assert all(isinstance(e, IndexOutOfRange) for e in found.values())
+
+
+@on_devices
+def test_a_check_that_fails_on_one_device_ends_a_loop_on_all():
+    mesh = Grid(x=4)
+
+    def rounds(table, i):
+        def body(state):
+            k, total, j = state
+            return k + 1, pb.psum(total, "x") * 0.5 + table[j], j + 1
+
+        return pb.while_loop(lambda s: s[0] < 5, body, (0, table[0], i[0]))[1][None]
+
+    mapped = pb.shard_map(rounds, mesh, (pb.P(), pb.P("x")), pb.P("x"))
+    table = pb.tensor(np.arange(9.0)).shard(mesh)
+    starts = [pb.tensor(np.array([0, 1, 2, last])).shard(mesh, pb.P("x")) for last in (4, 5)]
+    assert mapped(table, starts[0]).shape == (4,) and mapped(table, starts[0]).numpy()[3] > 8
+    with pytest.raises(IndexOutOfRange, match="index is out of range for axis 0 of size 9"):
+        mapped(table, starts[1]).numpy()
+
+
+@on_devices
+def test_whatever_reads_parts_looks_at_checks():
+    mesh = Grid(x=4)
+    far = pb.tensor([0, 1, 2, 3]) + 2
+    whole, split = pb.tensor(np.arange(5.0)), pb.tensor(np.arange(5.0)).shard(mesh)
+    y, z = whole[far], split[far.shard(mesh, pb.P("x"))]
+    pb.evaluate(y)
+    pb.evaluate(z)
+    for read in (z.shards, lambda: y.shard(mesh, pb.P("x")).numpy()):
+        with pytest.raises(IndexOutOfRange, match="out of range for axis 0 of size 5"):
+            read()
 
 
 @on_devices

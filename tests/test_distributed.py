@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +15,8 @@ import pytest
 
 import pullback as pb
 from pullback import distributed
-from pullback.distributed.launcher import _free_port, without_noise
+from pullback.distributed.launcher import free_port, without_noise
+from pullback.distributed.meeting import Meeting, introduction, join
 from pullback.distributed.together import compare
 from pullback.ir.errors import ArgumentError, EngineError, ProcessMismatch
 
@@ -110,6 +112,20 @@ def test_what_one_process_does_alone_raises():
     assert second == "[0] process 1 did not come to alone before the end"
 
 
+def test_what_goes_wrong_in_a_program_is_told_on_all_processes():
+    status, lines, errors = finish(start(2, "faults", devices=2))
+    assert status == 0, errors
+    for k in range(2):
+        mine = [line[4:] for line in lines if line.startswith(f"[{k}]")]
+        assert mine.count("sum 3") == 2, lines
+        assert {"ProcessMismatch ran another", "ProcessMismatch put other"} < set(mine), lines
+        assert sum(line.startswith("OutOfMemory") for line in mine) == 2
+        stuck = [line for line in mine if line.startswith("EngineError")]
+        assert len(stuck) == 2 and all(line.endswith("no luck") for line in stuck)
+    assert "[0] OutOfMemory process 1 could not run a program on devices 1, 3: no memory" in lines
+    assert "[0] EngineError process 1 could not run a program on devices 0, 3: no luck" in lines
+
+
 def test_the_launcher_passes_signals_on():
     process = start(2, "patient")
     for _ in range(2):
@@ -148,19 +164,60 @@ def test_what_initialize_asks_for(arguments, message):
 
 def test_no_coordinator():
     with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
-        distributed._reach("127.0.0.1", 1, 0.1)
+        join("127.0.0.1", 1, 2, 1, 0.1)
+
+
+def meet(count, *others, timeout=20.0):
+    """What the first of `count` processes learns when others come, and what they learn.
+
+    Each is given as its idea of (count, index).
+    """
+
+    def outcome(f):
+        try:
+            return f()
+        except EngineError as error:
+            return re.sub(r" \(pid.*?\)", "", error.message)
+
+    with free_port() as port, ThreadPoolExecutor() as pool:
+        first = Meeting("127.0.0.1", port, count, timeout)
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        told = [
+            pool.submit(outcome, lambda c=c: join("127.0.0.1", port, *c, timeout)) for c in others
+        ]
+        found = outcome(first.names)
+        if isinstance(found, list):
+            first.dismiss(found)
+        return found, [t.result() for t in told]
+
+
+def test_processes_meet():
+    names, told = meet(3, (3, 2), (3, 1))
+    assert told == [names, names] and len(names) == 3
+    assert all(f"pid {os.getpid()}" in name for name in names)
 
 
 def test_processes_that_never_come():
-    code = (
-        "from pullback import distributed as d\n"
-        f"try: d.initialize('localhost:{_free_port()}', 2, 0, timeout=0.5)\n"
-        "except d.EngineError as error: print(error.message)"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ended.stdout == "not all 2 processes came within 0.5 s\n"
+    wrong = "processes 1, 3 did not come within 2 s"
+    assert meet(4, timeout=0.5)[0] == "processes 1, 2, 3 did not come within 0.5 s"
+    assert meet(4, (4, 2), timeout=2.0) == (wrong, [wrong])
+
+
+def test_processes_that_do_not_belong_together():
+    wrong, told = meet(3, (2, 1))
+    assert wrong.startswith("num_processes must be the same for all processes, got 3 on process 0")
+    assert told == [wrong]
+    assert meet(3, (3, 1), (3, 1))[0] == "two processes have process_id 1, and"
+    assert {"pullback", "jaxlib", "PULLBACK_EAGER"} < set(introduction(2, 0)["same"])
+
+
+def test_a_port_that_is_taken():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(EngineError, match=r"another program listens at 127.0.0.1:\d+"),
+    ):
+        Meeting("127.0.0.1", server.getsockname()[1], 2, 1.0)
 
 
 def test_disagreement_names_who_has_what():
@@ -180,3 +237,12 @@ def test_a_script_is_launched_from_python(tmp_path, capfd):
     assert distributed.launch(script, "word", 0, nproc=2, devices=3) == 0
     assert sorted(capfd.readouterr().out.splitlines()) == ["[0] 0 2 3 word", "[1] 1 2 3 word"]
     assert distributed.launch(script, "word", 7, nproc=2, devices=3) == 7
+    with ThreadPoolExecutor(1) as aside:  # where signals are none of its business
+        assert aside.submit(distributed.launch, script, "word", 0, nproc=1, devices=1).result() == 0
+
+
+@pytest.mark.parametrize("wrong", [{"nproc": 0}, {"nproc": "two"}, {"devices": 0}])
+def test_what_launch_asks_for(wrong):
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"launch: {name} must be a positive integer"):
+        distributed.launch("script.py", **wrong)

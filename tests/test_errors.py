@@ -16,6 +16,7 @@ from pullback.ir.errors import (
     IndexOutOfRange,
     InPlaceError,
     NonDifferentiableInput,
+    OutOfMemory,
     PullbackError,
     ShapeError,
     TraceError,
@@ -523,3 +524,20 @@ def test_nothing_ran_when_an_error_was_told(x, v):
         with pytest.raises(PullbackError):
             act()
     assert pb.engine_info().programs_run == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pb.zeros((2**62, 4)), lambda: pb.full((10**7, 10**9), 2), lambda: pb.eye(10**8),
+        lambda: pb.arange(10**16), lambda: pb.linspace(0, 1, 10**30),
+    ],
+)  # fmt: skip
+def test_what_no_memory_holds_is_refused_at_the_users_line(make):
+    with pytest.raises(OutOfMemory, match=r"not enough memory for shape .*test_errors\.py"):
+        make()
+
+
+def test_a_block_of_with_stands_between_no_error_and_its_line():
+    with pytest.raises(ShapeError, match=r"at most 2\*\*48 numbers.*test_errors\.py"):
+        pb.random.normal(pb.random.key(0), (2**62, 4))

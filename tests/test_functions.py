@@ -375,6 +375,18 @@ def test_functions_that_hand_a_value_on() -> None:
     assert bool(pb.allclose([1.0, math.nan], [1.0, math.nan], equal_nan=True))
 
 
+def test_a_value_is_read_on_both_sides_of_a_barrier() -> None:
+    x, w = np.linspace(-0.4, 0.7, 12).reshape(4, 3), np.sin(np.arange(9.0)).reshape(3, 3)
+
+    def f(x, w):
+        h = pb.tanh(x @ w)
+        return pb.flip(h, -1) + pb.sin(pb.optimization_barrier(h))
+
+    h = np.tanh(x @ w)
+    got = f(pb.tensor(x), pb.tensor(w)).numpy()
+    np.testing.assert_allclose(got, h[:, ::-1] + np.sin(h), rtol=1e-12)
+
+
 def test_methods_are_functions() -> None:
     x = pb.tensor([[4.0, 1.0], [9.0, 16.0]])
     assert x.sqrt().tolist() == [[2.0, 1.0], [3.0, 4.0]]

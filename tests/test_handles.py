@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import threading
 from typing import Any
@@ -264,3 +265,22 @@ def test_integers_that_do_not_fit_are_told():
     for make in (lambda: pb.tensor(2**70), lambda: pb.tensor([1, 2**70]), lambda: pb.tensor(2**63)):
         with pytest.raises(TypeError, match=r"does not fit into i64 \(test_handles"):
             make()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "uint64"])
+def test_comparisons_with_integers_that_the_element_type_cannot_hold(dtype):
+    """A number is a number: NumPy says False to `uint8 == 300`, and so does a compiled function."""
+    data = np.array([0, 44, 100], dtype)
+    x = pb.tensor(data)
+    names = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
+             "gt": "greater", "ge": "greater_equal"}  # fmt: skip
+    for short, name in names.items():
+        compare = getattr(operator, short)
+        compiled = pb.compile(compare)
+        for k in (300, -1, 44, 2**70, -(2**70)):
+            want = compare(data, k)
+            np.testing.assert_array_equal(compare(x, k).numpy(), want)
+            np.testing.assert_array_equal(getattr(pb, name)(x, k).numpy(), want)
+            np.testing.assert_array_equal(getattr(pb, name)(k, x).numpy(), compare(k, data))
+            if abs(k) < 2**63:
+                np.testing.assert_array_equal(compiled(x, k).numpy(), want)

@@ -29,7 +29,7 @@ from pullback.ir.graph import Graph
 from pullback.ir.node import constant
 from pullback.ir.types import Type
 from pullback.ops.reduce import Sum
-from pullback.ops.structure import leaf
+from pullback.ops.structure import Result, leaf
 
 
 class Pair(NamedTuple):
@@ -94,6 +94,13 @@ def test_interned_ops_are_forgotten_and_keep_no_large_data_alive():
     del blob
     gc.collect()
     assert len(Blob._canonical) == before
+
+
+def test_parameters_by_name_give_the_same_op():
+    assert Sum(axes=(0,), keepdims=False) is Sum((0,), keepdims=False) is Sum((0,), False)
+    assert Sum(axes=(0,), keepdims=True) is not Sum(axes=(0,), keepdims=False)
+    for _ in range(2):  # also when it is looked up
+        assert Result(index=1) is Result(1) is not Result(index=True)
 
 
 def test_ops_are_frozen():

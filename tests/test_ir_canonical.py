@@ -28,7 +28,8 @@ from pullback.ir.text import print_graph
 from pullback.ir.types import Type
 from pullback.ir.verification import verify
 from pullback.ops.base import Op
-from pullback.ops.elementwise.arithmetic import Add, Div, Mul, Neg, Sub
+from pullback.ops.elementwise.arithmetic import Add, Mul, Neg, Sub
+from pullback.ops.elementwise.division import Div
 from pullback.ops.identity import Alias, OptimizationBarrier, StopGradient
 from pullback.ops.movement import Broadcast
 from pullback.ops.reduce import Sum

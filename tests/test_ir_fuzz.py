@@ -62,6 +62,9 @@ def test_huge_types_allocate_nothing():
     )
     assert survives(f"profile: core-v1+gradient\n{text}{spread}outputs: %1, %3") == "module"
     assert survives(f"%0 = ConstTensor([1, 2]) : Tensor<f64, {huge}>\noutputs: %0") == "E4005"
+    for rank, found in ((64, "module"), (65, "syntax")):  # arrays have at most 64 dimensions
+        shape = [1] * rank
+        assert survives(f"%0 = ConstTensor([1]) : Tensor<f64, {shape}>\noutputs: %0") == found
 
 
 def test_a_hundred_thousand_instructions():

@@ -41,6 +41,8 @@ def test_every_op_reads_back(name):
         module = read_back(graph)
         assert module.graph.outputs[0].type == graph.outputs[0].type
         node = next(n for n in module.graph.nodes if n.op.name == name)
+        if name == "Slice":  # its bounds are written as those that lie inside the operand
+            op = op._inside(graph.inputs[0].type)
         lines = any(n.op.fallible for n in graph.nodes)
         assert lines or node.op is op, "ops are interned: an equal one is the same"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from ir_fuzz import survives
@@ -83,10 +85,37 @@ def test_strings_know_their_escapes():
     assert module.graph.names == (name,) and pb.ir.parse(module.text()) == module
 
 
+def test_a_byte_order_mark_in_front_does_not_count():
+    text = "\ufeff" + X + "outputs: %0"
+    assert same(text, X + "outputs: %0") == pb.ir.parse(text.encode()).text()
+    for given in ("\ufeff@", b"\xef\xbb\xbf\xff"):
+        with pytest.raises(pb.PullbackError) as caught:
+            pb.ir.parse(given)
+        assert (caught.value.line, caught.value.column) == (1, 1)
+    with pytest.raises(pb.PullbackError, match="ufeff"):
+        pb.ir.parse(X + "\ufeffoutputs: %0")
+
+
+def test_what_is_no_text_and_what_is_no_module():
+    with pytest.raises(pb.PullbackError, match=r"parse: takes a text .* got PosixPath .test_ir_sy"):
+        pb.ir.parse(Path("model.ir"))
+    text = X + "outputs: %0"
+    graph = pb.ir.parse(text).graph
+    for name in ("verify", "canonicalise", "fingerprint", "autodiff", "run", "to_function",
+                 "to_stablehlo"):  # fmt: skip
+        with pytest.raises(pb.PullbackError, match=f"{name}: needs a Module, got str") as caught:
+            getattr(pb.ir, name)(text)
+        assert caught.value.hint == "pb.ir.parse reads one." and caught.value.where
+    with pytest.raises(pb.PullbackError, match="got Graph") as caught:
+        pb.ir.canonicalise(graph)
+    assert "from_graph" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("text", "code", "line", "column"),
     [
         (b'%0 = Input() {name: "\xff"} : Tensor<f32, [2]>', "E1001", 1, 22),
+        ('\n%0 = Input() {name: "\ud800"} : Tensor<f32, [2]>', "E1001", 2, 22),
         ("\n  %0 = @", "E1002", 2, 8), ("%0 = Input() {name: \u2028", "E1002", 1, 21),
         ('%0 = Input() {name: "x', "E1003", 1, 21), ('%0 = Input() {name: "x\\', "E1003", 1, 21),
         ('%0 = Input() {name: "x\n"}', "E1003", 1, 21),
@@ -117,6 +146,18 @@ def test_bad_syntax_has_a_place(text, code, line, column):
     assert (error.code, error.line, error.column) == (code, line, column), error
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     assert text.split("\n")[line - 1].startswith(error.source)
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("E6001", "Unpack(%0) {word: 2, dtype: i8} : Tensor<i8, []>"),
+        ("E6001", "Unpack(%0) {word: 1, dtype: complex128} : Tensor<complex128, []>"),
+        ("E2007", "BranchNumber(%0) {count: 0} : Tensor<u64, [2]>"),
+    ],
+)
+def test_parameters_that_no_engine_can_take_are_refused(code, line):
+    fails(code, EXTENDED + input_line(0, [2], "u64") + f"%1 = {line}\noutputs: %1")
 
 
 # -- the catalogue ----------------------------------------------------------------------------

@@ -104,6 +104,33 @@ def test_chunks_share_a_program():
     np.testing.assert_allclose(made, pb.jacrev(f)(x).numpy(), rtol=1e-9)
 
 
+@pytest.mark.parametrize("jacobian", [pb.jacrev, pb.jacfwd])
+def test_chunks_of_a_compiled_jacobian_take_turns(engine, jacobian):
+    w = pb.tensor(real(16, 16))
+
+    def f(x):
+        return pb.tanh(pb.tanh(x @ w) @ w)
+
+    x = pb.tensor(real(4, 16))
+    want = jacobian(f)(x).numpy()
+    for chunk_size in (1, 5, 16, 64):
+        got = pb.compile(jacobian(f, chunk_size=chunk_size))(x)
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-12)
+        got = pb.vmap(jacobian(f, chunk_size=chunk_size))(x[None])
+        np.testing.assert_allclose(got[0].numpy(), want, rtol=1e-9, atol=1e-12)
+    nothing = pb.compile(jacobian(lambda x: x[:, :0], chunk_size=3))(x)
+    assert nothing.shape == (4, 0, 4, 16)
+
+
+def test_chunks_bound_the_memory_of_a_compiled_jacobian():
+    def temporaries(chunk_size):
+        f = pb.jacrev(lambda x: pb.tanh(pb.tanh(x @ w) @ w), chunk_size=chunk_size)
+        return pb.memory_plan(f)(x).temporaries
+
+    w, x = pb.tensor(real(32, 32)), pb.tensor(real(8, 32))
+    assert temporaries(8) < temporaries(None) / 4
+
+
 @pytest.mark.parametrize("chunk_size", [0, -1, 2.0, True, "all"])
 def test_chunks_of_no_size(chunk_size):
     with pytest.raises(ArgumentError, match="chunk_size"):
@@ -123,3 +150,9 @@ def test_a_jacobian_may_be_differentiated():
     x = pb.tensor(real(3))
     g = pb.grad(lambda x: (pb.jacrev(lambda x: x**3)(x) ** 2).sum())(x)
     np.testing.assert_allclose(g.numpy(), 36 * x.numpy() ** 3, rtol=1e-9)
+
+
+def test_the_results_of_an_op_with_several_in_a_hessian(engine):
+    x = pb.tensor([1.0, 3.0, 2.0], dtype=pb.float64)
+    made = pb.hessian(lambda x: (pb.top_k(x, 2)[0] ** 3).sum())(x)
+    np.testing.assert_allclose(made.numpy(), np.diag([0.0, 18.0, 12.0]))

@@ -156,3 +156,10 @@ def test_loops_are_differentiated_in_modules(engine):
     assert again.text() == made.text()
     want = pb.grad(f)(pb.tensor(x)).numpy()
     np.testing.assert_allclose(ir.run(again, {"x": x}, engine=engine)[1], want, rtol=1e-6)
+
+
+def test_names_of_inputs_are_different_words():
+    x = pb.ones(2)
+    for names in (["a", "a"], ["a", ""], ["a", 3], ["a", "b", "a"]):
+        with pytest.raises(ArgumentError, match="different words"):
+            pb.ir.from_function(lambda y, z: y * z + x, x, x, names=names)

@@ -251,3 +251,70 @@ def test_resident_memory_stays_within_the_bound(tmp_path):
     report = json.loads(out.stdout)
     assert many_shapes.problems(report) == []
     assert report["programs"] < 10
+
+
+# -- positions ------------------------------------------------------------------------------------
+
+ROWS = np.arange(60.0, dtype=np.float32).reshape(12, 5)
+
+
+def _gradient(x, i):
+    return pb.grad(lambda v: (v[i] ** 2).sum() + v[3, 1])(x)
+
+
+def _written(x, i):
+    y = x + 0
+    y[i] = 7.0
+    y[i, 2] += 1
+    return y
+
+
+POSITIONS = {
+    "row": lambda x, i: x[i],
+    "element": lambda x, i: x[i, i % 5],
+    "block": lambda x, i: x[i : i + 2, 1:3] * 2,
+    "gradient": _gradient,
+    "written": _written,
+    "added": lambda x, i: x.at[i].add(1.0),
+    "mapped": lambda x, i: pb.vmap(lambda row: row[i % 4] * 2)(x),
+    "two": lambda x, i: x[i] - x[i + 1] * x[0],
+    "tangent": lambda x, i: pb.jvp(lambda v: v[i] * v[i], (x,), (x,))[1],
+    "Hessian": lambda x, i: pb.hessian(lambda v: (v[i] * v[0, 0]).sum())(x),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_a_program_serves_every_position(name):
+    """The first position has a program of its own, the second one that all others share."""
+    f, x = POSITIONS[name], pb.tensor(ROWS)
+    with pb.config(engine="reference"):
+        wanted = [f(pb.tensor(ROWS), i).numpy() for i in range(10)]
+    with counting() as counts:
+        for i, want in enumerate(wanted):
+            np.testing.assert_allclose(f(x, i).numpy(), want, rtol=1e-6)
+        assert counts.compiles == 2
+    cause = pb.cache_info().causes[-1]
+    assert cause.kind == "static" and cause.before != cause.after
+    with pb.no_recompile():
+        f(x, 5).numpy()
+
+
+def test_a_loop_over_positions_in_one_program_keeps_them():
+    """They are the same at every step, so nothing is gained by making them inputs."""
+    x = pb.tensor(ROWS)
+    with counting() as counts:
+        for _ in range(4):
+            state = pb.zeros(5)
+            for t in range(6):
+                state = pb.tanh(x[t] * 0.01 + state)
+            state.numpy()
+        assert counts.compiles == 1
+
+
+def test_blocks_of_other_sizes_or_steps_are_other_programs():
+    x = pb.tensor(ROWS)
+    for _ in range(2):
+        for i in range(1, 5):
+            np.testing.assert_array_equal(x[i : 2 * i].numpy(), ROWS[i : 2 * i])
+            np.testing.assert_array_equal(x[i::3].numpy(), ROWS[i::3])
+            np.testing.assert_array_equal(x[::-1][i].numpy(), ROWS[::-1][i])

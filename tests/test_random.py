@@ -318,6 +318,25 @@ def test_a_training_loop_compiles_once():
         assert pb.cache_info().misses == compiled
 
 
+@pytest.mark.parametrize(
+    ("draw", "numbers"),
+    [
+        (lambda key, n: R.bits(R.key(n), 3), (-5,)),
+        (lambda key, n: R.fold_in(key, n), (2**40,)),
+        (lambda key, *ab: R.uniform(key, 3, None, *ab), (-3, 7.5)),
+        (lambda key, *ab: R.normal(key, 3, None, *ab), (2, 0.5)),
+        (lambda key, *ab: R.truncated_normal(key, *ab, 3), (-1, 2.5)),
+        (lambda key, a: R.exponential(key, 3, scale=a), (2,)),
+        (lambda key, a: R.gamma(key, a, 3), (2.0,)),
+        (lambda key, p: R.bernoulli(key, p, 30), (0.2,)),
+        (lambda key, *ab: R.randint(key, 9, *ab), (-3, 7)),
+        (lambda key, p: R.choice(key, 2, 9, p=[p, 1 - p]), (0.2,)),
+    ],
+)
+def test_numbers_that_a_compiled_function_is_given(reference, draw, numbers):
+    assert pb.compile(draw)(KEY, *numbers).tolist() == draw(KEY, *numbers).tolist()
+
+
 def test_a_key_goes_through_every_transform():
     def walk(key, _):
         key, now = R.split(key)

@@ -74,6 +74,15 @@ def test_pieces_compute_what_the_whole_computes(layers):
         np.testing.assert_array_equal(values[y], want)
 
 
+def test_a_short_stretch_that_repeats_itself_often_stays_whole():
+    def update(count):
+        params = [pb.tensor(np.ones(3))] * count
+        return segments(pb.trace(lambda *ps: [p + p * p for p in ps], *params).graph)
+
+    assert update(100) == []  # the whole of it is no longer than a piece
+    assert len(update(1000)) > 4
+
+
 def test_the_engine_runs_them_as_one_program():
     pb.clear_cache()  # no piece is in memory
     params, x = parameters(9), pb.tensor(X)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from devices import on_devices
 from exchanges import EXCHANGES, check_exact, of_every_type
-from helpers import told
+from helpers import line, told
 from rows import same
 
 import pullback as pb
@@ -557,8 +557,8 @@ def test_devices_that_part_do_not_wait_for_each_other():
 
 @on_devices
 def test_a_failure_inside_names_its_line():
-    f = mapped((P("dp"), P()), P("dp"))(lambda x, i: x[i])
+    f, inside = mapped((P("dp"), P()), P("dp"))(lambda x, i: x[i]), line()
     index = pb.tensor([0, 3])
     same(f(pb.tensor(X), index), X.reshape(2, 4, 4)[:, [0, 3]].reshape(4, 4))
-    with told(IndexOutOfRange, IndexError, "4"):
+    with told(IndexOutOfRange, IndexError, "4", at=inside):
         f(pb.tensor(X), index + 1).numpy()

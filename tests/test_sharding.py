@@ -103,6 +103,7 @@ MESHES = {
     "one name for two": (((2, 4), "dp"), "needs one name for each dimension, got 1 for 2"),
     "no name": (((2,), ("",)), "axis names must be strings"),
     "a number for a name": (((2,), (3,)), "axis names must be strings, got (3,)"),
+    "a number for names": ((2, 3), "axis names must be strings, got 3"),
     "one name twice": (((2, 2), ("x", "x")), "axis names must differ"),
     "no devices": (((2, 0), ("x", "y")), "dimensions must be positive integers, got (2, 0)"),
     "fractions": (((2.0,), ("x",)), "dimensions must be integers, got (2.0,)"),
@@ -131,6 +132,17 @@ def test_a_spec_that_cannot_be():
         P(3)
     with told(ArgumentError, ValueError, "priority is a whole number", "'high'"):
         P("dp", priority="high")
+    for wrong in (1.5, True, (0, "x")):
+        with told(ArgumentError, ValueError, "priority is a whole number", repr(wrong)):
+            P("dp", priority=wrong)
+    with told(ArgumentError, ValueError, "replicated is an axis name, or several, got 3"):
+        P("dp", replicated=3)
+
+
+def test_a_spec_is_read_as_it_is_written():
+    spec = P("dp", None, ("tp", "x"))
+    assert list(spec) == ["dp", None, ("tp", "x")] and spec[-1] == ("tp", "x") and len(spec) == 3
+    assert P(*spec) is spec and P(*spec, "y") is P("dp", None, ("tp", "x"), "y")
 
 
 def test_a_sharding_that_does_not_fit():
@@ -185,7 +197,8 @@ def test_but_for_those_that_parts_of_a_mesh_divide_otherwise():
 
 def test_meshes_are_not_mixed():
     x, y = put(), pb.tensor(X).shard(RING, P("ring"))
-    with told(ArgumentError, ValueError, "add: operands must be on one mesh", "f32[8,6]"):
+    words = "add: operands must be on one mesh", "f32[8,6]", "pb.tensor(x.numpy()).shard"
+    with told(ArgumentError, ValueError, *words):
         x + y
     with told(ArgumentError, ValueError, "the tensor is on DeviceMesh(dp=2, tp=4)"):
         x.shard(RING, P("ring"))
@@ -327,6 +340,28 @@ def test_devices_in_another_order(engine):
         (3, [0]), (2, [2]), (1, [1]), (0, [3])
     ]  # fmt: skip
     same(x * 2, [0, 2, 4, 6])
+
+
+def test_a_tensor_names_its_devices():
+    """Where there are several, no one of them is `the` device."""
+    mesh = pb.DeviceMesh((2, 2), ("a", "b"), devices=[3, 2, 1, 0])
+    assert pb.tensor(X).device == "cpu:0" and pb.tensor(X).devices == ("cpu:0",)
+    x = pb.tensor(X).shard(mesh, P("a"))
+    assert x.devices == ("cpu:3", "cpu:2", "cpu:1", "cpu:0")
+    with told(ArgumentError, ValueError, "device: the tensor lies on 4 devices", "x.devices"):
+        _ = x.device
+    assert pb.tensor(X).shard(pb.DeviceMesh(1, "a", devices=[2]), P("a")).device == "cpu:2"
+
+
+@on_meshes
+def test_what_is_empty(engine):
+    """Also the mean of nothing, which is NaN."""
+    none = np.zeros((0, 3), np.float32)
+    x = pb.tensor(none).shard(RING, P("ring"))
+    same(x.mean(0), [np.nan] * 3)
+    same(x.sum(0), [0, 0, 0])
+    same(pb.concat([x, X[:2, :3]]), X[:2, :3])
+    same(pb.grad(lambda x: (x * 2).sum())(x), none)
 
 
 # -- indexing and writing -------------------------------------------------------------------------

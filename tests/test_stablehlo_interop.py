@@ -240,8 +240,80 @@ def test_text_that_is_no_stablehlo_is_an_error_with_its_place():
             pb.ir.from_stablehlo(bad)
 
 
-def test_other_functions_and_open_shapes_are_refused():
-    with pytest.raises(pb.PullbackError, match="one function, main, got g"):
+FOREIGN = """
+module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: M, %arg1: tensor<3x3xf32>) -> (M {jax.result_info = "result"}) {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0],
+        precision = [DEFAULT, DEFAULT] : (M, tensor<3x3xf32>) -> M
+    %1 = call @relu(%0) : (M) -> M
+    %2 = call @doubled(%1) : (M) -> M
+    %3 = chlo.square %2 : M -> M
+    %4 = stablehlo.iota dim = 1 : M
+    %5 = stablehlo.add %3, %4 : M
+    %cst = stablehlo.constant dense<5.000000e-01> : tensor<f32>
+    %6 = stablehlo.slice %arg1 [0:1, 0:1] : (tensor<3x3xf32>) -> tensor<1x1xf32>
+    %7 = stablehlo.reshape %6 : (tensor<1x1xf32>) -> tensor<f32>
+    %8 = stablehlo.compare GT, %7, %cst : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %9 = stablehlo.select %8, %5, %arg0 : tensor<i1>, M
+    return %9 : M
+  }
+  func.func private @relu(%arg0: M) -> M {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> M
+    %1 = stablehlo.maximum %arg0, %0 : M
+    return %1 : M
+  }
+  func.func private @doubled(%arg0: M) -> M {
+    %0 = call @relu(%arg0) : (M) -> M
+    %1 = stablehlo.convert %0 : M
+    %2 = stablehlo.add %1, %0 : M
+    return %2 : M
+  }
+}
+""".replace("M", "tensor<2x3xf32>")
+
+
+def test_a_program_of_another_writer_is_taken_in_our_words():
+    """Its functions, precisions, and forms that are never written."""
+    module = pb.ir.from_stablehlo(FOREIGN)
+    text = pb.ir.to_stablehlo(module)
+    again = pb.ir.from_stablehlo(text)
+    assert pb.ir.to_stablehlo(again) == text
+    assert pb.ir.fingerprint(again) == pb.ir.fingerprint(module)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+    w = np.eye(3, dtype=np.float32)[::-1].copy()
+    for chosen in (0, 1):
+        w[0, 0] = chosen
+        expected = (2 * np.maximum(x @ w, 0)) ** 2 + np.arange(3) if chosen else x
+        for name in ("xla", "reference"):
+            feed = dict(zip(module.graph.names, (x, w), strict=True))
+            np.testing.assert_array_equal(pb.ir.run(module, feed, engine=name)[0], expected)
+
+
+def test_what_keeps_an_instruction_from_being_read_is_told():
+    line = (
+        "%1 = stablehlo.compare LT, %x, %y, TOTALORDER : (tensor<2xf32>, tensor<2xf32>) "
+        "-> tensor<2xi1>\n%0 = stablehlo.select %1, %x, %y : tensor<2xi1>, tensor<2xf32>"
+    )
+    with pytest.raises(pb.PullbackError, match="compare at line 3") as caught:
+        pb.ir.from_stablehlo(MODULE.format(line=line))
+    assert "f32[2], f32[2] with" in caught.value.hint and "TOTALORDER" in caught.value.hint
+
+
+def test_functions_that_call_each_other_without_end_are_refused():
+    function = (
+        "func.func @{name}(%x: tensor<f32>) -> tensor<f32> {{\n"
+        "%0 = call @{other}(%x) : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32> }}\n"
+    )
+    calls = {"main": "f", "f": "g", "g": "f"}
+    text = "".join([function.format(name=n, other=o) for n, o in calls.items()])
+    with pytest.raises(pb.PullbackError, match="call at line 8") as caught:
+        pb.ir.from_stablehlo(text)
+    assert caught.value.code == "E6003"
+
+
+def test_open_shapes_and_programs_without_a_main_are_refused():
+    with pytest.raises(pb.PullbackError, match="a function main, got g"):
         pb.ir.from_stablehlo("func.func @g() { return }")
     with pytest.raises(pb.PullbackError, match=r"tensor<\?xf32>"):
         pb.ir.from_stablehlo("func.func @main(%x: tensor<?xf32>) { return }")

@@ -499,3 +499,21 @@ def test_a_member_of_a_family_must_define_what_the_family_leaves_open():
             return 2
 
     assert WithFactor().factor() == 2
+
+
+def test_a_rule_that_is_replaced_takes_its_programs_along():
+    op = scaled(3)
+    cls, x = type(op), pb.tensor(X)
+    run = pb.compile(lambda x: pb.apply(op, x))
+    slope = pb.compile(pb.grad(lambda x: pb.apply(op, x).sum()))
+    close(pb.apply(op, x), 3 * X)
+    close(run(x), 3 * X)
+    close(slope(x), 3 + 0 * X)
+    cls.numpy = lambda self, x: x * 5
+    cls.hlo = lambda self, b, out, x: b.op("stablehlo.multiply", x, b.full(out, 5), out=out)
+    close(pb.apply(op, x), 5 * X)
+    close(run(x), 5 * X)
+    cls.vjp = lambda self, g, out, xs, need: [g * 7]
+    close(slope(x), 7 + 0 * X)
+    cls.infer = lambda self, x: x.with_shape((1, *x.shape))
+    assert pb.apply(op, x).shape == (1, 3)

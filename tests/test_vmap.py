@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from counters import counting
@@ -380,3 +382,36 @@ def test_long_programs():
         return x
 
     same(pb.vmap(f)(x), V + 3000)
+
+
+OUT_OF_RANGE = {
+    "gather": lambda x, i: x[i],
+    "gather further behind": lambda x, i: x[:, i],
+    "take": lambda x, i: pb.take(x, i, axis=1),
+    "index arrays": lambda x, i: x[pb.tensor([0]), i],
+    "scatter": lambda x, i: x.at[i].set(0.0),
+    "scatter of updates": lambda x, i: pb.zeros((3, 2)).at[i].add(x[:1]),
+    "along": lambda x, i: pb.take_along_axis(x, i.reshape(1, 1) + pb.zeros((1, 2), pb.int64), 0),
+    "block": lambda x, i: pb.dynamic_slice(x, (i[0], 0), (1, 1)),
+    "gradient": lambda x, i: pb.grad(lambda v: v[i].sum())(x),
+}
+
+
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_errors_count_axes_as_one_example_does(name, engine):
+    f, i = OUT_OF_RANGE[name], pb.tensor([7])
+    one, many = np.ones((3, 2), np.float32), np.ones((4, 5, 3, 2), np.float32)
+    mapped = pb.vmap(pb.vmap(lambda x: f(x, i)))
+    with pb.config(engine=engine):
+        with pytest.raises(IndexError) as alone:
+            f(pb.tensor(one), i).numpy()
+        with pytest.raises(IndexError) as together:
+            mapped(pb.tensor(many)).numpy()
+    said = [re.search(r"axis \d of size \d", str(e.value)).group() for e in (alone, together)]
+    assert said[0] == said[1]
+
+
+def test_vmap_of_what_is_no_function_is_told_at_once():
+    with told(ArgumentError, ValueError, "vmap: needs a function, got int"):
+        pb.vmap(3)

@@ -97,7 +97,13 @@ def one_name(what: str, axis_name: str) -> str:
 
 def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
     """One or several names of axes that are bound."""
-    names = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+    given = (axis_name,) if isinstance(axis_name, str) else axis_name
+    if not isinstance(given, (tuple, list)) or not all(isinstance(n, str) for n in given):
+        raise ArgumentError(
+            f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}",
+            where=user_line(),
+        )
+    names = tuple(given)
     if len(set(names)) != len(names):
         raise ArgumentError(f"{what}: {axis_name!r} names an axis twice", where=user_line())
     for name in names:

@@ -10,7 +10,7 @@ from pullback.api.state import Joined, array_leaf, is_number, returned_values, s
 from pullback.ir.dtypes import DType, bool_, int64
 from pullback.ir.errors import ArgumentError
 from pullback.ir.graph import Graph
-from pullback.ir.node import Node
+from pullback.ir.node import Node, emit
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.base import Op
@@ -18,10 +18,12 @@ from pullback.ops.control import Cond, Switch
 from pullback.ops.control.choice import no_branch
 from pullback.ops.control.held import held
 from pullback.ops.control.varying import alike
+from pullback.ops.elementwise.cast import Cast
 from pullback.ops.structure import placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of, number, scalar, scalar_dtype
+from pullback.tensor.operators import NUMBERS, node_of, number, scalar, scalar_dtype
+from pullback.tensor.unknown import Unknown
 
 _KINDS = "biufc"  # of element types, in the order in which one holds the other's numbers
 
@@ -72,7 +74,7 @@ def switch(index: Any, branches: Sequence[Callable], *args: Any) -> Any:
 def _scalar_operand(name: str, what: str, value: Any, dtype: Any) -> Node:
     """What is chosen by: a number is an input of the program, so that it may change."""
     value = number(value)
-    if is_number(value) and asarray(value)._node.type.dtype is dtype:
+    if type(value) in NUMBERS and asarray(value)._node.type.dtype is dtype:
         return scalar(value, dtype)
     node = node_of(array_leaf(name, what, value))
     if node.type.shape:
@@ -117,13 +119,18 @@ class _Branch:
     def adopt(self, i: int, dtype: DType) -> None:
         """Give the number that is result `i` an element type, if it can have it."""
         value = self.numbers[i]
-        if scalar_dtype(value, dtype) is dtype:
-            graph, captured = self.staged.graph, self.staged.captured
-            made = placeholder("number", Type((), dtype))
-            outputs = [*graph.outputs[:i], made, *graph.outputs[i + 1 :]]
-            graph = Graph([*graph.inputs, made], outputs)
+        if scalar_dtype(value, dtype) is not dtype:
+            return
+        graph, captured = self.staged.graph, self.staged.captured
+        inputs, outputs = list(graph.inputs), list(graph.outputs)
+        if isinstance(value, Unknown):  # it is here, in 64 bits, and was cast to be a tensor
+            y = outputs[i]
+            outputs[i] = emit(Cast(dtype), (y.inputs[0] if type(y.op) is Cast else y,))
+        else:
+            outputs[i] = placeholder("number", Type((), dtype))
+            inputs.append(outputs[i])
             captured = [*captured, scalar(value, dtype)]
-            self.staged = Staged(graph, self.staged.structure, captured)
+        self.staged = Staged(Graph(inputs, outputs), self.staged.structure, captured)
 
 
 def _agree(name: str, branches: Sequence[_Branch]) -> Any:

@@ -22,14 +22,20 @@ def close_over(
     that the user wrote become constants where the program is recorded once for many calls, and
     are captured (`numbers`) where it is recorded at each call: then they may change.
     """
+
+    def comes_in(node: Node) -> bool:
+        # A rule may ask for a result again of an op with several: it is where the op is.
+        x = node.inputs[0] if node.inputs else node
+        return outside(node) or (isinstance(x.type, tuple) and outside(x))
+
     new = dict(inputs)
     captured: list[Node] = []
-    for node in ancestors(made, lambda n: n in inputs or outside(n)):
+    for node in ancestors(made, lambda n: n in inputs or comes_in(n)):
         if node in new:
             continue
         if node.op is SCALAR and not numbers:
             new[node] = constant(wrap(node)._node.value, node.type.dtype)
-        elif outside(node):
+        elif comes_in(node):
             label = f"captured{len(captured)}"
             new[node] = placeholder(label, node.type)
             captured.append(node)

@@ -17,6 +17,7 @@ from pullback.ir.where import user_line
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.partition.price import applied, operations
+from pullback.transforms.partition.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Exchange:
     """One collective of a per-device program.
 
     `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
-    was needed, `op` and `where` by whom, `of` which value. One in a loop is there in all its
-    `rounds`, and costs as much in each.
+    was needed, `op` and `where` by whom, `of` which value; both are empty for one that the user
+    wrote, in a shard_map. One in a loop is there in all its `rounds`, and costs as much in each.
     """
 
     kind: str
@@ -43,7 +44,8 @@ class Exchange:
         cost = f"{readable(self.nbytes)}, {self.seconds * 1e6:.0f} us"
         cost += f", {self.rounds} times" if self.rounds != 1 else ""
         head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
-        return f"{head}\n    {self.op} ({self.where}) needs {self.why} of {self.of}"
+        needs = f"needs {self.why} of {self.of}" if self.why else "is part of a shard_map"
+        return f"{head}\n    {self.op} ({self.where}) {needs}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,21 +128,21 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
         made = per_device(graph, mesh)
         costs = machine or Machine()
         wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]
-        found = [_exchange(n, times, made.reasons, mesh, costs) for n, times in wired]
+        reasons = made.reasons | made.within
+        found = [_exchange(n, times, reasons.get(n), mesh, costs) for n, times in wired]
         return Explanation(mesh, tuple(found), costs, made.graph)
 
     return explained
 
 
 def _exchange(
-    node: Node, rounds: int, reasons: dict, mesh: DeviceMesh, machine: Machine
+    node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
 ) -> Exchange:
     axes = node.op.communicates()
     out = _types(node)
     before = sum([x.type.nbytes for x in node.inputs])
     sent = traffic(node.op.wire, max(before, sum([t.nbytes for t in out])), mesh.extent(axes))  # type: ignore[attr-defined]
-    told = reasons.get(node) or next((r for n, r in reasons.items() if node in n.inputs), None)
-    op, where, why, of = told or (node.op.title, node.where, "it", "its operand")
+    op, where, why, of = reason or (node.op.title, node.where, "", "")
     seconds = machine.seconds(sent)
     types = tuple([t.plain for t in out])
     kind: str = node.op.wire  # type: ignore[attr-defined]

@@ -7,7 +7,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.api.function import Recording, Transform, deliver, normal_argnums, outputs
+from pullback.api.loops import map as map_rows
 from pullback.api.vmap import vmap
 from pullback.ir.dtypes import int64
 from pullback.ir.errors import ArgumentError
@@ -17,7 +20,7 @@ from pullback.ops.base import ones, zeros_like
 from pullback.ops.index import Iota
 from pullback.tensor import tree
 from pullback.tensor.evaluate import evaluate
-from pullback.tensor.functions import concat, reshape
+from pullback.tensor.functions import concat, moveaxis, reshape
 from pullback.tensor.functions import zeros as zero_tensor
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import pending, record
@@ -185,16 +188,33 @@ class _Linear:
         if total == 1:  # nothing to map: the only unit vector is 1
             made = self._apply(group, [ones(self.domain[i]._node.type) for i in group])
             return [reshape(y, self._shape(y, 1)) for y in made]
+
+        def chunk(start: Any, count: int) -> list[Tensor]:
+            return vmap(one, out_axes=self.axis)(*self._unit_vectors(group, start, count))
+
+        step = min(chunk_size or total, total)
+        starts = range(0, total - step + 1, step)
         parts = []
-        step = chunk_size or total
-        for start in range(0, total, step):
-            vectors = self._unit_vectors(group, start, min(step, total - start))
-            parts.append(vmap(one, out_axes=self.axis)(*vectors))
-            if step < total and not pending.placeholders:
-                evaluate(parts[-1])  # what this chunk needed is free again
+        if len(starts) > 1 and pending.placeholders:  # one program does them all, in turns
+            made = map_rows(lambda start: chunk(start, step), np.array(starts))
+            parts.append([self._joined(y) for y in made])
+        else:
+            for start in starts:
+                parts.append(chunk(start, step))
+                if step < total and not pending.placeholders:
+                    evaluate(parts[-1])  # what this chunk needed is free again
+        if total % step:
+            parts.append(chunk(total - total % step, total % step))
         if len(parts) == 1:
             return parts[0]
         return [concat(p, axis=self.axis) for p in zip(*parts, strict=True)]
+
+    def _joined(self, chunks: Tensor) -> Tensor:
+        """Results of several chunks, which are stacked in front, as one."""
+        if self.axis == 0:
+            return reshape(chunks, (chunks.shape[0] * chunks.shape[1], *chunks.shape[2:]))
+        *shape, count, size = (chunks := moveaxis(chunks, 0, -2)).shape
+        return reshape(chunks, (*shape, count * size))
 
     def _apply(self, group: Sequence[int], vectors: Sequence[Node]) -> list[Tensor]:
         axes = [self.domain[i]._node.type.varying for i in group]
@@ -202,7 +222,7 @@ class _Linear:
         found = zip(self.apply(group, vectors), self.range, strict=True)
         return [deliver(zeros_like(like._node.type) if y is None else y) for y, like in found]
 
-    def _unit_vectors(self, group: Sequence[int], start: int, count: int) -> list[Tensor]:
+    def _unit_vectors(self, group: Sequence[int], start: Any, count: int) -> list[Tensor]:
         """Rows of the identity over all elements of some tensors.
 
         Where they begin is a number of the program, not part of it: chunks share one program.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.stage import Staged, stage
-from pullback.api.state import Joined, State, array_leaf, returned_values
+from pullback.api.state import Joined, State, array_leaf, is_number, returned_values
 from pullback.ir.dtypes import bool_, promote
 from pullback.ir.errors import ArgumentError
 from pullback.ir.types import Type
@@ -14,9 +14,11 @@ from pullback.ir.where import user_line
 from pullback.ops.control import Scan, While
 from pullback.ops.control.held import held, row
 from pullback.ops.control.varying import scan_body, while_graphs
+from pullback.sharding.spec import entry
 from pullback.tensor import tree
-from pullback.tensor.operators import node_of, number
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.functions.arguments import placed
+from pullback.tensor.operators import node_of, number, weak
+from pullback.tensor.tensor import Tensor, wrap
 
 
 def scan(
@@ -125,13 +127,18 @@ def _scan(
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
-    types = [row(x._node.type) for x in rows]
+    types = [_row(x._node.type) for x in rows]
     staged = state.settle(lambda given: _stage(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
     body = held(scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.given(made[:count]), tree.unflatten(emitted, made[count:])
+
+
+def _row(type: Type) -> Type:
+    """The type of one row, which lies as all of them do."""
+    return row(type).sharded(entry(type.sharding, type.rank, 0))
 
 
 def _while(state: State, cond: Callable, body: Callable) -> Any:
@@ -199,9 +206,10 @@ def _bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
             raise ArgumentError(
                 f"fori_loop: bounds must be scalar integers, got {x._node.type}", where=user_line()
             )
-    if type(number(lo)) is int:
-        return first.astype(last.dtype), last
-    if type(number(hi)) is int:
-        return first, last.astype(first.dtype)
+    low, high = number(lo), number(hi)
+    if is_number(low):
+        first = wrap(placed("fori_loop", weak, low, last.dtype))
+    elif is_number(high):
+        last = wrap(placed("fori_loop", weak, high, first.dtype))
     dtype = promote(first.dtype, last.dtype)
     return first.astype(dtype), last.astype(dtype)

@@ -124,12 +124,14 @@ class Search:
         until = time.monotonic() + seconds
         # Sums that go in one bucket wait once: what is best without any waiting is tried too.
         for machine in (self.machine, replace(self.machine, latency=0.0)):
-            limit = memory
+            limit, first = memory, machine is self.machine
             for _ in range(TRIES):
                 groups = Groups(graph, inputs, self.mesh, machine)
                 left = max(1.0, until - time.monotonic())
-                made = [self._of(lies) for lies in choose(groups, alike, dims, limit, left)]
+                solved = choose(groups, alike, dims, limit, left, thorough=first)
+                made = [self._of(lies) for lies in solved]
                 found.update(dict.fromkeys(made))
+                dims = [*solved[:1], *dims] if first else dims
                 needs = min([self.explain(specs).memory for specs in made], default=0)
                 if memory is None or limit is None or needs <= memory:
                     break

@@ -10,12 +10,11 @@ from pullback.api.closure import close_over
 from pullback.api.function import outputs
 from pullback.api.layout import is_array
 from pullback.ir.canonical import canonicalise
-from pullback.ir.dtypes import float32
 from pullback.ir.graph import Graph
-from pullback.ir.node import Node
+from pullback.ir.node import Node, next_number
 from pullback.ir.types import Type
 from pullback.ops.call import written_out
-from pullback.ops.structure import Input, placeholder
+from pullback.ops.structure import placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.record import pending
@@ -42,7 +41,7 @@ def stage(
     Inside, reading any value and writing to a handle that existed before raise at that line.
     Numbers that `f` names are constants of the program, or (`numbers`) captured like tensors.
     """
-    first = Input("start", (), float32)().number  # what is numbered before is from outside
+    first = next_number()  # what is numbered before is from outside
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]

@@ -20,9 +20,10 @@ from pullback.ops.control.varying import axes_of, union
 from pullback.ops.structure import SCALAR, placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
-from pullback.tensor.operators import NUMBERS, node_of, scalar, scalar_dtype
+from pullback.tensor.operators import NUMBERS, node_of, scalar_dtype, weak
 from pullback.tensor.record import record_several
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown, is_weak
 
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
@@ -44,7 +45,7 @@ class State:
     def nodes(self) -> list[Node]:
         """The state's leaves as operands."""
         pairs = zip(self.leaves, self.types, strict=True)
-        return [node_of(x) if isinstance(x, Tensor) else scalar(x, t.dtype) for x, t in pairs]
+        return [node_of(x) if isinstance(x, Tensor) else weak(x, t.dtype) for x, t in pairs]
 
     def given(self, leaves: Sequence[Any]) -> Any:
         """The state of a round, in its tree."""
@@ -84,7 +85,7 @@ class State:
         arguments = len(graph.inputs) - len(staged.captured)
         typed = {x for k, x in enumerate(graph.inputs[:arguments]) if k not in free}
         pairs = zip(graph.inputs[arguments:], staged.captured, strict=True)
-        typed |= {x for x, outer in pairs if outer.op is not SCALAR}
+        typed |= {x for x, outer in pairs if outer.op is not SCALAR and not is_weak(outer)}
         stack = [graph.outputs[i]]
         seen = set(stack)
         met: DType | None = None
@@ -141,12 +142,13 @@ class State:
 def _as_like(x: Any, type: Type) -> Any:
     """A value that a body returned; a number takes the type, if it can."""
     if is_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
-        return wrap(scalar(x, type.dtype))
+        return wrap(weak(x, type.dtype))
     return x
 
 
 def is_number(x: Any) -> bool:
-    return type(x) in NUMBERS
+    """Whether it is a Python number, of a value that may not be known yet."""
+    return type(x) in NUMBERS or isinstance(x, Unknown)
 
 
 def array_leaf(name: str, what: str, x: Any) -> Tensor:

@@ -16,7 +16,7 @@ from pullback.ir.where import user_line
 from pullback.ops.base import Axis, laid_out, spread
 from pullback.ops.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import P, Sharding
+from pullback.sharding.spec import P, Sharding, entry
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
@@ -54,6 +54,8 @@ def vmap(
     [12.0, 34.0]
     """
 
+    if not callable(f):
+        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}", where=user_line())
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
         raise ArgumentError(
             f"vmap: axis_size must be a number of examples, got {axis_size!r}", where=user_line()
@@ -170,7 +172,8 @@ def _example_type(type: Type, a: int | None, axis: Axis) -> Type:
         return type
     shape = (*type.shape[:a], *type.shape[a + 1 :])
     axes = type.varying if axis.name is None else (*type.varying, axis.name)
-    return Type(shape, type.dtype, None, tuple(sorted(axes)))
+    sharding = entry(type.sharding, type.rank, a, axis.spmd)
+    return Type(shape, type.dtype, sharding, tuple(sorted(axes)))
 
 
 def _to_front(x: Node, axis: int | None) -> Node:

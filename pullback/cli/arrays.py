@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.cli.source import Trouble
+from pullback.ir.dtypes import bfloat16
 from pullback.ir.errors import ParseError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.literals import type_text
@@ -60,24 +61,25 @@ def _member(path: str, key: str) -> np.ndarray:
 
 def _load(path: str) -> Any:
     """The array of a .npy file, or the arrays of a .npz file by name."""
+    single = path.endswith(".npy")
     try:
         with open(path, "rb") as file:
+            if not file.peek(6).startswith(b"\x93NUMPY" if single else b"PK"):
+                raise ValueError("it holds something else")
             made = np.load(file, allow_pickle=False)
-            if isinstance(made, np.ndarray) is path.endswith(".npy"):
-                return made if path.endswith(".npy") else {key: made[key] for key in made.files}
-        raise ValueError("it holds something else")
+            return made if single else {key: made[key] for key in made.files}
     except OSError as error:
         raise Trouble(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        kind = "array" if path.endswith(".npy") else "archive of arrays"
+        kind = "array" if single else "archive of arrays"
         raise Trouble(f"cannot read {path} as an {kind}: {error}") from None
 
 
 def _typed(array: np.ndarray, type: Type) -> np.ndarray:
-    """Files know no bfloat16: bytes of its size are taken for what the input is declared as."""
-    wanted = type.dtype.numpy
-    same = array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize
-    return array.view(wanted) if same else array
+    """Files know no bfloat16: where one is declared, two bytes without a meaning are one."""
+    unnamed = array.dtype.kind == "V" and not array.dtype.names
+    same = unnamed and type.dtype is bfloat16 and array.dtype.itemsize == 2
+    return array.view(bfloat16.numpy) if same else array
 
 
 def _literal(name: str, value: str, type: Type) -> np.ndarray:
@@ -92,7 +94,8 @@ def _literal(name: str, value: str, type: Type) -> np.ndarray:
     except ParseError:
         pass
     except PullbackError as error:
-        reason = error.message.partition(": ")[2]
+        if module.instructions[0].literal is not None:
+            reason = error.message.partition(": ")[2]
     hint = f"Its type is {type}; an array file ends in .npy or .npz."
     raise Trouble(f"--input {name}: {reason}", hint=hint)
 

@@ -9,6 +9,7 @@ from typing import Any
 from pullback.cli.diagnostics import Failure, blaming, report, report_failures
 from pullback.cli.options import command, profile_option
 from pullback.cli.source import Source, Trouble
+from pullback.ir.literals import type_text
 from pullback.ir.module import Module, canonicalise, fingerprint, verify
 
 
@@ -72,8 +73,8 @@ def summary(module: Module) -> dict[str, Any]:
     pairs = zip(graph.names, graph.inputs, strict=True)
     return {
         "instructions": len(module.instructions),
-        "inputs": [{"name": name, "type": str(x.type)} for name, x in pairs],
-        "outputs": [str(y.type) for y in graph.outputs],
+        "inputs": [{"name": name, "type": type_text(x.type)} for name, x in pairs],
+        "outputs": [type_text(y.type) for y in graph.outputs],
     }
 
 

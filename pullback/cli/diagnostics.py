@@ -119,6 +119,7 @@ def plain(value: Any) -> Any:
 
 def error_record(failure: Failure) -> dict[str, Any]:
     error, place = failure.error, place_of(failure.error)
+    values = {"op": error.op, **error.values} if error.op else error.values
     return {
         "code": error.code,
         "message": message_of(error),
@@ -126,7 +127,7 @@ def error_record(failure: Failure) -> dict[str, Any]:
         "file": failure.source.name if failure.source else None,
         "line": place.line if place else None,
         "column": place.column if place else None,
-        "values": {k: plain(v) for k, v in error.values.items() if k not in ("line", "column")},
+        "values": {k: plain(v) for k, v in values.items() if k not in ("line", "column")},
     }
 
 

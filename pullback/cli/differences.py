@@ -85,13 +85,13 @@ def compared(left: Module, right: Module) -> Iterator[Row]:
 
 def _aligned(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instruction | None]]:
     """What belongs together, in order: instructions that are alike, between them those of the same
-    op; None stands where there is no counterpart."""
+    op, and others where as many stand for as many; None stands where there is no counterpart."""
     for tag, xs, ys in _matched(a, b, _kind):
         if tag == "equal":
             yield from zip(xs, ys, strict=True)
             continue
         for inner, left, right in _matched(xs, ys, lambda i: i.op):
-            if inner == "equal":
+            if inner == "equal" or len(left) == len(right):
                 yield from zip(left, right, strict=True)
             else:
                 yield from ((x, None) for x in left)

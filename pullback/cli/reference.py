@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
     `example` is a sample with types in place of operands, and `types` are the element types that
     the type rule takes there. `derivative` has a formula for each operand; it is None for
-    an instruction that has no derivative.
+    an instruction that has no derivative in the profile that was asked about.
     """
 
     name: str
@@ -59,8 +59,9 @@ class Entry(NamedTuple):
         return "no derivative" if self.derivative is None else "; ".join(self.derivative)
 
 
-def entries(names: Sequence[str] | None = None) -> list[Entry]:
-    """The instructions that a text may name: those of Core v1 first, then by name."""
+def entries(names: Sequence[str] | None = None, profile: str = EXTENDED) -> list[Entry]:
+    """The instructions that a text of a profile may name: those of Core v1 first, then by name."""
+    level = PROFILES[profile].level
     made = [
         Entry(name, CORE, summary, example, types, None)
         for name, example, types, summary in _SOURCES
@@ -69,10 +70,11 @@ def entries(names: Sequence[str] | None = None) -> list[Entry]:
     classes = [
         cls
         for name, cls in sorted(TABLE.items())
-        if cls.profile and is_ours(cls)
+        if cls.profile and is_ours(cls) and PROFILES[cls.profile].level <= level
         if names is None or name in names
     ]
-    return made + [_entry(c) for c in sorted(classes, key=lambda c: PROFILES[c.profile].level)]
+    classes.sort(key=lambda c: PROFILES[c.profile].level)
+    return made + [_entry(c, profile) for c in classes]
 
 
 def is_ours(cls: Any) -> bool:
@@ -82,11 +84,11 @@ def is_ours(cls: Any) -> bool:
     return ours and getattr(module, cls.__qualname__, None) is cls
 
 
-def _entry(cls: Any) -> Entry:
+def _entry(cls: Any, profile: str) -> Entry:
     summary = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
     samples = list(islice(cls.samples(), 4))
     example, types = _told(*max(samples, key=_ranks)) if samples else (f"{cls.name}(...)", "")
-    return Entry(cls.name, cls.profile, summary, example, types, derivative(cls))
+    return Entry(cls.name, cls.profile, summary, example, types, derivative(cls, profile))
 
 
 def _ranks(sample: tuple[Any, Sequence[Any]]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.cli.arrays import random_inputs, read_inputs, save_outputs
 from pullback.cli.diagnostics import blaming, plain, report
-from pullback.cli.options import command
+from pullback.cli.options import command, natural, seconds
 from pullback.cli.source import Source
 from pullback.cli.style import terminal_width
 from pullback.ir.literals import type_text
@@ -26,14 +26,14 @@ def register(commands: Any) -> None:
         "inputs that it has arrays for",
     )  # fmt: skip
     parser.add_argument(
-        "--random", type=int, metavar="SEED",
+        "--random", type=natural, metavar="SEED",
         help="draw what is not given: floats from the normal distribution, integers are 0",
     )  # fmt: skip
     parser.add_argument("--engine", help="xla (the default), reference, or as xla:cuda")
     parser.add_argument(
         "--check", action="store_true", help="fail at the first value that is not finite"
     )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="fail after so long")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="fail after so long")
     parser.add_argument("--out", metavar="FILE", help="write the outputs to FILE.npz, or one .npy")
 
 

@@ -42,5 +42,5 @@ class Source:
         return parse(self.data)
 
     def line(self, number: int) -> str:
-        lines = self.data.decode("utf-8", "replace").split("\n")
+        lines = self.data.decode("utf-8-sig", "replace").split("\n")
         return lines[number - 1].rstrip("\r") if number <= len(lines) else ""

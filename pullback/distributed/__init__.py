@@ -20,6 +20,7 @@ from pullback.ir.where import user_line
 COORDINATOR, COUNT, INDEX, LAUNCHER = (
     "PULLBACK_COORDINATOR", "PULLBACK_NUM_PROCESSES", "PULLBACK_PROCESS_ID", "PULLBACK_LAUNCHER",
 )  # fmt: skip
+_PARENT_DEATH_SIGNAL = 1
 ALIVE, ENDED, LEFT, FAILED = "alive", "ended", "left", "failed"
 _HINT = (
     "Give coordinator_address, num_processes and process_id, or start the script with\n"
@@ -48,7 +49,7 @@ class _Joined(NamedTuple):
 
 
 _joined: _Joined | None = None
-_turns: dict[str, int] = {}  # how often a tag was used
+_agreed: set[tuple[str, str]] = set()  # groups and programs that all processes started on them
 
 
 def initialize(
@@ -74,12 +75,11 @@ def initialize(
 
     if any(name == "xla" for name, _ in _engines):
         raise _wrong("must be called before anything is computed", "Call it first of all.")
+    _end_with_launcher()
     _joined = _join(address, count, index, timeout)
     atexit.register(shutdown)
     # the processes tell each other their devices: all must be here for that
-    pulse = _joined.pulse
-    _joined.cluster.attempt(lambda: engine("xla"), pulse.everyone)
-    pulse.names = exchange("names", pulse.names[index], timeout)
+    _joined.cluster.attempt(lambda: engine("xla"), _joined.pulse.everyone)
 
 
 def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) -> int:
@@ -87,10 +87,24 @@ def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) 
 
     It is what `python -m pullback.distributed --nproc N [--devices K] script.py ...` does.
     """
-    from pullback.distributed.launcher import main
+    from pullback.distributed.launcher import run
 
-    more = [] if devices is None else ["--devices", str(devices)]
-    return main(["--nproc", str(nproc), *more, str(script), *map(str, args)])
+    for name, value in (("nproc", nproc), ("devices", 1 if devices is None else devices)):
+        if not isinstance(value, int) or value < 1:
+            raise ArgumentError(
+                f"launch: {name} must be a positive integer, got {value!r}", where=user_line()
+            )
+    return run([str(script), *map(str, args)], nproc, devices)
+
+
+def _end_with_launcher() -> None:
+    """If the launcher is killed, nobody else ends its processes. (Only Linux can promise that.)"""
+    if LAUNCHER in os.environ:
+        import ctypes
+        import signal
+
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
@@ -104,12 +118,13 @@ def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
     if not (count.isdecimal() and index.isdecimal() and 0 <= int(index) < int(count)):
         raise _wrong(f"process_id must be in 0 .. num_processes - 1, got {index} of {count}", _HINT)
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise _wrong(f"coordinator_address must be host:port, got {address!r}", _HINT)
     return address, int(count), int(index)
 
 
 def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
+    from pullback.distributed.meeting import Meeting, join
     from pullback.distributed.pulse import Pulse
     from pullback.distributed.relay import Relay
     from pullback.engines.xla import cluster as clusters
@@ -120,11 +135,14 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
     here = host if host == "127.0.0.1" else None
     service = relay = None
     if index == 0:
+        meeting = Meeting(host, int(port), count, timeout)
+        names = meeting.names()
         # without a password: on one machine, nobody else may reach it
         service = clusters.Service(f"{here or '[::]'}:{port}", count)
+        meeting.dismiss(names)
         near = f"127.0.0.1:{port}"
     else:
-        _reach(host, int(port), timeout)
+        names = join(host, int(port), count, index, timeout)
         relay = Relay((host, int(port)))
         near = relay.address
     cluster = clusters.Cluster(near, index, count, patience, here)
@@ -134,28 +152,9 @@ def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
         if service is not None:
             service.abandon()
         raise error.at("initialize", user_line()) from None
-    pulse = Pulse(cluster, relay)
-    cluster.check = pulse.check
+    pulse = cluster.pulse = Pulse(cluster, relay, names)
     clusters.current = cluster
     return _Joined(cluster, pulse, service)
-
-
-def _reach(host: str, port: int, timeout: float) -> None:
-    """Return when the coordinator listens."""
-    import socket
-
-    end = time.monotonic() + timeout
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=5).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise EngineError(
-                    f"initialize: no coordinator at {host}:{port} within {timeout:g} s ({error})",
-                    where=user_line(), hint="It is process 0: has it started?",
-                ) from None  # fmt: skip
-        time.sleep(0.05)
 
 
 def shutdown() -> None:
@@ -163,22 +162,23 @@ def shutdown() -> None:
 
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
-    global _joined
-    if _joined is None:
+    if _joined is None or _joined.pulse.over:
         return
     cluster, pulse, service = _joined
-    _joined = None
+    pulse.over = True
     atexit.unregister(shutdown)
-    lost = _others_end(cluster, pulse)
+    failed = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    lost = _others_end(cluster, pulse) if failed is None else _to_blame(failed, cluster)
     if lost is None:
         cluster.leave()
         pulse.stop()
         if service is not None:
             service.stop()
         return
-    pulse.say(FAILED, lost)
-    with contextlib.suppress(KeyError, OSError):
-        os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
+    pulse.say(FAILED, lost, _in_a_line(failed))
+    if lost != cluster.process:
+        with contextlib.suppress(KeyError, OSError):
+            os.write(int(os.environ[LAUNCHER]), f"{lost}\n".encode())
     cluster.abandon()
     if service is not None:
         service.abandon()
@@ -186,14 +186,24 @@ def shutdown() -> None:
     pulse.stop()
 
 
+def _to_blame(failed: BaseException, cluster: Any) -> int:
+    """The process that an error is to be told of."""
+    return failed.process if isinstance(failed, WorkerLost) else cluster.process
+
+
+def _in_a_line(failed: BaseException | None) -> str:
+    """What went wrong, in few words to add to a sentence."""
+    if failed is None:
+        return ""
+    text = getattr(failed, "message", str(failed)).strip().partition("\n")[0]
+    return f": {type(failed).__name__}{': ' if text else ''}{text[:300]}"
+
+
 def _others_end(cluster: Any, pulse: Any) -> int | None:
     """Wait until all processes are at their end; or the number of one that will never be.
 
     The first leaves last, for the others leave through it.
     """
-    failed = sys.exc_info()[1] or getattr(sys, "last_value", None)
-    if failed is not None:
-        return failed.process if isinstance(failed, WorkerLost) else cluster.process
     others = [k for k in range(cluster.count) if k != cluster.process]
     pulse.hurry()
     for state in (ENDED, LEFT):
@@ -258,13 +268,16 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
-def agree_on_program(described: str, group: Any) -> None:
-    """Return when all processes are about to start the same program, for the first time."""
-    if _joined is not None:
+def agree_on_program(fingerprint: str, described: str, group: Any) -> None:
+    """Return when all processes are about to start the same program, for the first time.
+
+    One that was agreed on before, and then dropped from the cache, may still be there elsewhere.
+    """
+    if _joined is not None and (group.name, fingerprint) not in _agreed:
         from pullback.distributed.together import same_program
 
-        turn = _turns["program"] = _turns.get("program", 0) + 1
-        same_program(_joined.cluster, _joined.pulse, turn, described, group)
+        same_program(_joined.cluster, _joined.pulse, f"{described}, {fingerprint}", group)
+        _agreed.add((group.name, fingerprint))
 
 
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
@@ -273,8 +286,7 @@ def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
         return [word]
     from pullback.distributed.together import gather
 
-    turn = _turns[tag] = _turns.get(tag, 0) + 1
-    return gather(_joined.cluster, _joined.pulse, tag, turn, word, timeout)
+    return list(gather(_joined.cluster, _joined.pulse, tag, word, timeout).values())
 
 
 def _wrong(what: str, hint: str) -> ArgumentError:

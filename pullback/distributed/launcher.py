@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from pullback.distributed import COORDINATOR, COUNT, INDEX, LAUNCHER
@@ -40,18 +40,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("script", help="the Python file to run")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
     given = parser.parse_args(arguments)
-    if given.nproc < 1:
-        parser.error("--nproc must be at least 1")
-    settings = {COORDINATOR: given.coordinator or f"127.0.0.1:{_free_port()}"}
-    settings[COUNT] = str(given.nproc)
-    if given.devices is not None:
-        settings["PULLBACK_CPU_DEVICES"] = str(given.devices)
-    return Launch([given.script, *given.args], given.nproc, settings).run()
+    if given.nproc < 1 or (given.devices is not None and given.devices < 1):
+        parser.error("--nproc and --devices must be at least 1")
+    return run([given.script, *given.args], given.nproc, given.devices, given.coordinator)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+def run(
+    command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
+) -> int:
+    """Run a script and its arguments as so many processes; the exit status."""
+    settings = {COUNT: str(count)}
+    if devices is not None:
+        settings["PULLBACK_CPU_DEVICES"] = str(devices)
+    with free_port() as port:
+        settings[COORDINATOR] = coordinator or f"127.0.0.1:{port}"
+        return Launch(command, count, settings).run()
+
+
+@contextlib.contextmanager
+def free_port() -> Iterator[int]:
+    """A port that nobody else is given meanwhile; who knows it can listen there all the same."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def without_noise(line: bytes) -> bytes | None:
@@ -81,6 +93,7 @@ class Launch:
         process = subprocess.Popen(
             [sys.executable, "-u", *command],
             env={**os.environ, **settings, INDEX: str(index)},
+            stdin=None if index == 0 else subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             pass_fds=(told,),
         )  # fmt: skip
@@ -92,17 +105,21 @@ class Launch:
 
     def _copy(self, source: IO[bytes], target: Any, index: int) -> None:
         """Pass output on, line by line, with the number of its process in front."""
-        with source:
+        known = getattr(target, "encoding", None) or "utf-8"
+        # who pipes the output into `head` reads no further: then the process cannot write, either
+        with source, contextlib.suppress(BrokenPipeError):
             for line in source:
                 if (said := without_noise(line)) is not None:
+                    text = said.decode(errors="replace").rstrip("\n")
+                    text = text.encode(known, errors="replace").decode(known)
                     with self._writing:
-                        text = said.decode(errors="replace").rstrip("\n")
                         target.write(f"[{index}] {text}\n")
                         target.flush()
 
     def run(self) -> int:
         """Wait for the end of all; when one fails, the others have a while to end, too."""
-        before = {s: signal.signal(s, self._forward) for s in _FORWARDED}
+        ours = _FORWARDED if threading.current_thread() is threading.main_thread() else ()
+        before = {s: signal.signal(s, self._forward) for s in ours}
         try:
             status = self._wait()
         finally:
@@ -117,8 +134,8 @@ class Launch:
     def _wait(self) -> int:
         failed = 0
         while self._running() and time.monotonic() < self._deadline:
-            failed = failed or self._first_failure() or self._left()
-            if failed:
+            failed = failed or self._first_failure()
+            if failed or self._left():
                 self._hurry()
             time.sleep(_POLL)
         return failed or self._first_failure() or self._left()

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
-from pullback.ir.errors import ProcessMismatch, PullbackError, WorkerLost
+from pullback.engines.xla.ledger import Failure, Ledger
+from pullback.ir.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
 from pullback.ir.where import user_line
 
 _DIRECTORY = "pullback/pulse/"
 _EVERY = 1.0
+_POLL = 0.01
+_NOTHING = Ledger().words()
+_NONE = Failure(0, 0, "", False)
+_SAME_ORDER = "Every process must run the same programs in the same order."
+_ANEW = (
+    "Programs that run there, too, will never end. Save what this process has, and start all anew\n"
+    "from the last state that was saved."
+)
 
 
 class Everyone(NamedTuple):
@@ -33,27 +41,29 @@ class Pulse:
     it.
     """
 
-    def __init__(self, cluster: Any, relay: Any) -> None:
-        self._cluster, self._relay = cluster, relay
-        self.names = [""] * cluster.count
-        self.names[cluster.process] = f" (pid {os.getpid()} on {socket.gethostname()})"
+    def __init__(self, cluster: Any, relay: Any, names: list[str]) -> None:
+        self._cluster, self._relay, self.names = cluster, relay, names
         self._state, self._count = ALIVE, 0
-        self.waits: dict | None = None  # what this process is about to start, if all do
-        self.agreed = 0  # how often all did
+        self.waits: dict | None = None  # the tag at which this process waits for others
+        self.turns: dict[str, int] = {}  # how often it came to each tag
         self._lost_one: int | None = None
+        self._why = ""
         self._said: dict[int, dict] = {}
+        self._noticed: dict[tuple, float] = {}  # when a failure was first heard of
         self._checked = self._heard = time.monotonic()
         self._seen = dict.fromkeys(range(cluster.count), self._heard)
         self._stopped = threading.Event()
         self.everyone = Everyone(range(cluster.count))
         self._every = _EVERY
+        self.over = False  # whether this process has left the others
         self._tell()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-pulse")
         self._thread.start()
 
-    def say(self, state: str, lost: int | None = None) -> None:
-        """Tell the others at once how this process fares, and which one it failed for."""
-        self._state, self._lost_one = state, lost
+    def say(self, state: str | None = None, lost: int | None = None, why: str = "") -> None:
+        """Tell the others at once how this process fares; if it failed, for which one, and why."""
+        if state is not None:
+            self._state, self._lost_one, self._why = state, lost, why
         telling = threading.Thread(target=self._tell, daemon=True)
         telling.start()
         telling.join(timeout=2.0)
@@ -75,7 +85,39 @@ class Pulse:
 
     def check(self, group: Any) -> None:
         """Raise if a process of a group is lost, or will never start what this one waits for."""
-        error = self.trouble(group.processes) or self._missed(group)
+        self._raise(self.trouble(group.processes) or self._missed(group) or self._broken(group))
+
+    def admit(self, group: Any, program: int, values: int) -> None:
+        """Return when a program may be started on a group, which counts as begun from then on.
+
+        If the last one failed here, that is when it has failed on all of its processes; and one
+        that failed elsewhere fails here, too.
+        """
+        self.require_all(f"a program on {group.name}")
+        mine = self._cluster.ledger(group)
+        while True:
+            self.check(group)
+            failures = dict(self._failures(group))
+            k = next((k for k, f in failures.items() if f.number == mine.count + 1), None)
+            last = 0 if mine.failure is None else mine.failure.number
+            others = [k for k in group.processes if k != self._cluster.process]
+            if k is not None or all(last <= failures.get(k, _NONE).number for k in others):
+                break
+            time.sleep(_POLL)
+        mine.begin(program, values)
+        if k is not None:
+            mine.fail(failures[k])
+            self._raise(self._could_not_run(failures[k], group))
+
+    def require_all(self, what: str) -> None:
+        """Raise if this process has left the others, which it needs for something."""
+        if self.over:
+            raise EngineError(
+                f"{what} needs all processes, and pb.distributed.shutdown was called",
+                where=user_line(),
+            )
+
+    def _raise(self, error: PullbackError | None) -> None:
         if error is not None:
             self._cluster.abandon()
             raise error.at(None, user_line())
@@ -92,15 +134,14 @@ class Pulse:
                 k, why = self._origin(k, why)
                 return WorkerLost(
                     f"process {k}{self.names[k]} {why}", process=k,
-                    hint="Programs that run on it, too, will never end. Save what this process "
-                    "has, and start all anew from the\nlast state that was saved.",
+                    hint=_ANEW,
                 )  # fmt: skip
         return None
 
     def _lost(self, k: int, now: float) -> str:
-        state = self._said.get(k, {}).get("state")
-        if state in (FAILED, LEFT):
-            return "ended with an error" if state == FAILED else ""
+        said = self._said.get(k, {})
+        if said.get("state") in (FAILED, LEFT):
+            return f"ended with an error{said['why']}" if said["state"] == FAILED else ""
         if k == 0 and self._relay is not None and self._relay.broken.is_set():
             return "was lost: the connection to it broke"
         # while the first process is silent, nothing is heard of the others
@@ -116,28 +157,79 @@ class Pulse:
         return first, self._lost(first, time.monotonic()) or f"was lost, as process {k} found"
 
     def _missed(self, group: Any) -> PullbackError | None:
-        mine = self.started(group)
+        """The error if a process of a group runs other programs than this one."""
+        mine = self._cluster.ledger(group)
         for k in group.processes:
             said = self._said.get(k, {})
-            theirs = self.started(group, k)
-            waits = said.get("waits") or {}
-            if (
-                waits.get("group") == group.name
-                and waits["turn"] > self.agreed  # that question this process was never asked
-                and waits["after"] < mine
-            ):
+            words = said.get("ledgers", {}).get(group.name, _NOTHING)
+            if what := mine.differs(words):
                 return ProcessMismatch(
-                    f"process {k}{self.names[k]} is about to start another program than process "
-                    f"{self._cluster.process} did in its place: {waits['for']}",
-                    hint="Every process must run the same programs in the same order.",
+                    f"process {k}{self.names[k]} {what} than process {self._cluster.process}, "
+                    f"among its first {words[0]} on {group.name}",
+                    hint=f"{_SAME_ORDER} Numbers and tensors\nthat are not split must be the same "
+                    "on all. What was computed there since they differ is wrong.",
                 )
-            if said.get("state") in (ENDED, LEFT) and theirs < mine:
+            if self._in_vain(k) and words[0] < mine.count:
                 return ProcessMismatch(
-                    f"process {k}{self.names[k]} has ended, and started {theirs} programs on "
-                    f"{group.name}, where process {self._cluster.process} started {mine}",
+                    f"process {k}{self.names[k]} waits for all at {said['waits']['tag']}, where "
+                    f"process {self._cluster.process} started another program on {group.name}",
+                    hint=_SAME_ORDER,
+                )
+            if said.get("state") in (ENDED, LEFT) and words[0] < mine.count:
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} has ended, and started {words[0]} programs on "
+                    f"{group.name}, where process {self._cluster.process} started {mine.count}",
                     hint="Every process must run the same programs in the same order: what only "
                     "one of them needs\nmust be computed on all, and then used on one.",
                 )  # fmt: skip
+        return None
+
+    def _failures(self, group: Any) -> Iterator[tuple[int, Failure]]:
+        """By process, the last program on a group that another one could not run."""
+        for k in group.processes:
+            words = self._said.get(k, {}).get("ledgers", {}).get(group.name)
+            if words and words[3] and k != self._cluster.process:
+                yield k, Failure(*words[3])
+
+    def _broken(self, group: Any) -> PullbackError | None:
+        """The error if some process is left for ever in a program that another could not run."""
+        mine = self._cluster.ledger(group)
+        last = mine.failure or _NONE
+        if last.final:
+            return self._could_not_run(last, group)
+        for k, failure in self._failures(group):
+            if failure.final or last.number < failure.number <= mine.count:
+                # what failed there may be about to fail here, too
+                first = self._noticed.setdefault((k, group.name, failure), time.monotonic())
+                if failure.final or time.monotonic() - first > 2 * _EVERY:
+                    mine.fail(failure._replace(final=True))
+                    self.say()
+                    return self._could_not_run(mine.failure or failure, group)
+        return None
+
+    def _could_not_run(self, failure: Failure, group: Any) -> EngineError:
+        k = failure.process
+        what = f"process {k}{self.names[k]} could not run a program on {group.name}"
+        # which all can get over, by trying something smaller
+        kind = EngineError if failure.final else OutOfMemory
+        return kind(f"{what}: {failure.cause}", hint=_ANEW if failure.final else None)
+
+    def _in_vain(self, k: int) -> bool:
+        """Whether another process waits for this one at a tag that it did not come to."""
+        waits = self._said.get(k, {}).get("waits")
+        if not waits or self._cluster.process not in waits["processes"]:
+            return False
+        return self.turns.get(waits["tag"], 0) < waits["turn"]
+
+    def elsewhere(self, processes: list[int]) -> PullbackError | None:
+        """The error if one of some processes for which this one waits waits for it elsewhere."""
+        for k in processes:
+            if self._in_vain(k):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} waits for all at {self._said[k]['waits']['tag']}, "
+                    f"and process {self._cluster.process} at {self.waits and self.waits['tag']}",
+                    hint=_SAME_ORDER,
+                )
         return None
 
     def overtaken(self, group: Any, processes: list[int], word: str) -> PullbackError | None:
@@ -146,22 +238,21 @@ class Pulse:
             if self.started(group, k) > self.started(group):
                 return ProcessMismatch(
                     f"process {k}{self.names[k]} started another program in place of {word}",
-                    hint="Every process must run the same programs in the same order.",
+                    hint=_SAME_ORDER,
                 )
         return None
 
     def started(self, group: Any, process: int | None = None) -> int:
         """How many programs a process, or this one, has started on a group of devices."""
-        said = self._said.get(process, {}) if process is not None else None
-        found = self._cluster.started if said is None else said.get("started", {})
-        return found.get(group.name, 0)
+        if process is None:
+            return self._cluster.ledger(group).count
+        return self._said.get(process, {}).get("ledgers", {}).get(group.name, [0])[0]
 
     # -- the thread -------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         while True:
-            with contextlib.suppress(Exception):  # the coordinator does not answer: that will tell
-                self._hear(self._cluster.told(_DIRECTORY))
+            self.hear()
             if self._stopped.wait(self._every):
                 return
             self._tell()
@@ -170,12 +261,27 @@ class Pulse:
         self._count += 1
         words = {
             "count": self._count, "state": self._state,
-            "started": dict(self._cluster.started), "lost": self._lost_one, "waits": self.waits,
+            "ledgers": self._cluster.ledgers(), "lost": self._lost_one, "waits": self.waits,
+            "why": self._why,
         }  # fmt: skip
         with contextlib.suppress(Exception):
             self._cluster.tell(f"{_DIRECTORY}{self._cluster.process}", json.dumps(words))
 
-    def _hear(self, found: dict[str, str]) -> None:
+    def hear(self) -> dict[int, int]:
+        """Hear what all say; how often each has said something by now."""
+        with contextlib.suppress(Exception):  # the coordinator does not answer: that will tell
+            self._take(self._cluster.told(_DIRECTORY))
+        return {k: said["count"] for k, said in self._said.items()}
+
+    def heard_again(self, group: Any, before: dict[int, int]) -> bool:
+        """Whether all processes of a group said something since then."""
+        now = {k: self._said.get(k, {}) for k in group.processes if k != self._cluster.process}
+        return all(
+            said.get("state") == LEFT or said.get("count", 0) > before.get(k, 0)
+            for k, said in now.items()
+        )
+
+    def _take(self, found: dict[str, str]) -> None:
         self._heard = time.monotonic()
         for key, text in found.items():
             k, said = int(key.rsplit("/", 1)[1]), json.loads(text)

@@ -6,51 +6,56 @@ import time
 from typing import Any
 
 from pullback.distributed import ENDED, LEFT
+from pullback.distributed.meeting import these
 from pullback.ir.errors import ProcessMismatch
 from pullback.ir.where import user_line
 
 _POLL = 0.005
-_PROGRAM = "the next program"
 
 
-def same_program(cluster: Any, pulse: Any, turn: int, word: str, group: Any) -> None:
-    """Return when all processes are about to start the same program on a group of devices."""
-    after = pulse.started(group)
-    pulse.waits = {"group": group.name, "after": after, "turn": turn, "for": word}
-    try:
-        found = gather(cluster, pulse, _PROGRAM, turn, word, 600.0, group)
-    finally:
-        pulse.waits = None
-    compare(_PROGRAM, dict(enumerate(found)))
-    pulse.agreed = turn
+def same_program(cluster: Any, pulse: Any, word: str, group: Any) -> None:
+    """Return when all processes of a group of devices are about to start the same program."""
+    tag = f"the next program on {group.name}"
+    compare(tag, gather(cluster, pulse, tag, word, 600.0, group))
 
 
 def gather(
-    cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: float, group: Any = None
-) -> list[str]:
-    """What each process says when it comes to a tag for the `turn`-th time.
+    cluster: Any, pulse: Any, tag: str, word: str, timeout: float, group: Any = None
+) -> dict[int, str]:
+    """What each process says when it comes to a tag, as often as this one did.
 
-    If it is a program for a group of devices, none may have started another one.
+    It is told to all, or to those of a group that are about to start a program on it.
     """
+    pulse.require_all(tag)
+    turn = pulse.turns[tag] = pulse.turns.get(tag, 0) + 1
+    among = group or pulse.everyone
+    pulse.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}
+    try:
+        return _gathered(cluster, pulse, word, timeout, among)
+    finally:
+        pulse.waits = None
+
+
+def _gathered(cluster: Any, pulse: Any, word: str, timeout: float, among: Any) -> dict[int, str]:
+    tag, turn, processes = pulse.waits.values()
     directory = f"pullback/words/{tag}/{turn}/"
     end = time.monotonic() + timeout
     while True:
-        told = cluster.exchange(f"{directory}{cluster.process}", word, directory, pulse.everyone)
+        told = cluster.exchange(f"{directory}{cluster.process}", word, directory, among)
         found = {int(k.rsplit("/", 1)[1]): v for k, v in told.items()}
-        missing = [k for k in range(cluster.count) if k not in found]
+        missing = [k for k in processes if k not in found]
         if not missing:
             break
-        error = _never(pulse, tag, missing)
-        if error is None and group is not None:
-            error = pulse.overtaken(group, missing, word)
+        error = _never(pulse, tag, missing) or pulse.elsewhere(missing)
+        error = error or pulse.overtaken(among, missing, word)
         if error is None and time.monotonic() > end:
             error = _absent(tag, missing, f"within {timeout:g} s")
         if error is not None:
-            raise error
-        pulse.check(pulse.everyone)
+            raise error.at(None, user_line())
+        pulse.check(among)
         time.sleep(_POLL)
     cluster.forget(f"pullback/words/{tag}/{turn - 1}/{cluster.process}")  # all have read that
-    return [found[k] for k in range(cluster.count)]
+    return {k: found[k] for k in processes}
 
 
 def compare(tag: str, words: dict[int, str]) -> None:
@@ -59,7 +64,7 @@ def compare(tag: str, words: dict[int, str]) -> None:
     for k, word in words.items():
         groups.setdefault(word, []).append(k)
     if len(groups) > 1:
-        lines = [f"  {_these(ks)}: {word}" for word, ks in groups.items()]
+        lines = [f"  {these(ks)}: {word}" for word, ks in groups.items()]
         raise ProcessMismatch(
             f"processes disagree about {tag}:\n" + "\n".join(lines), where=user_line(),
             hint="Every process must run the same programs in the same order.",
@@ -73,11 +78,7 @@ def _never(pulse: Any, tag: str, missing: list[int]) -> Any:
 
 def _absent(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
-        f"{_these(missing)} did not come to {tag} {when}", where=user_line(),
+        f"{these(missing)} did not come to {tag} {when}", where=user_line(),
         hint="Every process must run the same programs in the same order: what only one of them "
         "needs\nmust be computed on all, and then used on one.",
     )  # fmt: skip
-
-
-def _these(processes: list[int]) -> str:
-    return ("process " if len(processes) == 1 else "processes ") + ", ".join(map(str, processes))

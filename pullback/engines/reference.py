@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import PullbackError
+from pullback.engines.limits import refuse_too_large
+from pullback.ir.errors import OutOfMemory, PullbackError
 from pullback.ir.graph import Graph, dependence
 from pullback.ir.types import Type
 from pullback.ops.base import interpret
@@ -39,6 +40,7 @@ class ReferenceEngine:
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> ReferenceProgram:
         """A program; NumPy makes new arrays, so donated ones are left alone."""
+        refuse_too_large(graph)
         return ReferenceProgram(graph)
 
 
@@ -57,7 +59,10 @@ class ReferenceProgram:
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:
         with np.errstate(all="ignore"):
             made = interpret(self.graph, args)
-        return [np.array(v, order="C") for v in made]
+        try:
+            return [np.array(v, order="C") for v in made]
+        except MemoryError:  # a view, of which there is a copy now
+            raise OutOfMemory("there is not enough memory for the results") from None
 
     def run_apart(self, args: list[np.ndarray]) -> list[Any]:
         """Each output by itself; for one that fails, the error."""

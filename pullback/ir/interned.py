@@ -5,6 +5,7 @@ import re
 import struct
 import threading
 import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ from pullback.ir.where import user_line
 _lock = threading.Lock()
 _QUICK_LIMIT = 4096
 _QUICK_BYTES = 64
-_LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class"}  # in annotations
+_NAMED = object()  # marks a key with names of parameters
+# What a transform makes at each step of a loop, and is used by nothing between them, is found
+# again; these are small.
+_recent: deque[Any] = deque(maxlen=1024)
+# Words of annotations; Pair and Padding are tuples of ints.
+_LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class", "Pair", "Padding"}
 
 
 def exact(value: Any) -> Any:
@@ -67,10 +73,12 @@ class Interned(type):
         return cls._intern(args, kwargs)
 
     def _intern(cls, args: tuple, kwargs: dict) -> Any:
-        quick = None if kwargs else cls._quick
+        quick = cls._quick
         if quick is not None:
+            typed: tuple = (*args, *map(type, args))  # Python equates 1 and True
+            if kwargs:
+                typed = (_NAMED, *typed, *kwargs.items(), *map(type, kwargs.values()))
             try:
-                typed = (*args, *map(type, args))  # Python equates 1 and True
                 ref = quick.get(typed)
             except TypeError:  # unhashable: a list of axes, say
                 quick = ref = None
@@ -91,10 +99,12 @@ class Interned(type):
             if known is None or found is None:
                 found, known = made, weakref.ref(made, _forget(cls._canonical, key))
                 cls._canonical[key] = known
-            if quick is not None and (cls.equal_is_same or all(map(_is_light, args))):
+            given = (*args, *kwargs.values())
+            if quick is not None and (cls.equal_is_same or all(map(_is_light, given))):
                 if len(quick) > _QUICK_LIMIT:
                     quick.clear()
                 quick[typed] = known
+                _recent.append(found)
         return found
 
 

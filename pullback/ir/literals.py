@@ -15,7 +15,7 @@ from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.ir.values import Applied, Nan, Pair, Range, Word
 
-ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 WORDS = {None: "none", True: "true", False: "false"}
 
 
@@ -90,7 +90,7 @@ def _stable_name(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    return '"' + "".join([ESCAPES.get(c, c) for c in text]) + '"'
+    return f'"{text.translate(ESCAPES)}"'
 
 
 def bracketed(items: Any) -> str:

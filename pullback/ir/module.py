@@ -12,6 +12,7 @@ from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.profile import CORE, PROFILES
 from pullback.ir.types import Type
+from pullback.ir.where import user_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,6 +120,18 @@ class Module:
         return self.text()
 
 
+def require_module(name: str, module: Any) -> Module:
+    """The module that a function called `name` was given, if it is one."""
+    if isinstance(module, Module):
+        return module
+    is_graph = isinstance(module, Graph)
+    raise ArgumentError(
+        f"{name}: needs a Module, got {type(module).__name__}",
+        where=user_line(),
+        hint=f"{'Module.from_graph makes' if is_graph else 'pb.ir.parse reads'} one.",
+    )
+
+
 def verify(module: Module | Graph) -> None:
     """Raise the error of the catalogue if a module breaks the IR's rules.
 
@@ -139,7 +152,7 @@ def verify(module: Module | Graph) -> None:
 
         verify_graph(module)
     else:
-        _ = module.graph
+        _ = require_module("verify", module).graph
 
 
 @overload
@@ -169,7 +182,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     """
     from pullback.ir.flatten import flattened
 
-    graph, places = canonicalise_all(module.graph)
+    graph, places = canonicalise_all(require_module("canonicalise", module).graph)
     made, (numbers, several) = flattened(graph, module.profile)
     if not with_map:
         return made
@@ -193,4 +206,6 @@ def fingerprint(module: Module | Graph) -> str:
     """
     from pullback.ir.fingerprints import fingerprint as of_graph
 
-    return of_graph(module if isinstance(module, Graph) else module.graph)
+    if not isinstance(module, Graph):
+        module = require_module("fingerprint", module).graph
+    return of_graph(module)

@@ -171,6 +171,8 @@ def _together(period: int, rounds: int) -> int:
     fewest, most = -(-SHORTEST // period), max(1, rounds // FEWEST)
     if fewest > most or rounds < FEWEST:
         return 0
+    if period < SHORTEST and period * rounds <= GOOD:
+        return 0  # all of it is one good piece: an update of a hundred parameters
     count = max(fewest, min(most, GOOD // period))
     whole = [c for c in range(count, max(fewest, count // 2) - 1, -1) if rounds % c == 0]
     return whole[0] if whole else count

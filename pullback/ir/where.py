@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
 from types import CodeType
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Who stands between two lines of ours or of the user's: blocks of `with`, functions of NumPy's.
+_BETWEEN = (contextlib.__file__, functools.__file__, "<__array_function__")
 # Which source files are pullback's own: asked for every recorded op, so remembered by name.
 _internal: dict[str, bool] = {}
 _make = tuple.__new__
@@ -60,7 +64,7 @@ def user_line() -> Where | None:
         name = code.co_filename
         internal = _internal.get(name)
         if internal is None:
-            internal = _internal[name] = name.startswith((_PACKAGE, "<__array_function__"))
+            internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
         if not internal:
             return _make(Where, (code, frame.f_lasti))  # twice as fast as calling Where
         frame = frame.f_back  # type: ignore[assignment]

@@ -19,7 +19,7 @@ from pullback.ir.errors import (
 )
 from pullback.ir.graph import Graph
 from pullback.ir.link import link
-from pullback.ir.module import Module
+from pullback.ir.module import Module, require_module
 from pullback.ir.node import Node
 from pullback.ir.profile import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.ir.verification import verify
@@ -97,12 +97,13 @@ def autodiff(
     >>> made.gradients
     {1: 6}
     """
-    if not isinstance(module, Module):
+    module = require_module("autodiff", module)
+    if not isinstance(options, GradientOptions):
         raise ArgumentError(
-            f"autodiff: needs a Module, got {type(module).__name__}",
-            where=user_line(), hint="A text is read by pb.ir.parse.",
+            f"autodiff: options must be GradientOptions, got {options!r}",
+            where=user_line(), hint="Write options=pb.ir.GradientOptions(verify=False), say.",
         )  # fmt: skip
-    if not isinstance(seed, (bool, str, type(None))):
+    if not isinstance(seed, (bool, str, type(None))) or seed == "":
         raise ArgumentError(
             f"autodiff: seed must be True or a name, got {seed!r}",
             where=user_line(), hint="The cotangent's value is given when the module is run.",
@@ -165,8 +166,9 @@ class _Autodiff:
         known = ", ".join([f"%{i}" for i in outputs])
         if output is None:
             if len(outputs) != 1:
+                found = f"there are {len(outputs)}: {known}" if outputs else "there is none"
                 raise UnsupportedShape(
-                    f"autodiff: one output is differentiated, there are {len(outputs)}: {known}",
+                    f"autodiff: one output is differentiated, {found}",
                     hint=f"Choose one: output={outputs[0]}." if outputs else None,
                     outputs=outputs,
                 )
@@ -200,7 +202,9 @@ class _Autodiff:
     def target(self, target: int | str, inputs: dict[str, int]) -> int:
         i = inputs.get(target) if isinstance(target, str) else target
         if i is None or i not in self.values:
-            raise ArgumentError(f"autodiff: the module has no value {target!r}", code="E4001")
+            known = f"Its inputs are {', '.join(inputs) or 'none'}."
+            what = f"autodiff: the module has no value {target!r}"
+            raise ArgumentError(what, code="E4001", where=user_line(), hint=known)
         problem = self.problem(i)
         if problem is not None:
             raise NonDifferentiableInput(

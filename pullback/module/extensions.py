@@ -10,12 +10,14 @@ import numpy as np
 import pullback.ops  # noqa: F401  (fills the op table)
 from pullback.ir.dtypes import dtype
 from pullback.ir.errors import UnsupportedOp
-from pullback.ir.graph import ancestors
+from pullback.ir.graph import Graph, ancestors
 from pullback.ir.literals import literal
 from pullback.ir.node import Node, results
-from pullback.ir.profile import CORE
+from pullback.ir.profile import CORE, EXTENDED
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
+from pullback.module.autodiff import FORWARD_ONLY
+from pullback.module.gradients import without_guards
 from pullback.ops.structure import placeholder
 from pullback.transforms.reverse import derive, reach
 
@@ -51,17 +53,18 @@ def extensions() -> list[Extension]:
     return [Extension(c.name, c.profile, _summary(c), derivative(c)) for c in own]
 
 
-def derivative(cls: Any) -> tuple[str, ...] | None:
+def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
     """What a class's rule emits for each operand, on its first sample that has a derivative.
 
-    None if the class is marked as having no rule.
+    None if the profile has no rule for it.
     """
-    if not cls.differentiable:
+    core = profile != EXTENDED
+    if not cls.differentiable or (core and (cls.profile != CORE or cls.name in FORWARD_ONLY)):
         return None
     told = ["by its rule"]  # an op that cannot stand alone, as a collective, has no samples
     for op, arrays in cls.samples():
         try:
-            told = _cotangents(op, arrays)
+            told = _cotangents(op, arrays, core)
         except UnsupportedOp:
             return None  # as a loop of unknown length: it has a rule for forward mode only
         if told:
@@ -69,7 +72,7 @@ def derivative(cls: Any) -> tuple[str, ...] | None:
     return tuple(told) or ("none: it is 0 everywhere",)
 
 
-def _cotangents(op: Any, arrays: Sequence[Any]) -> list[str]:
+def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
     types = [Type(a.shape, dtype(a.dtype)) for a in map(np.asarray, arrays)]
     xs = [placeholder(_letter(i, len(types)), t) for i, t in enumerate(types)]
     made = op(*xs)
@@ -83,9 +86,12 @@ def _cotangents(op: Any, arrays: Sequence[Any]) -> list[str]:
     if not targets or not any(seeds):
         return []
     found, _ = derive(reach(ys, targets), ys, seeds, targets)
+    made_by_rules = [g for g in found if g is not None]
+    if to_the_letter:
+        made_by_rules = without_guards(Graph(xs, ys), made_by_rules)
     known = {x: x.op.label for x in (*xs, *filter(None, seeds))}  # type: ignore[attr-defined]
     known[made] = "result"
-    return [_formula(g, known) for g in found if g is not None]
+    return [_formula(g, known) for g in made_by_rules]
 
 
 def _summary(cls: Any) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 from pullback.api.function import deliver
 from pullback.api.trace import Trace
 from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
+from pullback.ir.errors import ArgumentError, DTypeError, PullbackError, ShapeError
 from pullback.ir.graph import Graph
-from pullback.ir.module import Module
+from pullback.ir.module import Module, require_module
 from pullback.ir.node import Node, next_number
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
@@ -71,7 +71,12 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
             f"the {captured} captured ones, got {list(names)}",
             where=user_line(),
         )
-    return Graph(graph.inputs, graph.outputs, [*names, *graph.names[len(names) :]])
+    chosen = [*names, *graph.names[len(names) :]]
+    if not all(isinstance(n, str) and n for n in names) or len({*chosen}) < len(chosen):
+        raise ArgumentError(
+            f"from_function: names must be different words, got {list(names)}", where=user_line()
+        )
+    return Graph(graph.inputs, graph.outputs, chosen)
 
 
 def to_function(module: Module) -> Callable[..., Any]:
@@ -84,7 +89,9 @@ def to_function(module: Module) -> Callable[..., Any]:
     >>> pb.grad(cube)(pb.tensor(2.0)).item()
     12.0
     """
-    graph = module.graph  # what is wrong with it is told here, not at the first call
+    graph = require_module(
+        "to_function", module
+    ).graph  # what is wrong with it is told here, not at the first call
 
     def function(*args: Any, **named: Any) -> Any:
         made = apply(graph, bind("module", graph, args, named))
@@ -106,6 +113,11 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
         raise ArgumentError(
             f"{name}: takes {len(graph.names)} inputs, got {len(args)}", where=user_line()
         )
+    if not isinstance(named, Mapping):
+        raise ArgumentError(
+            f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}",
+            where=user_line(),
+        )
     given = dict(zip(graph.names, args, strict=False))
     for key, value in named.items():
         if key in given:
@@ -126,7 +138,13 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
 
 def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
     """A value as a tensor of the declared type; numbers and lists of them take its element type."""
-    made = asarray(value)
+    try:
+        made = asarray(value)
+    except PullbackError as error:
+        raise error.__class__(
+            f"{name}: input {key!r} is declared as {type}: {error.message}",
+            code=error.code, where=user_line(), hint=error.hint, input=key,
+        ) from None  # fmt: skip
     if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
         made = asarray(value, dtype=type.dtype)
     if made.shape != type.shape:

@@ -19,7 +19,7 @@ from pullback.ir.errors import (
     UnsupportedOp,
 )
 from pullback.ir.graph import Graph
-from pullback.ir.module import Module
+from pullback.ir.module import Module, require_module
 from pullback.ir.node import Node
 from pullback.ir.table import TABLE
 from pullback.ir.where import user_line
@@ -53,13 +53,13 @@ def run(
     >>> pb.ir.run(module, {"x": [1.0, 2.0], "y": [3.0, 4.0]}, engine="reference")
     [array([ 4., 10.], dtype=float32)]
     """
-    graph = module.graph
+    graph = require_module("run", module).graph
     if checks not in (None, "finite"):
         raise ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
-    if timeout is not None and not timeout > 0:
+    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
         raise ArgumentError(f"run: timeout must be a positive number of seconds, got {timeout!r}")
     with _on(engine):
-        tensors = bind("run", graph, (), inputs or {})
+        tensors = bind("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
 
         def work() -> list[np.ndarray]:
@@ -85,7 +85,7 @@ def _on(name: str | None) -> Scope:
     """The engine, which must be there before anything is executed."""
     if name is None:
         return Scope()
-    kind, _, device = name.partition(":")
+    kind, _, device = str(name).partition(":")
     if kind not in ENGINES:
         raise EngineError(
             f"run: there is no engine {name!r}, only {' and '.join(ENGINES)}",

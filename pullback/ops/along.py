@@ -25,6 +25,7 @@ class TakeAlongAxis(Op):
 
     axis: int
     trusted: bool = False
+    examples: int = 0  # dimensions in front that errors do not count
     kinds: ClassVar[str] = "biufc"
     linear_in: ClassVar[tuple[int, ...]] = (0,)
     positions: ClassVar[int | None] = 1
@@ -38,12 +39,12 @@ class TakeAlongAxis(Op):
         return x.with_shape(indices.shape)
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        (indices,) = in_range([indices], [self.axis], x.shape)
+        (indices,) = in_range([indices], [self.axis], x.shape, self.examples)
         return np.take_along_axis(x, indices, self.axis)
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         if not self.trusted:
-            require_in_range(b, [indices], [self.axis], x.shape)
+            require_in_range(b, [indices], [self.axis], x.shape, self.examples)
         if not out.size or not x.type.size:
             return b.full(out, 0)
         others = [i for i in range(out.rank) if i != self.axis]
@@ -64,7 +65,7 @@ class TakeAlongAxis(Op):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
-        put = PutAlongAxisAdd(self.axis, x.type.shape[self.axis], self.trusted)
+        put = PutAlongAxisAdd(self.axis, x.type.shape[self.axis], self.trusted, self.examples)
         return [put(g, indices), None]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -97,6 +98,7 @@ class PutAlongAxisAdd(Op):
     axis: int
     size: int
     trusted: bool = False
+    examples: int = 0
     kinds: ClassVar[str] = "iufc"
     linear_in: ClassVar[tuple[int, ...]] = (0,)
     positions: ClassVar[int | None] = 1
@@ -120,7 +122,7 @@ class PutAlongAxisAdd(Op):
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         shape = self.target(x.shape)
-        (indices,) = in_range([indices], [self.axis], shape)
+        (indices,) = in_range([indices], [self.axis], shape, self.examples)
         wide = widened(x)
         out = np.zeros(shape, wide.dtype)
         places: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
@@ -130,7 +132,7 @@ class PutAlongAxisAdd(Op):
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         if not self.trusted:
-            require_in_range(b, [indices], [self.axis], out.shape)
+            require_in_range(b, [indices], [self.axis], out.shape, self.examples)
         if not out.size or not x.type.size:
             return b.full(out, 0)
         others = [i for i in range(out.rank) if i != self.axis]
@@ -156,7 +158,7 @@ class PutAlongAxisAdd(Op):
         return rule([words, words], [named(x.rank, (self.axis,))])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [TakeAlongAxis(self.axis, self.trusted)(g, xs[1]), None]
+        return [TakeAlongAxis(self.axis, self.trusted, self.examples)(g, xs[1]), None]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], xs[1])

@@ -103,6 +103,7 @@ class Checkpoint(Call):
     dots: bool = False
     names: tuple[str, ...] = ()
     higher: ClassVar[bool] = True
+    sparse: ClassVar[bool] = True
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -113,10 +114,10 @@ class Checkpoint(Call):
         # not before; and no pass finds that it was done already. A number stays a number.
         free = [not x.inputs and not x.type.shape for x in xs]
         held = [x for x, f in zip(xs, free, strict=True) if not f]
-        tied = iter(results(Barrier()(*held, *values, *g)))
+        tied = iter(results(Barrier()(*held, *values, *[c for c in g if c is not None])))
         inputs = [Alias()(x if f else next(tied)) for x, f in zip(xs, free, strict=True)]
         ys = self._again(inputs, {n: next(tied) for n in saved})
-        found = iter(gradients(ys, list(tied), [x for x, n in zip(inputs, need) if n]))
+        found = iter(gradients(ys, g, [x for x, n in zip(inputs, need) if n]))
         return [next(found) if n else None for n in need]
 
     def _saved(self) -> list[Node]:

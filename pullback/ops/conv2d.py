@@ -9,15 +9,9 @@ from typing import Any, ClassVar
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate
-from pullback.ops.conv import (
-    Convolution,
-    ConvolutionBackwardFilter,
-    ConvolutionBackwardInput,
-    Convolving,
-    batch_one,
-    examples,
-)
-from pullback.ops.linalg import Contraction
+from pullback.ops.contraction import Contraction
+from pullback.ops.conv import Convolution, ConvolutionBackwardFilter, ConvolutionBackwardInput
+from pullback.ops.convolving import Convolving, batch_one, examples
 from pullback.ops.sample import complexes, real
 from pullback.ops.sliding import Padding, pairs, resolve_padding
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.ir.dtypes import float32
 from pullback.ops.base import Type
-from pullback.ops.linalg import dot_general, precision
+from pullback.ops.contraction import dot_general, precision
 from pullback.ops.sliding import UNROLLED, Padding, Taps, pad, spread
 
 Numbers = Sequence[int]

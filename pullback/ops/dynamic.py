@@ -29,6 +29,7 @@ class DynamicSlice(Op):
 
     sizes: tuple[int, ...]
     batched: int = 0
+    examples: int = 0  # further dimensions in front that errors do not count
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0,)
@@ -43,12 +44,12 @@ class DynamicSlice(Op):
     def numpy(self, x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         shape = starts[0].shape if starts else ()
         out = np.empty((*shape, *self.sizes), x.dtype)
-        for one, at in places(x.shape, self.sizes, starts, self.batched):
+        for one, at in places(self, x.shape, self.sizes, starts):
             out[one] = x[at]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
-        require_places(b, x.shape, self.sizes, starts, self.batched)
+        require_places(b, self, x.shape, self.sizes, starts)
         if x.shape == out.shape:  # the only place is the beginning
             return x
         if not starts[0].shape:
@@ -62,13 +63,13 @@ class DynamicSlice(Op):
         return rule([value, *[start] * len(starts)], [blocks])
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return DynamicSlice(out.shape[out.rank - len(self.sizes) :], self.batched)
+        return DynamicSlice(out.shape[out.rank - len(self.sizes) :], self.batched, self.examples)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *starts = xs
         # Blocks of one part may overlap; a single one may just as well be written.
         alone = not starts or starts[0].type.rank == self.batched
-        put = DynamicUpdateSlice(self.batched) if alone else DynamicUpdateAdd(self.batched)
+        put = (DynamicUpdateSlice if alone else DynamicUpdateAdd)(self.batched, self.examples)
         return [put(zeros(x.type), g, *starts), *[None] * len(starts)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -77,10 +78,11 @@ class DynamicSlice(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         x, *starts = xs
         if not any(mapped[1:]) and not (starts and starts[0].type.rank):
-            return DynamicSlice((axis.size, *self.sizes))(x, constant(0, int64), *starts)
+            whole = DynamicSlice((axis.size, *self.sizes), 0, self.examples + 1)
+            return whole(x, constant(0, int64), *starts)
         starts = spread_all(axis, starts, mapped[1:])
         if mapped[0]:
-            return DynamicSlice(self.sizes, self.batched + 1)(x, *starts)
+            return DynamicSlice(self.sizes, self.batched + 1, self.examples)(x, *starts)
         # All examples read one operand: theirs is one more dimension of the starts.
         made = self(x, *[moved(i, 0, self.batched) for i in starts])
         return moved(made, self.batched, 0)
@@ -100,6 +102,7 @@ class Writing(Op, abstract=True):
     """Blocks that are written; `x` and `updates` have one element type."""
 
     batched: int = 0
+    examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
     positions: ClassVar[int | None] = 2
@@ -126,8 +129,9 @@ class Writing(Op, abstract=True):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         starts = xs[2:]
         if any(mapped[2:]) or (starts and starts[0].type.rank):
-            return type(self)(self.batched + 1)(*spread_all(axis, xs, mapped))
-        return self(*spread_all(axis, xs[:2], mapped[:2]), constant(0, int64), *starts)
+            return type(self)(self.batched + 1, self.examples)(*spread_all(axis, xs, mapped))
+        whole = type(self)(self.batched, self.examples + 1)
+        return whole(*spread_all(axis, xs[:2], mapped[:2]), constant(0, int64), *starts)
 
 
 class DynamicUpdateSlice(Writing):
@@ -140,12 +144,12 @@ class DynamicUpdateSlice(Writing):
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)
-        for one, at in places(x.shape, self.sizes(updates.shape, starts), starts, self.batched):
+        for one, at in places(self, x.shape, self.sizes(updates.shape, starts), starts):
             out[at] = updates[one]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_places(b, x.shape, self.sizes(updates.shape, starts), starts, self.batched)
+        require_places(b, self, x.shape, self.sizes(updates.shape, starts), starts)
         if x.shape == updates.shape:
             return updates
         if not updates.type.size:
@@ -162,7 +166,7 @@ class DynamicUpdateSlice(Writing):
         sizes = updates.type.shape[self.batched :]
         return [
             self(g, zeros(updates.type), *starts) if need[0] else None,
-            DynamicSlice(sizes, self.batched)(g, *starts) if need[1] else None,
+            DynamicSlice(sizes, self.batched, self.examples)(g, *starts) if need[1] else None,
             *[None] * len(starts),
         ]
 
@@ -188,12 +192,12 @@ class DynamicUpdateAdd(Writing):
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)
-        for one, at in places(x.shape, self.sizes(updates.shape, starts), starts, self.batched):
+        for one, at in places(self, x.shape, self.sizes(updates.shape, starts), starts):
             out[at] += updates[one]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_places(b, x.shape, self.sizes(updates.shape, starts), starts, self.batched)
+        require_places(b, self, x.shape, self.sizes(updates.shape, starts), starts)
         if not updates.type.size:
             return x
         dims = range(self.batched, len(x.shape))
@@ -206,7 +210,8 @@ class DynamicUpdateAdd(Writing):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         _, updates, *starts = xs
         sizes = self.sizes(updates.type.shape, starts)
-        pulled = DynamicSlice(sizes, self.batched)(g, *starts) if need[1] else None
+        pull = DynamicSlice(sizes, self.batched, self.examples)
+        pulled = pull(g, *starts) if need[1] else None
         return [g, pulled, *[None] * len(starts)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -272,23 +277,24 @@ def misplaced(axis: int, extent: int, size: int, start: int | None = None) -> In
 
 
 def places(
-    shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[np.ndarray], batched: int
+    op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[np.ndarray]
 ) -> Iterator[tuple[tuple[int, ...], tuple]]:
     """Each block's position among the blocks, and where it lies; raises if it does not fit."""
     for one in np.ndindex(starts[0].shape if starts else ()):
-        at: list[Any] = list(one[:batched])
-        for axis, (n, size) in enumerate(zip(shape[batched:], sizes, strict=True)):
+        at: list[Any] = list(one[: op.batched])
+        for axis, (n, size) in enumerate(zip(shape[op.batched :], sizes, strict=True)):
             start = int(starts[axis][one])
             if not 0 <= start <= n - size:
-                raise misplaced(axis, n, size, start)
+                raise misplaced(axis - op.examples, n, size, start)
             at.append(slice(start, start + size))
         yield one, tuple(at)
 
 
 def require_places(
-    b: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[Any], batched: int
+    b: Any, op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[Any]
 ) -> None:
     """Check the starts at run time: XLA itself would move a block until it fits."""
-    for axis, (n, size, start) in enumerate(zip(shape[batched:], sizes, starts, strict=True)):
+    sides = zip(shape[op.batched :], sizes, starts, strict=True)
+    for axis, (n, size, start) in enumerate(sides, -op.examples):
         if start.type.size:
             require_below(b, start, n - size + 1, lambda a=axis, n=n, s=size: misplaced(a, n, s))

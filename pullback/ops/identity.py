@@ -85,6 +85,7 @@ class Barrier(Op):
     """Hands its operands on, all of them together: none is used before every one is there."""
 
     mergeable: ClassVar[bool] = False
+    sparse: ClassVar[bool] = True
     instructions = ("optimization_barrier",)
     reads_last = True
 

@@ -5,7 +5,7 @@ Indices count from 0; the API adds the extent to negative ones before it records
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,8 +13,8 @@ import numpy as np
 from pullback.ir.dtypes import DType, dtype, int32, int64
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factoring import placed, rule
+from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.factoring import named, placed, rule
 from pullback.ops.movement import Movement, moved
 from pullback.ops.places import (
     gather,
@@ -59,6 +59,16 @@ class Iota(Op):
         # counted in wide integers: small types would stop growing, and complex has no iota
         return b.convert(b.iota(self.shape, int64, self.axis), self.dtype)
 
+    def factors(self) -> str:
+        return rule([], [named(len(self.shape))])
+
+    def part(
+        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
+    ) -> Node:
+        if out.shape[self.axis] == self.shape[self.axis]:
+            return Iota(out.shape, self.axis, self.dtype)()
+        return cast(Iota(out.shape, self.axis, int64)() + begin(self.axis), self.dtype)
+
     @classmethod
     def samples(cls) -> Any:
         for name in ("i8", "u16", "i32", "i64", "f16", "bf16", "f64", "complex64"):
@@ -76,6 +86,13 @@ class Index(Movement):
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        return self.indices
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        return TABLE["Reshape"](())(TABLE["SliceAt"]((1,) * len(starts))(*xs, *starts))
 
     def infer(self, x: Type) -> Type:
         if len(self.indices) != x.rank:
@@ -125,12 +142,14 @@ class ByPlaces(Op, abstract=True):
     The first `batched` dimensions of `x` and of the index arrays are the same: each part of the
     index arrays names places in its own part of `x`. What lies at the places has these
     dimensions, then the first `before` of those that are not indexed, then the index arrays' own,
-    then the rest.
+    then the rest. `examples` dimensions of `x` behind the shared ones are not the user's: errors
+    do not count them.
     """
 
     dims: tuple[int, ...]
     batched: int = 0
     before: int = 0
+    examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
 
@@ -147,7 +166,7 @@ class ByPlaces(Op, abstract=True):
 
     def places(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[np.ndarray, tuple]:
         """`x` with its indexed dimensions in front, and the index arrays for it."""
-        found = in_range(indices, self.dims, x.shape, self.batched)
+        found = in_range(indices, self.dims, x.shape, self.batched + self.examples)
         front = range(self.batched, self.batched + len(self.dims))
         return np.moveaxis(x, self.dims, front), with_shared(found, self.batched)
 
@@ -159,7 +178,8 @@ class ByPlaces(Op, abstract=True):
         """The op on examples whose dimension stands first in `x`; with `shared` in the index
         arrays too."""
         dims = tuple([d + 1 for d in self.dims])
-        return type(self)(dims, self.batched + shared, self.before + (not shared))
+        own = not shared
+        return type(self)(dims, self.batched + shared, self.before + own, self.examples + own)
 
 
 class IndexArrays(ByPlaces):
@@ -182,7 +202,7 @@ class IndexArrays(ByPlaces):
         return np.asarray(np.moveaxis(x[places], before, range(shared, shared + self.before)))
 
     def hlo(self, b: Any, out: Type, x: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         return gather(b, out, x, indices, *self.layout)
 
     def factors(self, x: Type, *indices: Type) -> str:
@@ -191,7 +211,7 @@ class IndexArrays(ByPlaces):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, *indices = xs
-        put = TABLE["ScatterAdd"](*self.layout)
+        put = TABLE["ScatterAdd"](*self.layout, self.examples)
         return [put(zeros(x.type), g, *indices), *[None] * len(indices)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -224,9 +244,13 @@ class IndexArrays(ByPlaces):
 
 
 class Gather(Op):
-    """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one."""
+    """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one.
+
+    Errors do not count the first `examples` dimensions.
+    """
 
     axis: int = 0
+    examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
     linear_in: ClassVar[tuple[int, ...]] = (0,)
@@ -241,11 +265,11 @@ class Gather(Op):
         return x.with_shape(x.shape[: self.axis] + shape + x.shape[self.axis + 1 :])
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        (places,) = in_range((indices,), (self.axis,), x.shape)
+        (places,) = in_range((indices,), (self.axis,), x.shape, self.examples)
         return np.asarray(np.take(x, places, self.axis))
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
-        require_in_range(b, (indices,), (self.axis,), x.shape)
+        require_in_range(b, (indices,), (self.axis,), x.shape, self.examples)
         return gather(b, out, x, (indices,), (self.axis,), before=self.axis)
 
     def factors(self, x: Type, indices: Type) -> str:
@@ -254,7 +278,7 @@ class Gather(Op):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, indices = xs
-        put = TABLE["ScatterAdd"]((self.axis,), 0, self.axis)
+        put = TABLE["ScatterAdd"]((self.axis,), 0, self.axis, self.examples)
         return [put(zeros(x.type), g, indices), None]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
@@ -262,10 +286,10 @@ class Gather(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not mapped[1]:
-            return Gather(self.axis + 1)(*xs)
+            return Gather(self.axis + 1, self.examples + 1)(*xs)
         if not mapped[0]:
             return moved(self(*xs), self.axis, 0)
-        return IndexArrays((self.axis + 1,), 1, self.axis)(*xs)
+        return IndexArrays((self.axis + 1,), 1, self.axis, self.examples)(*xs)
 
     @classmethod
     def samples(cls) -> Any:

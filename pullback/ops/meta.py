@@ -46,16 +46,27 @@ class OpMeta(Interned):
         cls._left_open = _missing(cls, bases, namespace)
         if not abstract:
             _enter(cls)
+        type.__setattr__(cls, "_made", True)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         """Whoever remembers what rules gave must learn that one was replaced."""
         super().__setattr__(name, value)
         if name not in ("_plain", "_canonical", "_quick"):
-            table.changed()
+            cls._forget()
 
     def __delattr__(cls, name: str) -> None:
         super().__delattr__(name)
-        table.changed()
+        cls._forget()
+
+    def _forget(cls) -> None:
+        if "_made" not in cls.__dict__:
+            table.changed()
+            return
+        kinds: list[Any] = [cls, *cls.__subclasses__()]
+        for kind in kinds:
+            for op in filter(None, [ref() for ref in list(kind._canonical.values())]):
+                vars(op).pop("inferred", None)
+        table.replaced()
 
 
 def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:

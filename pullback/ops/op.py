@@ -8,7 +8,7 @@ dataclass; ops are interned, so two equal ops are the same object.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -138,6 +138,11 @@ class Op(metaclass=OpMeta, abstract=True):
         """The op for one device's part: operands and result have these local types."""
         return self
 
+    def part(self, xs: Sequence[Node], out: Any, whole: Any, begin: Callable[[int], Node]) -> Node:
+        """What one device makes of its parts of the operands: a result of local type `out`, whose
+        dimension i begins at `begin(i)` of the whole one; `local` does where that is no matter."""
+        return self.local([x.type.plain for x in xs], out)(*xs)
+
     # How to apply it to parts, where factors cannot say it: partition(pass, operands, type)
     partition: ClassVar[Any] = None
     # The ops that it may be written as, for operands of given types: expansion(types)
@@ -175,6 +180,15 @@ class Op(metaclass=OpMeta, abstract=True):
     def samples(cls) -> Iterable[tuple[Op, tuple]]:
         """Applications to try in tests: pairs of an op and its operands."""
         return ()
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        """Where it reads or writes, if it does the same at any other place; else nothing."""
+        return ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        """The same at a position that is known only when it runs."""
+        raise UnsupportedOp("has no position", op=self.title)
 
     # -- what follows from it -----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pullback.ops.collective import Collective
 from pullback.ops.identity import _Identity
 from pullback.ops.sample import real
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import P, Sharding
+from pullback.sharding.spec import P, Sharding, layout
 
 
 class Reshard(_Identity, Collective):
@@ -53,7 +53,11 @@ class Reshard(_Identity, Collective):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         spec = self.sharding.spec
         priority = (0, *spec.priority)
-        behind = P(axis.spmd, *spec.dims, replicated=spec.replicated, priority=priority)
+        named = {*spec.replicated, *[a for axes in spec.dims for a in axes]}
+        # nothing is said about the examples: they stay split as they are
+        kept = tuple([a for a in layout(xs[0].type)[0] if a not in named])
+        dims = (axis.spmd or kept, *spec.dims)
+        behind = P(*dims, replicated=spec.replicated, priority=priority)
         return Reshard.to(Sharding(self.sharding.mesh, behind))(xs[0])
 
     @classmethod

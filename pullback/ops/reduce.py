@@ -131,9 +131,8 @@ class Mean(Reduction):
         return rule([old], [new])
 
     def expand(self, x: Node) -> Node:
-        count = max(self.count(x.type.shape), 1)
         total = Sum(self.axes, self.keepdims)(cast(x, accumulator(x.type.dtype)))
-        return cast(total / count, x.type.dtype)
+        return cast(total / self.count(x.type.shape), x.type.dtype)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = widened(x)

@@ -264,16 +264,20 @@ class CumArgMin(CumArgExtreme):
     of = Min
 
 
-class CumLogSumExp(Cumulative, Composite):
-    """log of the sums of exp of the elements up to each one, without overflow."""
+class CumLogSumExp(Cumulative):
+    """log of the sums of exp of the elements up to each one, without overflow.
+
+    It is no Composite: written out on a mesh, each of its scans would gather the dimension.
+    """
 
     kinds = "f"
 
-    def infer(self, x: Type) -> Type:
-        return Cumulative.infer(self, x)
-
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return self.along(np.logaddexp.accumulate, widened(x)).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        (made,) = b.inline(Composite.expansion(self, [x.type]), [x])  # type: ignore[arg-type]
+        return made
 
     def expand(self, x: Node) -> Node:
         """Sums relative to the running maximum, rescaled whenever it changes."""

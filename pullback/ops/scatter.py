@@ -80,7 +80,7 @@ class Scatter(ByPlaces, abstract=True):
         type(self).ufunc.at(out, places, updates)
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         if not updates.type.size or not x.type.size:
             return x
         return scatter(
@@ -97,10 +97,10 @@ class Scatter(ByPlaces, abstract=True):
         return rule([value, there, *[index] * len(indices)], [value])
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
-        return IndexArrays(*self.layout)(x, *indices)
+        return IndexArrays(*self.layout, self.examples)(x, *indices)
 
     def add(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
-        return ScatterAdd(*self.layout)(x, updates, *indices)
+        return ScatterAdd(*self.layout, self.examples)(x, updates, *indices)
 
     def several(self, index: Type) -> bool:
         """Whether one place may be named more than once."""
@@ -169,7 +169,7 @@ class ScatterSet(Scatter):
         out[places] = updates
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched)
+        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         if not updates.type.size or not x.type.size:
             return x
         if self.several(indices[0].type):
@@ -244,59 +244,6 @@ class ScatterMul(Scatter):
             return tangent
         change = ts[1] * self.others(x, updates, indices)
         return self.add(tangent or zeros(x.type), change, indices)
-
-
-class _Extremum(Scatter, abstract=True):
-    """Minimum or maximum; all that reach it, the element of `x` too, share the derivative."""
-
-    kinds = "biuf"
-
-    def loses(self, x: Node, out: Node) -> Node:
-        raise UnsupportedOp("does not say how", op=self.title)
-
-    def reached(self, out: Node, x: Node, updates: Node, indices: Sequence[Node]) -> Any:
-        """Ones where `x` and where the updates are not beaten, and for each place their number."""
-        beaten = self.loses(x, out), self.loses(updates, self.take(out, indices))
-        of_x = select(beaten[0], 0, ones(x.type))
-        of_updates = select(beaten[1], 0, ones(updates.type))
-        return *beaten, self.add(of_x, of_updates, indices)
-
-    def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        beaten, _, count = self.reached(out, x, updates, indices)
-        return select(beaten, 0, g / count)
-
-    def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        _, beaten, count = self.reached(out, x, updates, indices)
-        return select(beaten, 0, self.take(g / count, indices))
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        x, updates, *indices = xs
-        x_beaten, updates_beaten, count = self.reached(out, x, updates, indices)
-        of_x = select(x_beaten, 0, ts[0] or zeros(x.type))
-        of_updates = select(updates_beaten, 0, ts[1] or zeros(updates.type))
-        return self.add(of_x, of_updates, indices) / count
-
-
-class ScatterMin(_Extremum):
-    """`x` with the smaller of each element and the updates for it."""
-
-    ufunc = np.minimum
-    stablehlo = "minimum"
-    combine = "min"
-
-    def loses(self, x: Node, out: Node) -> Node:
-        return TABLE["Less"]()(out, x)
-
-
-class ScatterMax(_Extremum):
-    """`x` with the larger of each element and the updates for it."""
-
-    ufunc = np.maximum
-    stablehlo = "maximum"
-    combine = "max"
-
-    def loses(self, x: Node, out: Node) -> Node:
-        return TABLE["Less"]()(x, out)
 
 
 class LastWrite(Op):

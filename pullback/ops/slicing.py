@@ -53,7 +53,8 @@ class Slice(Movement):
 
     def written(self, xs: Sequence[Type]) -> dict[str, Any]:
         """The text has one list of ranges, unless the lists do not even agree."""
-        lists = {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+        made = self._inside(xs[0])
+        lists = {"starts": made.starts, "stops": made.stops, "steps": made.steps}
         if len(set(map(len, lists.values()))) > 1:
             return lists
         return {"ranges": tuple(map(Range, *lists.values()))}
@@ -66,7 +67,23 @@ class Slice(Movement):
         if ranges is not None:
             starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
             steps = tuple([r.step for r in ranges])
-        return cls(starts, stops, steps)
+        return cls(starts, stops, steps)._inside(xs[0])
+
+    def _inside(self, x: Type) -> Slice:
+        """The same slice with its bounds inside the operand; a wrong one as it is."""
+        lists = self.starts, self.stops, self.steps
+        if {*map(len, lists)} != {x.rank} or min(self.steps, default=1) < 1:
+            return self
+        ranges = self.ranges(x.shape)
+        bounds = [tuple([getattr(r, name) for r in ranges]) for name in ("start", "stop", "step")]
+        return Slice(*bounds)
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        return self.starts if all(step == 1 for step in self.steps) else ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        return TABLE["SliceAt"](out.shape)(*xs, *starts)
 
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
@@ -159,6 +176,15 @@ class Pad(Op):
     def __post_init__(self) -> None:
         for field in ("low", "high", "interior"):
             self.set(field, tuple(map(int, getattr(self, field))))
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        plain = not any(self.interior) and min((*self.low, *self.high), default=0) >= 0
+        return self.low if plain else ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        x, value = xs
+        return TABLE["UpdateAt"]()(TABLE["Broadcast"](out.shape)(value), x, *starts)
 
     def infer(self, x: Type, value: Type) -> Type:
         same_dtype(self.title, x, value)

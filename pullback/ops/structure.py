@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.ir import dtypes
 from pullback.ir.dtypes import DType
-from pullback.ir.errors import VerificationError
+from pullback.ir.errors import DTypeError, ShapeError, VerificationError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant
 
 
@@ -118,6 +118,10 @@ class Unpack(Op):
         return range(self.word, self.word + (2 if self.dtype is dtypes.complex128 else 1))
 
     def infer(self, words: Type) -> Type:
+        if words.dtype is not dtypes.uint64 or words.rank != 1:
+            raise DTypeError(f"scalars are packed into u64[n], got {words}", code="E2005")
+        if self.word < 0 or self.words.stop > words.shape[0]:
+            raise ShapeError(f"word {self.word} is not in {words}", code="E6001", word=self.word)
         return Type((), self.dtype)
 
     def numpy(self, words: np.ndarray) -> np.ndarray:
@@ -205,6 +209,8 @@ def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
     # the common cases, without NumPy
     if dtype is dtypes.float32 and type(value) in (float, int) and abs(value) < _EXACT[type(value)]:
         return _F32.unpack(_F32_FLOAT.pack(value))
+    if dtype is dtypes.float64 and type(value) is float:
+        return _F64.unpack(_F64_FLOAT.pack(value))
     if dtype.is_integer and type(value) is int and abs(value) < 1 << (dtype.bits - 1):
         return (value & ((1 << dtype.bits) - 1),)
     with np.errstate(all="ignore"):  # too large for a short float: infinity, as in an array
@@ -214,6 +220,7 @@ def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
 
 
 _F32, _F32_FLOAT = struct.Struct("<I"), struct.Struct("<f")
+_F64, _F64_FLOAT = struct.Struct("<Q"), struct.Struct("<d")
 _EXACT = {float: 1e38, int: 1 << 53}  # below this a number becomes an f32 in one rounding
 LEAF, SCALAR = Leaf(), Scalar()
 

@@ -57,14 +57,15 @@ def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[N
 def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
     """The batching rule of an op whose `axis` or `axes` are dimensions of all its operands:
     they are one further behind."""
-    moved: dict[str, Any] = {}
+    moved = []
     for field in dataclasses.fields(op):
         value = getattr(op, field.name)
-        if field.name == "axis":
-            moved["axis"] = value + 1
+        if field.name in ("axis", "examples"):
+            value += 1
         elif field.name == "axes":
-            moved["axes"] = tuple([i + 1 for i in value])
-    return dataclasses.replace(op, **moved)(*spread_all(axis, xs, mapped))
+            value = tuple([i + 1 for i in value])
+        moved.append(value)
+    return type(op)(*moved)(*spread_all(axis, xs, mapped))
 
 
 def conjugate(x: Node) -> Node:

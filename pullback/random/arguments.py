@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -26,6 +25,7 @@ from pullback.tensor.functions.arguments import (
 from pullback.tensor.operators import NUMBERS
 from pullback.tensor.settings import current, user_dtype
 from pullback.tensor.tensor import Tensor
+from pullback.tensor.unknown import Unknown
 
 
 def key_of(op: str, key: Any) -> Node:
@@ -73,6 +73,8 @@ def parameter(op: str, value: Any, dtype: DType) -> Node:
         raise DTypeError(f"needs real parameters, got {value}", op=op, where=user_line())
     if type(value) in NUMBERS:
         return scalar(float(value), dtype)
+    if isinstance(value, Unknown) and value.kind is not complex:
+        return value.cast(dtype)
     if not isinstance(value, (Tensor, np.ndarray)):
         return node_of(asarray(value, dtype))  # numbers in a list have no type of their own
     node = node_of(as_tensor(value))
@@ -99,17 +101,16 @@ def sample_shape(op: str, shape: Any, *parameters: Node) -> tuple[int, ...]:
 
 def known(value: Any) -> np.ndarray | None:
     """A parameter that the user wrote down; None for a tensor, which is not read."""
-    if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _holds_tensors(value)):
+    if not _is_written(value):
         return None
     made = np.asarray(value)
     return made if made.dtype.kind in "biuf" or made.dtype == object else None
 
 
-def _holds_tensors(values: Sequence) -> bool:
-    return any(
-        isinstance(v, Tensor) or (isinstance(v, (list, tuple)) and _holds_tensors(v))
-        for v in values
-    )
+def _is_written(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_written, value))
+    return not isinstance(value, (Tensor, Unknown))
 
 
 def require(op: str, holds: Any, message: str, hint: str | None = None) -> None:

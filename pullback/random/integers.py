@@ -32,6 +32,7 @@ from pullback.tensor.functions.arguments import (
 from pullback.tensor.record import at_one_line, cut, record
 from pullback.tensor.settings import user_dtype
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = uint32) -> Tensor:
@@ -113,7 +114,7 @@ def _below(key: Node, shape: tuple[int, ...], low: Node, last: Node) -> Tensor:
 def _bound(op: str, value: Any, dtype: DType, less: int) -> Node:
     """A bound as a node of the given type, reduced by `less`; what cannot be held is told."""
     value = number(value)
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, (list, tuple, np.ndarray, Unknown)):
         value = as_tensor(value)
     if isinstance(value, Tensor):
         if not value.dtype.is_integer:

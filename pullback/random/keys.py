@@ -25,6 +25,7 @@ from pullback.tensor.functions.creation import made
 from pullback.tensor.functions.joining import stack
 from pullback.tensor.record import at_one_line, record
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.unknown import Unknown
 
 
 def key(seed: Any) -> Tensor:
@@ -37,13 +38,14 @@ def key(seed: Any) -> Tensor:
     >>> pb.random.key(7).tolist()
     [0, 7]
     """
-    if not isinstance(seed, Tensor):
+    if not isinstance(seed, (Tensor, Unknown)):
         word = _word("random.key", seed, "a seed")
         return made(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
-        whole = _words("random.key", seed, "a seed")
+        given = as_tensor(seed)
+        whole = _words("random.key", given, "a seed")
         if whole.type.shape:
-            raise ShapeError(f"a seed has rank 0, got {seed._node.type}", op="random.key",
+            raise ShapeError(f"a seed has rank 0, got {given._node.type}", op="random.key",
                              where=user_line())  # fmt: skip
         high = wrap(whole) >> 32
         return stack([high.astype(uint32), wrap(whole).astype(uint32)])
@@ -75,7 +77,7 @@ def fold_in(key: Any, data: Any) -> Tensor:
     False
     """
     given = key_of("random.fold_in", key)
-    if isinstance(data, (Tensor, np.ndarray)):
+    if isinstance(data, (Tensor, np.ndarray, Unknown)):
         with at_one_line():
             whole = _words("random.fold_in", data, "a number")
             return record(TABLE["FoldIn"](), (given, whole))

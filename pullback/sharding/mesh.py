@@ -32,7 +32,7 @@ class DeviceMesh(metaclass=Interned):
         devices: Iterable[int] | None = None,
     ) -> None:
         self.shape = _integers(shape, "dimensions")
-        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        self.axis_names = _names(axis_names)
         self.size = math.prod(self.shape)
         self.devices = tuple(range(self.size))
         if devices is not None:
@@ -45,8 +45,6 @@ class DeviceMesh(metaclass=Interned):
         problem = ""
         if len(names) != len(sizes):
             problem = f"needs one name for each dimension, got {len(names)} for {len(sizes)}"
-        elif not all(isinstance(n, str) and n for n in names):
-            problem = f"axis names must be strings, got {names!r}"
         elif len(set(names)) != len(names):
             problem = f"axis names must differ, got {names!r}"
         elif not all(n > 0 for n in sizes):
@@ -110,6 +108,15 @@ def _integers(given: Any, what: str) -> tuple[int, ...]:
             f"{what} must be integers, got {given!r}", op="DeviceMesh", where=user_line()
         )
     return tuple(array.ravel().tolist())
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) and n for n in names):
+        raise ArgumentError(
+            f"axis names must be strings, got {given!r}", op="DeviceMesh", where=user_line()
+        )
+    return tuple(names)
 
 
 DeviceMesh._quick = None  # arguments are compared after they were checked: (2.0,) equals (2,)

@@ -208,7 +208,8 @@ def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
                 raise ArgumentError(
                     f"operands must be on one mesh, got {found} and {t.sharding.mesh} "
                     f"for {show(types)}",
-                    op=op, hint="Move one of them: x.shard(mesh, spec).",
+                    op=op,
+                    hint="Move one through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
                 )  # fmt: skip
             found = t.sharding.mesh
     return found

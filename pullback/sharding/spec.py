@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,21 +32,20 @@ class P(metaclass=Interned):
         self.dims: Dims = tuple(map(_axes, dims))
         while self.dims and not self.dims[-1]:
             self.dims = self.dims[:-1]
-        self.replicated = tuple(
-            sorted((replicated,) if isinstance(replicated, str) else replicated)
-        )
-        given = (priority,) * len(self.dims) if isinstance(priority, int) else tuple(priority)
-        if not all(isinstance(n, int) for n in given):
-            raise ArgumentError(
-                f"priority is a whole number, or one for each dimension, got {priority!r}",
-                op="P", where=user_line(),
-            )  # fmt: skip
+        whole = (replicated,) if isinstance(replicated, str) else replicated
+        if not (isinstance(whole, Iterable) and all(isinstance(a, str) for a in whole)):
+            _refuse(f"replicated is an axis name, or several, got {replicated!r}")
+        self.replicated = tuple(sorted(whole))
+        each = isinstance(priority, (tuple, list))
+        given: tuple = tuple(priority) if each else (priority,) * max(1, len(self.dims))  # type: ignore[arg-type]
+        if not all(type(n) is int for n in given):
+            _refuse(f"priority is a whole number, or one for each dimension, got {priority!r}")
         self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
         seen: set[str] = set(self.replicated)
         for a in [a for axes in self.dims for a in axes]:
             if a in seen:
                 what = "is named twice" if a not in self.replicated else "is split and replicated"
-                raise ArgumentError(f"axis {a!r} {what} in {self}", op="P", where=user_line())
+                _refuse(f"axis {a!r} {what} in {self}")
             seen.add(a)
 
     def parameters(self) -> tuple:
@@ -57,6 +56,13 @@ class P(metaclass=Interned):
 
     def __len__(self) -> int:
         return len(self.dims)
+
+    def __iter__(self) -> Iterator[Any]:
+        """What it says about each dimension, as that is written."""
+        return iter([_short(axes) for axes in self.dims])
+
+    def __getitem__(self, i: int) -> Any:
+        return list(self)[i]
 
     def __repr__(self) -> str:
         words = [repr(_short(axes)) for axes in self.dims]
@@ -79,10 +85,11 @@ def _axes(entry: Any) -> tuple[str, ...]:
         return (entry,)
     if isinstance(entry, (tuple, list)):
         return tuple([a for e in entry for a in _axes(e)])
-    raise ArgumentError(
-        f"a dimension is None, an axis name or a tuple of names, got {entry!r}",
-        op="P", where=user_line(),
-    )  # fmt: skip
+    return _refuse(f"a dimension is None, an axis name or a tuple of names, got {entry!r}")
+
+
+def _refuse(what: str) -> Any:
+    raise ArgumentError(what, op="P", where=user_line())
 
 
 def _short(axes: tuple[str, ...]) -> Any:
@@ -144,6 +151,19 @@ class Sharding(metaclass=Interned):
 
     def __repr__(self) -> str:
         return f"Sharding({self.mesh}, {self.spec})"
+
+
+def entry(sharding: Sharding | None, rank: int, dim: int, spent: Sequence[str] = ()) -> Any:
+    """How one of the entries along a dimension of a value lies: as the value does along the
+    others, but for axes that are `spent`."""
+    if sharding is None:
+        return None
+    spec = sharding.spec
+    dims = [tuple([a for a in axes if a not in spent]) for axes in sharding.dims(rank)]
+    ranks = [*spec.priority, *[0] * (rank - len(spec))]
+    del dims[dim], ranks[dim]
+    whole = [a for a in spec.replicated if a not in spent]
+    return Sharding(sharding.mesh, P(*dims, replicated=whole, priority=ranks))
 
 
 def layout(type: Any) -> Dims:

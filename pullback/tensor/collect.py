@@ -9,6 +9,7 @@ from pullback.ir.errors import HostReadError
 from pullback.ir.graph import by_number
 from pullback.ir.node import Node
 from pullback.ir.where import user_line
+from pullback.ops.op import Op
 from pullback.ops.structure import SCALAR, Input
 
 
@@ -130,6 +131,26 @@ class Work:
             if not node.inputs and type(op) is Input:
                 raise _no_value(node)
         return tuple(key)
+
+    def anywhere(self) -> tuple:
+        """The key of the same work at any position: ops that have one count by kind and result.
+
+        Nothing, if no op has a position, or values are on a mesh, whose devices have parts.
+        """
+        if any(x.type.sharding is not None for x in self.leaves):
+            return ()
+        if not any(n.op.position for n in self.nodes):
+            return ()
+        nodes = iter(self.nodes)
+        key: list[Any] = [Work.anywhere]  # unlike that of any work at its own position
+        for part in self.key:
+            node = next(nodes) if isinstance(part, Op) else None
+            key += (type(part), node.type) if node and part.position else (part,)
+        return tuple(key)
+
+    def positions(self) -> list[int]:
+        """The positions that a program for any of them is given, in the order of the nodes."""
+        return [i for n in self.nodes for i in n.op.position]
 
 
 def _no_value(node: Node) -> HostReadError:

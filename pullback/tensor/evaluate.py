@@ -14,8 +14,8 @@ from pullback.ir.where import user_line
 from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
-from pullback.tensor.launch import InFlight, arrived, launch, launch_split, lock, settled, to_host
-from pullback.tensor.program import engine_for, mesh_of
+from pullback.tensor.launch import InFlight, arrived, checked, launch, launch_split, lock, to_host
+from pullback.tensor.program import mesh_of, spans_processes
 from pullback.tensor.record import PENDING_LIMIT, pending
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor
@@ -35,6 +35,13 @@ def evaluate(*tensors: Any) -> None:
 
 def read(tensor: Tensor) -> np.ndarray:
     """The value of a tensor on the host, read-only."""
+    array = to_host(readable(tensor))
+    array.setflags(write=False)
+    return array
+
+
+def readable(tensor: Tensor) -> Any:
+    """The buffer of a tensor, computed and checked, for the host to read."""
     _forbid_placeholders("reading a value")
     node = tensor._node
     for token in node.tokens:
@@ -43,12 +50,7 @@ def read(tensor: Tensor) -> np.ndarray:
     if node.value is None:
         _forbid_alone(node)
         compute([node])
-    if checks.any_unchecked():
-        settled(node)
-        checks.examine(node)
-    array = to_host(settled(node))
-    array.setflags(write=False)
-    return array
+    return checked(node)
 
 
 def submit_pending() -> None:
@@ -77,7 +79,7 @@ def compute(targets: Sequence[Node]) -> None:
             needed = [n for n in needed if mesh_of([n.type]) is mesh]
             known = set(needed)
             others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
-            if mesh is not None and engine_for(current(), mesh).spans_processes:
+            if spans_processes(current(), mesh):
                 others = []  # which promises are alive may differ from process to process
             extra, nodes = related(needed, others)
             wanted = [*needed, *extra]
@@ -181,8 +183,7 @@ def bound_pending() -> None:
 
 def _forbid_alone(node: Node) -> None:
     """A program on devices of several processes must be started by all of them."""
-    mesh = mesh_of([node.type])
-    if mesh is not None and engine_for(current(), mesh).spans_processes:
+    if spans_processes(current(), mesh_of([node.type])):
         raise HostReadError(
             f"reading a value: {node.type} is not computed yet, and its devices belong to several "
             "processes",

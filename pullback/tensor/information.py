@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 from dataclasses import dataclass
+from typing import Any
 
+from pullback.ir.errors import ArgumentError
 from pullback.ir.node import Node
-from pullback.tensor.cache import Cache, CacheInfo
+from pullback.ir.where import user_line
+from pullback.tensor.cache import CacheInfo
 from pullback.tensor.launch import lock, state
 from pullback.tensor.program import engine
 from pullback.tensor.settings import current
@@ -33,8 +36,7 @@ def clear_cache(disk: bool = False) -> None:
         from pullback.engines.xla.disk import disk_cache
 
         disk_cache().clear()
-    with lock:
-        state.cache = Cache()
+    state.forget()
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,22 @@ def engine_info() -> EngineInfo:
     return EngineInfo(mode.engine, platform, state.programs_run, live)
 
 
-def device() -> str:
-    """The device that values are computed on, as `cpu:0`."""
-    mode = current()
-    if mode.device:
-        return mode.device
+def devices_of(tensor: Any) -> tuple[str, ...]:
+    """The devices that a value is on, as `cpu:0`: those of its mesh, or the one in use."""
+    mode, sharding = current(), tensor.sharding
+    if sharding is None and mode.device:
+        return (mode.device,)
     platform = engine(mode.engine).platform
-    return f"{'cpu' if platform == 'numpy' else platform}:0"
+    name = "cpu" if platform == "numpy" else platform
+    return tuple([f"{name}:{k}" for k in (sharding.mesh.devices if sharding else (0,))])
+
+
+def device_of(tensor: Any) -> str:
+    found = devices_of(tensor)
+    if len(found) > 1:
+        raise ArgumentError(
+            f"device: the tensor lies on {len(found)} devices, {tensor.sharding.mesh}",
+            where=user_line(),
+            hint="x.devices names them, x.sharding.mesh is their grid, x.shards() are their parts.",
+        )
+    return found[0]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.ir import table
 from pullback.ir.errors import EngineError, PullbackError, RecompileError
 from pullback.ir.node import Node
 from pullback.ops.elementwise.base import Elementwise
@@ -18,7 +19,7 @@ from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors
 from pullback.tensor.history import realise
-from pullback.tensor.program import build, engine, engine_for, mesh_of, pack
+from pullback.tensor.program import build, engine, engine_for, mesh_of, pack, spans_processes
 from pullback.tensor.record import PENDING_LIMIT
 from pullback.tensor.settings import Settings, current
 
@@ -41,8 +42,14 @@ class State:
         self.cache = Cache()
         self.programs_run = 0
 
+    def forget(self) -> None:
+        """Begin with no programs."""
+        with lock:
+            self.cache = Cache()
+
 
 state = State()
+table.forgetting.append(state.forget)
 
 
 class InFlight:
@@ -192,7 +199,9 @@ def _prepare(
     work = Work([n for n in nodes if n.value is None])
     mode = current()
     key = (mode.engine, mode.device, *work.key)
-    entry = state.cache.find(key)
+    entry, anywhere = state.cache.find(key), False
+    if entry is None and (loose := work.anywhere()):
+        entry, anywhere = _seen_elsewhere((mode.engine, mode.device, *loose))
     if entry is None and len(wanted) > len(needed) and state.cache.first_sight(key):
         smaller = _required_alone(needed, mode)
         if smaller is not None:
@@ -201,15 +210,29 @@ def _prepare(
     need = {work.index[n] for n in needed}
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
+    if chosen != want and spans_processes(mode, mesh_of([n.type for n in needed])):
+        chosen = None  # which other variants are there may differ from process to process
     if chosen is None:
-        cause = state.cache.missed(work, key, want, entry, split)
+        known = entry if entry is not None and entry.variants else None
+        cause = state.cache.missed(work, key, want, known, split)
         if not mode.may_compile:
             raise refuse("evaluate", cause)
         state.cache.note(cause, work, key)
         entry, chosen = entry or state.cache.add(key), want
     else:
         state.cache.hit(entry, chosen)  # type: ignore[arg-type]
-    return Launch(work, entry, chosen, mode, cause)  # type: ignore[arg-type]
+    return Launch(work, entry, chosen, mode, cause, anywhere)  # type: ignore[arg-type]
+
+
+def _seen_elsewhere(key: tuple) -> tuple[Entry | None, bool]:
+    """The programs of work that was done before at another position, and whether it was.
+
+    The first time, a program is compiled for its own position, which is never slower.
+    """
+    found = state.cache.find(key)
+    if found is None and not state.cache.first_sight(key):
+        found = state.cache.add(key)
+    return found, found is not None
 
 
 def refuse(what: str, cause: Cause) -> RecompileError:
@@ -259,9 +282,10 @@ class Launch:
 
     def __init__(
         self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings,
-        cause: Cause | None = None,
+        cause: Cause | None = None, anywhere: bool = False,
     ) -> None:  # fmt: skip
         self.cause = cause
+        self.positions = work.positions() if anywhere else []
         self.work, self.entry, self.outputs, self.mode = work, entry, outputs, mode
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
@@ -269,7 +293,7 @@ class Launch:
         # Read now, under the lock: another thread may evict the program, or compute nodes inside,
         # which then forget.
         self.program = entry.variants.get(outputs)
-        self.graph = None if self.program else build(work, outputs)
+        self.graph = None if self.program else build(work, outputs, anywhere)
         for node in self.nodes:
             node.value = self.mark
 
@@ -279,7 +303,7 @@ class Launch:
             owns = self.engine.owns
             here, leaves = self.engine, self.work.leaves
             args = [x.value if owns(x.value) else argument(here, x) for x in leaves]
-            if self.work.scalars:
+            if self.work.scalars or self.positions:
                 args.append(self._packed(program))
             values = program.run(args)
             with lock:
@@ -333,7 +357,7 @@ class Launch:
 
     def _packed(self, program: Any) -> Any:
         """The scalars as one argument; numbers that the last run had, too, are there already."""
-        words = [word for s in self.work.scalars for word in s.value]
+        words = [*[word for s in self.work.scalars for word in s.value], *self.positions]
         last = self.entry.scalars
         if last is None or last[0] is not program or last[1] != words:
             last = self.entry.scalars = program, words, pack(words, self.engine, program)
@@ -345,14 +369,13 @@ def argument(on: Any, leaf: Node) -> Any:
     value = settled(leaf)
     if on.owns(value):
         return value
-    checks.examine(leaf)
     if leaf.type.sharding is not None or not hasattr(on, "copies"):
-        value = leaf.value = on.put(to_host(settled(leaf)), leaf.type)
+        value = leaf.value = on.put(to_host(checked(leaf)), leaf.type)
         return value
     # A value that is on no mesh stays where it is: it has a copy on every device beside.
     copy = on.copies.get(leaf)
     if copy is None:
-        copy = on.copies[leaf] = on.put(to_host(settled(leaf)), leaf.type)
+        copy = on.copies[leaf] = on.put(to_host(checked(leaf)), leaf.type)
     return copy
 
 
@@ -373,6 +396,15 @@ def settled(node: Node) -> Any:
     if value is None:
         raise EngineError("a value this one depends on could not be computed", where=node.where)
     return value
+
+
+def checked(node: Node) -> Any:
+    """The node's buffer, for the host to read: raises if a check that it depends on failed."""
+    value = settled(node)
+    if not checks.any_unchecked():
+        return value
+    checks.examine(node)
+    return settled(node)
 
 
 def to_host(value: Any) -> np.ndarray:

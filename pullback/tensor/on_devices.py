@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pullback.distributed import agree_on_program
+from pullback.distributed import agree_on_program, process_index
+from pullback.distributed.meeting import these
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.fingerprints import fingerprint
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
 from pullback.ir.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import layout
 from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh
 
 
@@ -38,19 +40,23 @@ class XlaMesh(MeshEngine):
         super().__init__(mesh)
         self.xla, self.name, self.platform = xla, xla.name, xla.platform
         self.group = xla.group(mesh)
+        if not self.group.here:
+            raise EngineError(
+                f"process {process_index()} has no device of {mesh}: they belong to "
+                f"{these(self.group.processes)}",
+                hint="Only a process that has some of its devices can use a mesh.",
+            )
         self.spans_processes = len(self.group.here) < mesh.size
 
     def give_back(self) -> None:
         self.xla.give_back()
 
     def put(self, array: np.ndarray, type: Type) -> Spread:
-        parts = self.parts_of(array, type)
-        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype)))
+        parts, whole = self.parts_of(array, type), not any(layout(type))
+        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype), whole))
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
-        if self.spans_processes:
-            agree_on_program(_described(graph, local), self.group)
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
@@ -65,8 +71,12 @@ class XlaMeshProgram(MeshProgram):
     ) -> None:
         super().__init__(engine, graph, local, compiled)
         self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
+        # Those of an op in a graph that was written out have lines of their own.
+        self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
+                      for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
         self.memory, self.work = compiled.memory, compiled.work
         self.host_scalars = compiled.host_scalars
+        self._agreed = not engine.spans_processes
 
     def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
         found = stands_for.get(node)
@@ -75,6 +85,11 @@ class XlaMeshProgram(MeshProgram):
         return found
 
     def run(self, args: list[Spread]) -> list[Any]:
+        if not self._agreed:
+            # and no process comes late to what it starts: Gloo waits 30 s for a first connection
+            described = fingerprint(self.local)[:16], _described(self.graph)
+            agree_on_program(*described, self.engine.group)
+            self._agreed = True
         made = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
             Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]
@@ -83,11 +98,12 @@ class XlaMeshProgram(MeshProgram):
         return values + made[len(self.types) :]
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
-        return self.compiled.failures(word, lines)
+        inner = zip(self.lines, lines, strict=True)
+        return self.compiled.failures(word, [own or line for own, line in inner])
 
 
-def _described(graph: Graph, local: Graph) -> str:
+def _described(graph: Graph) -> str:
     """A program in words that every process finds for the same one."""
     last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
     where = "" if last.where is None else f" ({last.where})"
-    return f"{len(graph.nodes)} ops up to {last.op.title}{where}, {fingerprint(local)[:16]}"
+    return f"{len(graph.nodes)} ops up to {last.op.title}{where}"

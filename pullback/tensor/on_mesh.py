@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.errors import HostReadError
+from pullback.ir.errors import HostReadError, PullbackError
 from pullback.ir.graph import Graph, dependence
 from pullback.ir.node import Node
 from pullback.ir.types import Type
@@ -18,8 +17,8 @@ from pullback.ir.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, part, places
 from pullback.sharding.spec import P, Sharding
-from pullback.transforms.partition.buckets import bucketed
 from pullback.transforms.partition.partition import Partitioned, partition
+from pullback.transforms.partition.reasons import final
 from pullback.transforms.partition.simulate import simulated
 
 
@@ -108,17 +107,8 @@ class MeshEngine(ABC):
 def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     """The program of one device as it is run: partitioned, canonical, sums in buckets."""
     made = partition(graph, mesh)
-    local, places = canonicalise_with_map(made.graph)
-    local, moved = bucketed(local)
-
-    def now(old: dict[Node, Any]) -> dict[Node, Any]:
-        found: dict[Node, Any] = {}
-        for node, what in old.items():
-            if places.get(node) in moved:
-                found.setdefault(moved[places[node]], what)
-        return found
-
-    return Partitioned(local, now(made.made_for), now(made.reasons))
+    local, (made_for, reasons) = final(made.graph, [made.made_for, made.reasons])
+    return Partitioned(local, made_for, reasons, made.within)
 
 
 class MeshProgram:
@@ -172,9 +162,24 @@ class SimulatedMesh(MeshEngine):
 
 class SimulatedProgram(MeshProgram):
     def run(self, args: list[Stack]) -> list[Any]:
-        made = self.compiled.run([x.array for x in args])
+        try:
+            made = self.compiled.run([x.array for x in args])
+        except PullbackError as error:
+            raise self._of_whole(error) from None
         pairs = zip(made, self.types, strict=True)
         return [Stack(self.engine, t, y) if t.sharding else self.first(y) for y, t in pairs]
+
+    def _of_whole(self, error: PullbackError) -> PullbackError:
+        """An error of a node that was made for one of the whole program, recorded at its line; or
+        for one in a graph that such a node holds, whose line does not change."""
+        failed = error.values.pop("node", None)
+        if failed is None:
+            return error
+        made_for = [n for n in self.graph.nodes if n.op.fallible and n.where == failed.where]
+        if not made_for:
+            return error.at(None, failed.where)
+        error.values["node"] = made_for[0]
+        return error
 
     def first(self, stack: np.ndarray) -> np.ndarray:
         """What is on no mesh is the same on all devices."""

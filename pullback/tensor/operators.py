@@ -15,6 +15,7 @@ from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.structure import SCALAR, pack_bits
+from pullback.tensor.comparing import FLIPPED, beyond, limits
 from pullback.tensor.record import record, root
 from pullback.tensor.settings import current
 from pullback.tensor.unknown import Unknown, UnknownComplex, UnknownFloat, UnknownInt
@@ -37,8 +38,8 @@ def node_of(x: Tensor) -> Node:
 def scalar(value: Any, dtype: DType) -> Node:
     """A number that the user wrote: an input of the program it is used in."""
     if dtype.is_integer and type(value) is int:
-        low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
-        if not low <= value < low + (1 << dtype.bits):
+        low, high = limits(dtype)
+        if not low <= value <= high:
             raise DTypeError(f"{value} does not fit into {dtype}", where=user_line())
     try:
         bits = pack_bits(value, dtype)
@@ -149,13 +150,18 @@ def binary(op: Any, x: Tensor, y: Any, swap: bool = False) -> Any:
 
 
 def _arithmetic(name: str, swap: bool = False) -> Any:
-    """An operator that is one op of the table."""
+    """An operator that is one op of the table; comparisons take integers of any size."""
     op: Any = None
+    compares = name in FLIPPED
 
     def apply(self: Any, other: Any) -> Any:
         nonlocal op
         if op is None:
             op = TABLE[name]()
+        if compares and not isinstance(other, Operators):
+            made = beyond(name, node_of(self), number(other))
+            if made is not None:
+                return made
         return binary(op, self, other, swap)
 
     apply.__name__ = name.lower()

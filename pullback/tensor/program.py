@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from pullback.engines.reference import ReferenceEngine
 from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.dtypes import complex128, uint64
+from pullback.ir.dtypes import complex128, int64, uint64
 from pullback.ir.errors import EngineError, PullbackError
 from pullback.ir.graph import Graph
 from pullback.ir.node import Node
@@ -81,24 +82,37 @@ def mesh_of(types: Iterable[Any]) -> Any:
     return None
 
 
-def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]:
+def spans_processes(mode: Any, mesh: Any) -> bool:
+    """Whether a program on a mesh must be started by other processes, too."""
+    return mesh is not None and engine_for(mode, mesh).spans_processes
+
+
+def build(
+    work: Work, outputs: tuple[int, ...], anywhere: bool = False
+) -> tuple[Graph, dict[Node, int]]:
     """The work as a program, and for each of its nodes the number of one it stands for.
 
-    Leaves become inputs, scalars one packed input.
+    Leaves become inputs, scalars one packed input; with `anywhere`, positions are among them.
     """
     inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(work.leaves)]
     new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
-    if work.scalars:
-        sizes = [2 if s.type.dtype is complex128 else 1 for s in work.scalars]
-        packed = Input("scalars", (sum(sizes),), uint64)()
+    sizes = [2 if s.type.dtype is complex128 else 1 for s in work.scalars]
+    count = len(work.positions()) if anywhere else 0
+    if sizes or count:
+        packed = Input("scalars", (sum(sizes) + count,), uint64)()
         inputs.append(packed)
         word = 0
         for s, size in zip(work.scalars, sizes, strict=True):
             new[s] = TABLE["Unpack"](word, s.type.dtype)(packed)
             word += size
+        starts = iter([TABLE["Unpack"](word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
-        new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+        if anywhere and node.op.position:
+            at = [next(starts) for _ in node.op.position]
+            new[node] = node.op.anywhere(node.type, xs, at)
+        else:
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
     graph = Graph(inputs, [new[work.nodes[i]] for i in outputs])
     canonical, places = canonicalise_with_map(graph)
     stands_for: dict[Node, int] = {}
@@ -111,4 +125,9 @@ def build(work: Work, outputs: tuple[int, ...]) -> tuple[Graph, dict[Node, int]]
 def pack(words: list[int], engine: Any, program: Any) -> Any:
     """The scalars of a run, as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
-    return packed if program.host_scalars else engine.put(packed, Type(packed.shape, uint64))
+    return packed if program.host_scalars else engine.put(packed, _words(len(words)))
+
+
+@lru_cache(maxsize=64)
+def _words(count: int) -> Type:
+    return Type((count,), uint64)

@@ -10,8 +10,7 @@ import numpy as np
 from pullback.ir.errors import ArgumentError
 from pullback.ir.where import user_line
 from pullback.sharding.parts import places
-from pullback.tensor.evaluate import evaluate
-from pullback.tensor.launch import settled
+from pullback.tensor.evaluate import readable
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,8 @@ def shards(tensor: Any) -> list[Shard]:
             "shards: the tensor is on no mesh", where=user_line(),
             hint="Lay it out first: x.shard(mesh, spec).",
         )  # fmt: skip
-    evaluate(tensor)
     made = []
-    for k, data in settled(tensor._node).parts().items():
+    for k, data in readable(tensor).parts().items():
         index = tuple([
             slice(min(s.start, n), min(s.stop, n))
             for s, n in zip(places(sharding, shape, k), shape, strict=True)

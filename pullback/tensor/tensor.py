@@ -73,9 +73,17 @@ class Tensor(Operators, Methods):
 
     @property
     def device(self) -> str:
-        from pullback.tensor.information import device
+        """The device that the value is on, as `cpu:0`; an error if it lies on several."""
+        from pullback.tensor.information import device_of
 
-        return device()
+        return device_of(self)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that have the value or parts of it, in the order of the mesh."""
+        from pullback.tensor.information import devices_of
+
+        return devices_of(self)
 
     @property
     def ndim(self) -> int:
@@ -147,6 +155,16 @@ class Tensor(Operators, Methods):
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
         return value.copy() if copy else value
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        from pullback.tensor.numpy_calls import call_ufunc
+
+        return call_ufunc(function, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        from pullback.tensor.numpy_calls import call_function
+
+        return call_function(function, args, kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
         # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy

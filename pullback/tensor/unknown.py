@@ -7,6 +7,7 @@ Among themselves they are computed as Python computes: in 64 bits.
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
@@ -20,6 +21,8 @@ from pullback.ir.where import user_line
 from pullback.tensor.record import record
 from pullback.tensor.settings import current
 
+_NODES: weakref.WeakSet[Node] = weakref.WeakSet()  # of all numbers that are not known yet
+
 
 class Unknown:
     """A number; `node` holds it in 64 bits, `given` is the type it came in, if it had one."""
@@ -32,6 +35,7 @@ class Unknown:
 
     def __init__(self, node: Node, given: DType | None = None) -> None:
         self.node, self.given = node, given
+        _NODES.add(node)
 
     def cast(self, dtype: DType) -> Node:
         """The number in an element type."""
@@ -124,6 +128,11 @@ def _is_count(x: Any) -> bool:
 
 def unknown(kind: type, node: Node, given: DType | None = None) -> Unknown:
     return _KINDS[_ORDER[kind]](node, given)
+
+
+def is_weak(node: Node) -> bool:
+    """Whether a node holds a number, whose 64 bits are not an element type that a user chose."""
+    return node in _NODES
 
 
 def number(x: Any) -> Any:

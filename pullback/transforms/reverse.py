@@ -173,7 +173,7 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
         out = results(node)
         arrived = [[c for c in contributions if c[1] == i] for i in range(len(out))]
         found = [accumulate(r, cs) for r, cs in zip(out, arrived, strict=True)]
-        if not node.op.sparse:
+        if node.op.vjp is not None and not node.op.sparse:
             found = [zeros(r.type) if g is None else g for r, g in zip(out, found, strict=True)]
         g = tuple(found)
     else:

@@ -80,9 +80,8 @@ def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
         problem = f"the rule must give a list of {count} {what}, got {type(made).__name__}"
     elif len(made) != count:
         problem = f"the rule gave {len(made)} {what} for {count} {of}"
-    elif not all(x is None or isinstance(x, Node) for x in made):
-        wrong = next(x for x in made if x is not None and not isinstance(x, Node))
-        problem = f"{what} must be nodes or None, the rule gave a {type(wrong).__name__}"
+    elif wrong := [x for x in made if x is not None and not isinstance(x, Node)]:
+        problem = f"{what} must be nodes or None, the rule gave a {type(wrong[0]).__name__}"
     else:
         return
     raise GradientVerification(problem, op=node.op.title, where=node.where)

@@ -121,10 +121,19 @@ def test_M19_only_floats_are_differentiated_by():
         with pytest.raises(NonDifferentiableInput, match=f"it is {what}") as caught:
             ir.autodiff(module, wrt=[target])
         assert caught.value.code == "E5005"
-    with pytest.raises(ArgumentError, match="no value 'y'"):
+    with pytest.raises(ArgumentError, match=r"no value 'y'(.|\n)*inputs are x, i"):
         ir.autodiff(module, wrt=["y"])
     with pytest.raises(ArgumentError, match="no value 9"):
         ir.autodiff(module, wrt=[9])
+
+
+def test_arguments_that_mean_nothing():
+    module = ir.parse('%0 = Input() {name: "x"} : Tensor<f32, []>\noutputs: %0\n')
+    for wrong in ({"seed": ""}, {"seed": 1.0}, {"options": None}, {"options": {"verify": False}}):
+        with pytest.raises(ArgumentError, match=f"autodiff: {next(iter(wrong))} must be"):
+            ir.autodiff(module, **wrong)
+    with pytest.raises(UnsupportedShape, match="there is none"):
+        ir.autodiff(ir.parse('%0 = Input() {name: "x"} : Tensor<f32, []>\noutputs:\n'))
 
 
 def test_M20_errors_are_the_same_in_every_process():

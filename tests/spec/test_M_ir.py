@@ -128,6 +128,8 @@ def test_M60_inputs_and_constants():
     fails("E4004", X + "inputs: %0, %1\noutputs: %0", line=2)
     fails("E4005", "%0 = ConstTensor([1, 2]) : Tensor<f32, [3]>\noutputs: %0", elements=2, size=3)
     fails("E4005", "%0 = ConstTensor([1.5]) : Tensor<i32, [1]>\noutputs: %0", dtype="i32")
+    fails("E3010", "%0 = ConstTensor([1.5]) : Tensor<f32, []>\noutputs: %0", literal=(1,), shape=())
+    fails("E3010", "%0 = ConstTensor(1.5) : Tensor<f32, [1]>\noutputs: %0", literal=(), shape=(1,))
     fails("E4005", "%0 = ConstTensor(2147483648) : Tensor<i32, []>\noutputs: %0")
     fails("E4005", "%0 = ConstF32(1e39) : Tensor<f32, []>\noutputs: %0")
 

@@ -26,6 +26,10 @@ def test_K6_K7_K8_slices():
     pb.ir.verify(pb.ir.parse(X + text.format("-5:9:1", "1:100:2", [2, 1])))
     pb.ir.verify(pb.ir.parse(X + text.format("0:2", "0:3", [2, 3])))
     fails("E4008", X + text.format("0:2:-1", "0:3:1", [2, 3]))
+    forms = ("-5:9:1", "1:100:2"), ("0:2", "1:3:2"), ("0:7:1", "1:4:2")
+    made = [pb.ir.parse(X + text.format(*form, [2, 1])) for form in forms]
+    assert "Slice(%0, [0:2:1, 1:3:2])" in pb.ir.canonicalise(made[0]).text()
+    assert len({*map(pb.ir.fingerprint, made)}) == 1
 
 
 def test_K10_one_extent_may_be_left_open():

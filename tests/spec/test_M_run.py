@@ -127,6 +127,23 @@ def test_M71_log_of_what_is_not_positive_is_ieee():
 
 
 @engines
+@pytest.mark.parametrize("shape", [(2**63 - 1, 2**63 - 1), (2**62, 4), (2**62, 2**62, 0)])
+def test_E6004_sizes_that_do_not_fit_64_bits_end_no_process(engine, shape):
+    module = build(lambda x: op("Sum", (0,), False)(op("Broadcast", shape)(x)), (),
+                   profile="extended")  # fmt: skip
+    with pytest.raises(OutOfMemory, match="not enough memory for f64"):
+        ir.run(module, {"x": 1.0}, engine=engine)
+
+
+def test_arguments_that_mean_nothing():
+    for wrong in ({"inputs": [1.0, 2.0]}, {"timeout": "1"}, {"checks": "all"}):
+        with pytest.raises(ArgumentError, match="run: "):
+            ir.run(EXP, **{"inputs": {"x": [1.0, 2.0]}, **wrong})
+    with pytest.raises(EngineError, match="no engine 3"):
+        ir.run(EXP, {"x": [1.0, 2.0]}, engine=3)
+
+
+@engines
 def test_E6004_more_memory_than_there_is(engine):
     huge = (2**26, 2**26)  # 32 PiB: more than there are addresses, so nobody promises it
     module = build(lambda x: op("Exp")(op("Broadcast", huge)(x)), (), profile="extended")

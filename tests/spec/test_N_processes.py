@@ -63,11 +63,13 @@ def test_N55_a_restart_from_the_last_state_goes_on_bit_for_bit(undisturbed, tmp_
 
 def test_N55_one_process_alone_reads_nothing_and_runs_nothing():
     _, (first, second), errors = run(2, 1, "mistakes")
-    alone, parts, other = first
+    alone, parts, pending, index, other = first
     assert alone.startswith("HostReadError reading a value: f64[] is not computed yet"), errors
     assert re.search(r"\(distributed_training\.py:\d+\)$", alone)
+    assert pending.startswith("HostReadError reading a value: f64[12,5] is not computed yet")
+    assert re.match(r"IndexOutOfRange gather: an index is out.*, on process 1 \(dist", index)
     assert parts.startswith(
         "HostReadError reading a value: this process has only parts of f64[12,5]"
     )
     assert other.startswith("ProcessMismatch processes disagree about the next program")
-    assert second == [other]
+    assert second == [index, other]

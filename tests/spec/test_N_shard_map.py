@@ -63,6 +63,35 @@ def test_N34_axes_inside_vmap_are_logical_and_a_mesh_may_split_the_mapped_one():
         pb.vmap(product, (0, None), spmd_axis_name="dp")(pb.stack([xs[0]] * 3), w)
 
 
+@pytest.mark.usefixtures("reference")
+def test_an_example_or_row_lies_as_all_of_them_do():
+    """So the inside of vmap and scan can be laid out, whether or not the examples are split."""
+    mesh = pb.DeviceMesh((2, 2, 2), ("a", "b", "c"))
+    array = np.arange(48.0).reshape(4, 3, 4)
+    x = pb.tensor(array).shard(mesh, P("a", None, "b"))
+    seen = []
+
+    def doubled(row):
+        seen.append(row.sharding.spec)
+        return pb.with_sharding_constraint(row * 2, P("c"))
+
+    made = [
+        pb.vmap(doubled)(x),
+        pb.vmap(doubled, spmd_axis_name="b")(x),
+        pb.vmap(pb.compile(doubled), in_axes=1, out_axes=1)(x),
+        pb.scan(lambda c, row: (c, doubled(row)), 0, x)[1],
+    ]
+    assert seen == [P(None, "b"), P(), P("a", "b"), P(None, "b")]
+    assert [y.sharding.spec for y in made] == [
+        P("a", "c"), P("b", "c"), P("c"), P(None, "c"),
+    ]  # fmt: skip
+    for y in made:
+        np.testing.assert_array_equal(y.numpy(), array * 2)
+    grads = pb.vmap(pb.grad(lambda row: (doubled(row) ** 2).sum()))(x)
+    np.testing.assert_array_equal(grads.numpy(), array * 8)
+    assert grads.sharding is x.sharding
+
+
 def two_layers(x, u, v):
     return pb.tanh(x @ u) @ v
 

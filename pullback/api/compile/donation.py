@@ -6,9 +6,9 @@ or node, a computation that waits, an array of NumPy's.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -44,28 +44,41 @@ class Donated(Failed):
 
 def _referred(x: Tensor) -> tuple[int, int]:
     """How many refer to a tensor's node, and how many to its buffer."""
-    return sys.getrefcount(x._node), sys.getrefcount(x._node.value)
+    node = x._node
+    return getrefcount(node), getrefcount(node.value)
 
 
-def _is_alone(x: Any) -> bool:
-    """Whether nobody but the handle sees its buffer; a new tensor is made of anything else."""
-    return type(x) is not Tensor or _referred(x) == _ALONE
+_NODE_ALONE, _BUFFER_ALONE = _referred(wrap(leaf(Type((), float32), np.zeros(()))))
 
 
-_ALONE = _referred(wrap(leaf(Type((), float32), np.zeros(()))))
+def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
+    """The inputs whose buffers others see than the handle; a new tensor is made of anything else.
+
+    It counts as `_referred` does, without a call for each.
+    """
+    found = []
+    for i, place in donors:
+        x = leaves[i]
+        if type(x) is Tensor:
+            node = x._node
+            if getrefcount(node) != _NODE_ALONE or getrefcount(node.value) != _BUFFER_ALONE:
+                found.append(place)
+    return found
 
 
 def seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     """The inputs whose buffers must be copied; what waits to read one is computed first."""
-    found = [place for i, place in donors if not _is_alone(leaves[i])]
+    found = _shared(leaves, donors)
     if found and pending.handles:
         submit_pending()
-        found = [place for i, place in donors if not _is_alone(leaves[i])]
+        found = _shared(leaves, donors)
     return found
 
 
 def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Any) -> None:
     """Put copies in place of buffers that others see, or that are given more than once."""
+    if not shared and len(set(map(id, buffers))) == len(buffers):
+        return
     times = Counter(map(id, buffers))
     for _, place in donors:
         if place in shared or times[id(buffers[place])] > 1:

@@ -13,8 +13,8 @@ from typing import Any
 from pullback.api.axes import bound_axes
 from pullback.api.compile import causes, tracing
 from pullback.api.compile.arguments import STATIC, Options, sorted_out
-from pullback.api.compile.guards import Snapshot, snapshot
 from pullback.api.compile.lower import Lowered
+from pullback.api.compile.snapshot import Snapshot, snapshot
 from pullback.api.compile.version import MISSED, Version, mode_key
 from pullback.ir.where import user_line
 from pullback.tensor import tree
@@ -139,8 +139,11 @@ class Compiled:
         >>> lowered.compile()(pb.tensor([1.0, 2.0, 3.0])).tolist()
         [1.0, 4.0, 9.0]
         """
-        call = Invocation(self, args, kwargs)
-        return Lowered(self._find(call) or self._trace(call), call)
+        return self._lowered(args, kwargs)
+
+    def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered:
+        call = Invocation(self, (*given, *args), kwargs)
+        return Lowered(self._find(call) or self._trace(call), call, given)
 
 
 class Bound:
@@ -156,7 +159,7 @@ class Bound:
 
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """As of the function: the instance goes along."""
-        return self.__func__.lower(self.__self__, *args, **kwargs)
+        return self.__func__._lowered(args, kwargs, (self.__self__,))
 
     def guarded_parts(self) -> list[tuple[str, Any]]:
         return [("", self.__func__), (".self", self.__self__)]

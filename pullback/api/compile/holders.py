@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from pullback.api.compile.kinds import all_attributes, is_trusted
-from pullback.api.compile.probes import EMPTY, Probes, Ref
+from pullback.api.compile.probes import EMPTY, Probes, Ref, own_attributes
 from pullback.tensor.tensor import Tensor
 
 
@@ -30,38 +30,42 @@ class Holder:
         self.owner = mapping if cls is None else cls
         self.complete = strict or cls is not None
         self.asked: dict[str, Any] = {}
+        self.at = 0
         self._read: dict[str, None] = {}  # names that were looked at
 
     def read(self, walk: Any) -> None:
         """Visit what has been asked for and was not visited yet."""
-        for names in (self.asked, {} if self.strict else walk.names):
-            for name, line in list(names.items()):
-                if name in self._read or not (self.complete or name in self.mapping):
-                    continue
-                value = self.mapping.get(name, EMPTY)
-                if not walk.at(self.owner, name, value):
-                    continue
-                self._read[name] = None
-                if self.trusted and callable(value) and is_trusted(value):
-                    walk.note(f"{self.prefix}{name}", line, Ref(value), name)
-                elif value is not EMPTY:
-                    walk.visit(f"{self.prefix}{name}", line, value)
+        for name, line in [*self.asked.items(), *([] if self.strict else walk.unread(self))]:
+            if name in self._read or not (self.complete or name in self.mapping):
+                continue
+            value = self.mapping.get(name, EMPTY)
+            if not walk.at(self.owner, name, value):
+                continue
+            self._read[name] = None
+            if self.trusted and callable(value) and is_trusted(value):
+                walk.note(f"{self.prefix}{name}", line, Ref(value), name)
+            elif value is not EMPTY:
+                walk.visit(f"{self.prefix}{name}", line, value)
 
     def watch(self, probes: Probes) -> None:
         probes.mapping(self.mapping, self._read)
+        if not self.complete and not self.trusted:
+            probes.size(self.mapping)
 
 
 class TensorMethods:
     """The methods and properties of tensors that code names."""
 
     def __init__(self) -> None:
+        self.at = 0
         self._read: dict[str, None] = {}
 
     def read(self, walk: Any) -> None:
-        for name, line in walk.names.items():
-            if name not in self._read and hasattr(Tensor, name):
+        for name, line in walk.unread(self):
+            value = getattr(Tensor, name, EMPTY)
+            # `__dict__`, `mro` and the like are made anew each time: they belong to every class
+            if value is not EMPTY and value is getattr(Tensor, name):
                 self._read[name] = None
-                value = getattr(Tensor, name)
                 if callable(value) and not is_trusted(value):  # the user's own, put there
                     walk.visit(f"Tensor.{name}", line, value)
                 else:
@@ -72,19 +76,23 @@ class TensorMethods:
 
 
 class Instance:
-    """An object, of which the attributes count that code asks for."""
+    """An object, of which the attributes count that code asks for, or all."""
 
     def __init__(self, prefix: str, x: Any) -> None:
         self.prefix, self.x = prefix, x
         self.all = all_attributes(type(x))
+        self.at = 0
         self._own: dict[str, None] = {}
         self._slots: dict[str, None] = {}
         self._absent: dict[str, None] = {}
 
     def read(self, walk: Any) -> None:
-        own = getattr(self.x, "__dict__", {})
-        names = {**walk.names, **dict.fromkeys(own)} if self.all else walk.names
-        for name, line in names.items():
+        own = own_attributes(self.x) or {}
+        self.all = self.all or walk.reflects
+        names = list(walk.unread(self))
+        if self.all:
+            names += [(name, None) for name in [*own, *_slots_of(type(self.x))]]
+        for name, line in names:
             if name in self._own or name in self._slots or name in self._absent:
                 continue
             found = getattr(type(self.x), name, None)
@@ -98,4 +106,9 @@ class Instance:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
     def watch(self, probes: Probes) -> None:
-        probes.instance(self.x, self._own, self._slots, self._absent)
+        probes.instance(self.x, self._own, self._slots, self._absent, self.all)
+
+
+def _slots_of(cls: type) -> list[str]:
+    found = [base.__dict__.get("__slots__", ()) for base in cls.__mro__]
+    return [name for slots in found for name in ([slots] if isinstance(slots, str) else slots)]

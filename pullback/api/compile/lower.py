@@ -35,8 +35,9 @@ class Cost:
 class Lowered:
     """A program for one kind of arguments: to read, to cost, to save, and to compile."""
 
-    def __init__(self, version: Version, call: Any) -> None:
+    def __init__(self, version: Version, call: Any, given: tuple = ()) -> None:
         self._version, self._call = version, call
+        self._given = given  # the instance that a method belongs to
 
     @property
     def graph(self) -> Graph:
@@ -70,7 +71,7 @@ class Lowered:
     def compile(self) -> AheadOfTime:
         """The program, ready to run on arguments of this kind alone."""
         self._version.program.ready()
-        return AheadOfTime(self._version, self._call)
+        return AheadOfTime(self._version, self._call, self._given)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the program to a file that `pb.load_compiled` reads, in any later process."""
@@ -85,12 +86,12 @@ class Lowered:
 class AheadOfTime:
     """A program that was compiled ahead of time: it is never traced again."""
 
-    def __init__(self, version: Version, call: Any) -> None:
-        self._version, self._call = version, call
+    def __init__(self, version: Version, call: Any, given: tuple) -> None:
+        self._version, self._call, self._given = version, call, given
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         call = self._call
-        args, kwargs, named = call.options.split(args, kwargs)
+        args, kwargs, named = call.options.split((*self._given, *args), kwargs)
         leaves, in_tree = tree.flatten((args, kwargs))
         leaves, kinds = sorted_out(leaves)
         check(call.name, call.paths, (call.in_tree, call.kinds), (in_tree, kinds))

@@ -6,7 +6,7 @@ import dis
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.ir.interned import exact
@@ -15,6 +15,9 @@ from pullback.ir.where import Where
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 _LONGEST = 40  # a longer string is hardly the name of an attribute
+# Who names one of these reads attributes by names that are values, or all attributes there are.
+_COMPUTING = {"getattr", "hasattr", "attrgetter", "methodcaller", "__match_args__"}
+_REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields"}
 
 
 @dataclass
@@ -23,7 +26,15 @@ class Names:
 
     globals: dict[str, Where] = field(default_factory=dict)
     attributes: dict[str, Where] = field(default_factory=dict)
-    imports: dict[str, Where] = field(default_factory=dict)
+    imports: dict[str, Where] = field(default_factory=dict)  # dots in front: relative ones
+
+    @property
+    def computes(self) -> bool:
+        return not _COMPUTING.isdisjoint((*self.globals, *self.attributes))
+
+    @property
+    def reflects(self) -> bool:
+        return not _REFLECTING.isdisjoint((*self.globals, *self.attributes))
 
 
 @lru_cache(maxsize=4096)
@@ -34,6 +45,7 @@ def names_of(code: CodeType) -> Names:
     """
     found = Names()
     for part in _parts(code):
+        level: list[Any] = [0, 0]  # an import is told its level, and then what it is for
         for step in dis.get_instructions(part):
             name, where = step.argval, Where(part, step.offset)
             if step.opname in _GLOBALS:
@@ -41,14 +53,21 @@ def names_of(code: CodeType) -> Names:
             elif step.opname in _ATTRIBUTES:
                 found.attributes.setdefault(name, where)
             elif step.opname == "IMPORT_NAME":
-                found.imports.setdefault(name, where)
-            elif step.opname.startswith("LOAD_CONST") and _could_be_name(name):
-                found.attributes.setdefault(name, where)
+                found.imports.setdefault("." * level[0] + name, where)
+            elif step.opname == "MATCH_CLASS":
+                found.attributes.setdefault("__match_args__", where)
+            elif step.opname.startswith("LOAD_CONST"):
+                for text in texts(name):
+                    found.attributes.setdefault(text, where)
+            level = [level[1], name]
     return found
 
 
-def _could_be_name(x: Any) -> bool:
-    return isinstance(x, str) and x.isidentifier() and len(x) < _LONGEST
+def texts(x: Any) -> list[str]:
+    """The strings in a plain value that could be names of attributes."""
+    if isinstance(x, (tuple, frozenset)):
+        return sorted(text for part in x for text in texts(part))
+    return [x] if isinstance(x, str) and x.isidentifier() and len(x) < _LONGEST else []
 
 
 def _parts(code: CodeType) -> Iterator[CodeType]:
@@ -78,3 +97,13 @@ def _constant(value: Any) -> Any:
     if isinstance(value, frozenset):
         return (frozenset, frozenset(map(exact, value)))
     return exact(value)
+
+
+def absolute(name: str, f: FunctionType) -> str:
+    """The name of a module that a function imports, in full."""
+    if not name.startswith("."):
+        return name
+    level = len(name) - len(name.lstrip("."))
+    package = str(f.__globals__.get("__package__") or f.__globals__.get("__name__"))
+    parts = package.split(".")[: -level + 1 or None]
+    return ".".join([*parts, *filter(None, [name[level:]])])

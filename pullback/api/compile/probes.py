@@ -6,23 +6,27 @@ changed. When it is not, it may still be equal: then everything is looked at aga
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from operator import attrgetter, is_, itemgetter
 from typing import Any
 
 EMPTY: Any = object()  # in place of a value that is not there
+_PLAINLY = object.__getattribute__  # how attributes are looked up, unless a class says otherwise
 
 
 class Probes:
     """All probes of one function: they are asked at every call."""
 
-    __slots__ = ("_cells", "_functions", "_names", "_others")
+    __slots__ = ("_bases", "_cells", "_functions", "_names", "_others", "_sizes")
 
     def __init__(self) -> None:
         self._functions: list[tuple] = []  # function, its code and its defaults
         self._cells: list[tuple] = []  # cell and contents
         self._names: list[tuple] = []  # how to look a name up, the name, the value
+        self._bases: list[tuple] = []  # class, and the classes that it inherits from
+        self._sizes: list[tuple] = []  # container and number of entries
         self._others: list[tuple] = []  # how to fetch, from where, and what is expected
 
     def same(self) -> bool:
@@ -37,6 +41,12 @@ class Probes:
                     return False
             for cell, value in self._cells:
                 if cell.cell_contents is not value:
+                    return False
+            for cls, bases in self._bases:
+                if cls.__mro__ is not bases:
+                    return False
+            for items, count in self._sizes:
+                if len(items) != count:
                     return False
             for get, name, value in self._names:
                 if get(name, EMPTY) is not value:
@@ -53,6 +63,7 @@ class Probes:
 
     def function(self, f: Any) -> None:
         self._functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
+        self.size(f.__dict__)
 
     def cell(self, cell: Any) -> None:
         value = content(cell)
@@ -66,18 +77,33 @@ class Probes:
         get = mapping.get
         self._names += [(get, name, get(name, EMPTY)) for name in names]
 
-    def instance(self, x: Any, there: Iterable[str], slots: Iterable[str], absent: Any) -> None:
-        """The class of an object, and attributes that are its own; it is not kept alive."""
+    def size(self, items: Any) -> None:
+        """How many entries there are: a name that is not there may come."""
+        self._sizes.append((items, len(items)))
+
+    def instance(
+        self, x: Any, there: Iterable[str], slots: Iterable[str], absent: Any, whole: bool
+    ) -> None:
+        """The class of an object, and attributes that are its own (with `whole`, all that there
+        are); it is not kept alive."""
         place: Any = _weak(x)
         names = tuple(there)
-        if hasattr(x, "__dict__"):
+        if (own := own_attributes(x)) is not None:
             fetch = _getter(itemgetter, names) if names else _nothing
-            self._add(_instance, (place, fetch, frozenset(absent)))
+            count = len(own) if whole else -1
+            self._add(_instance, (place, fetch, frozenset(absent), count))
         else:
-            self._add(lambda ref: (ref().__class__,), place)
+            self._add(lambda ref: (type(ref()),), place)
         read = tuple(slots)
         if read:
             self._add(_slots, (place, read))
+
+    def bases(self, cls: type) -> None:
+        self._bases.append((cls, cls.__mro__))
+
+    def context(self, variable: Any) -> None:
+        """What a context variable stands for here."""
+        self._add(lambda v: (v.get(EMPTY),), variable)
 
     def attributes(self, x: Any, names: Iterable[str]) -> None:
         """Attributes that are the same object each time they are asked for, as of a class."""
@@ -113,11 +139,20 @@ def _getter(make: Callable, names: tuple[str, ...]) -> Callable:
     return make(*names) if len(names) > 1 else make(*names, *names)  # so that it gives a tuple
 
 
+def own_attributes(x: Any) -> Any:
+    """The attributes that an object has itself, whatever its class makes of `x.name`; or None."""
+    try:
+        return object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return x.__dict__ if isinstance(x, threading.local) else None
+
+
 def _instance(place: Any) -> tuple:
-    ref, fetch, absent = place
+    ref, fetch, absent, count = place
     x = ref()
-    own = x.__dict__
-    return (x.__class__, own.keys().isdisjoint(absent), *fetch(own))
+    own = x.__dict__ if type(x).__getattribute__ is _PLAINLY else own_attributes(x)
+    as_many = count < 0 or len(own) == count
+    return (type(x), as_many and own.keys().isdisjoint(absent), *fetch(own))
 
 
 def _slots(place: Any) -> tuple:

@@ -9,7 +9,7 @@ from typing import Any
 from pullback.api.compile.arguments import STATIC, WIDE, Number
 from pullback.api.compile.donation import give_up, protect, seen_by_others
 from pullback.ir.errors import ArgumentError, PullbackError
-from pullback.ir.node import Node
+from pullback.ir.node import Node, next_number
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 from pullback.ops.structure import LEAF
@@ -22,8 +22,6 @@ from pullback.tensor.program import pack
 from pullback.tensor.record import pending
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor, wrap
-
-_new = object.__new__
 
 
 class Runner(ABC):
@@ -94,17 +92,12 @@ class Runner(ABC):
             state.cache.used(program.compiled, hit)
         if program.has_checks or any_unchecked():
             return self._hand_out_checked(leaves, values)
-        made = []
-        for value, (type, where) in zip(values, program.outs):
-            tensor = _new(Tensor)
-            tensor._node = Node(LEAF, (), type, where, (), False, value)
-            tensor._token = tensor._grad = None
-            made.append(tensor)
-        return tensor if self.single else self.arrange(leaves, made)
+        made = _handles(values, program.outs)
+        return made[0] if self.single else self.arrange(leaves, made)
 
     def _hand_out_checked(self, leaves: Sequence[Any], values: list[Any]) -> Any:
         program = self.program
-        made = [wrap(Node(LEAF, (), t, w, (), False, v)) for v, (t, w) in zip(values, program.outs)]
+        made = _handles(values, program.outs)
         inputs = [x._node for x in leaves if isinstance(x, Tensor)]
         inputs += [x._node for x in self.captured]
         with lock:
@@ -122,6 +115,28 @@ class Runner(ABC):
             for is_input, i in self.program.plan
         ]
         return tree.unflatten(self.out_tree, found)
+
+
+def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
+    """A new handle on each value that a program returned, of a type and from a line."""
+    made = []
+    new, tensor_class, node_class = object.__new__, Tensor, Node
+    for value, (type, where) in zip(values, outs):
+        # written out: a call with a hundred results makes two hundred objects
+        node = new(node_class)
+        node.op = LEAF
+        node.inputs = ()
+        node.type = type
+        node.where = where
+        node.tokens = ()
+        node.backward = False
+        node.value = value
+        node.number = next_number()
+        tensor = new(tensor_class)
+        tensor._node = node
+        tensor._token = tensor._grad = None
+        made.append(tensor)
+    return made
 
 
 def _under_derivative(handles: Sequence[Tensor]) -> bool:

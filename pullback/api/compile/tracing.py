@@ -6,20 +6,20 @@ import gc
 import threading
 from collections.abc import Sequence
 from operator import is_
+from types import ModuleType
 from typing import Any
 
 from pullback.api.compile.arguments import STATIC, Number, types_of
-from pullback.api.compile.guards import Place, Snapshot, snapshot, walk
+from pullback.api.compile.guards import Walk
+from pullback.api.compile.snapshot import Snapshot, walk
 from pullback.api.stage import Staged, stage
 from pullback.ir.canonical import canonicalise
-from pullback.ir.dtypes import float32
 from pullback.ir.errors import InPlaceError
 from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, constant
+from pullback.ir.node import Node, constant, next_number
 from pullback.ir.where import user_line
-from pullback.ops.structure import Input
 from pullback.tensor import tree
-from pullback.tensor.launch import settled, to_host
+from pullback.tensor.launch import checked, to_host
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import alias_of, leaf_of
 from pullback.tensor.tensor import Tensor, wrap
@@ -45,8 +45,8 @@ def trace(call: Any, before: Snapshot) -> Trace:
     """Run the function of a call on placeholders for the leaves that are tensors or numbers."""
     _apart(before.tensors)
     while True:
-        first = Input("start", (), float32)().number
-        held = walk(call.f, call.roots, call.own).places
+        first = next_number()
+        held = walk(call.f, call.roots, call.own)
         staged = _staged(call)
         _leave_out(call, held, first)
         handles = _Handles(before, first)
@@ -145,30 +145,37 @@ def _with_constants(
 
 
 def _constant(node: Node) -> Node:
-    return constant(to_host(settled(node)), node.type.dtype)
+    return constant(to_host(checked(node)), node.type.dtype)
 
 
-def _leave_out(call: Any, before: dict[Place, tuple], first: int) -> None:
+def _leave_out(call: Any, before: Walk, first: int) -> None:
     """What the function changed itself is not guarded: it would never be the same again.
 
     A tensor of the trace that was stored outside would have no value there: that is refused.
+    Modules that the function imported count as they are now.
     """
     seen = walk(call.f, call.roots, call.own)
     for t, path in zip(seen.tensors, seen.tensor_paths, strict=True):
         if t._node.number >= first and any(n.op.name == "Input" for n in ancestors([t._node])):
             raise _stored(call, path)
-    for place, (holder, value) in before.items():
+    left_out = len(call.own)
+    for mapping, names in before.grows.values():
+        for name, now in mapping.items():
+            if name not in names and not isinstance(now, ModuleType):
+                call.own[id(mapping), name] = mapping
+    for place, (holder, value) in before.places.items():
         _, now = seen.places.get(place, (None, None))
         if isinstance(now, tuple) and isinstance(value, tuple):
             same = len(now) == len(value) and all(map(is_, now, value))
         else:
             same = now is value
-        if not same:
+        if not same and not isinstance(now, ModuleType):
             if isinstance(value, Tensor) and isinstance(now, Tensor) and now._node.number >= first:
                 raise _stored(call, str(place[1] or "a closure variable"))
             call.own[place] = holder
-    if call.own:
-        call.snapshot = snapshot(call.f, call.roots, call.own)
+    if len(call.own) > left_out:
+        seen = walk(call.f, call.roots, call.own)
+    call.snapshot = Snapshot(seen)
 
 
 def _stored(call: Any, path: str) -> InPlaceError:

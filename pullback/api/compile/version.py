@@ -7,12 +7,12 @@ from typing import Any
 
 from pullback.api.compile.arguments import STATIC, WIDE, Number
 from pullback.api.compile.donation import seen_by_others
-from pullback.api.compile.guards import Snapshot
 from pullback.api.compile.kinds import same_plain
 from pullback.api.compile.probes import Ref
 from pullback.api.compile.program import Program
 from pullback.api.compile.reading import reader_of
 from pullback.api.compile.runner import Runner
+from pullback.api.compile.snapshot import Snapshot
 from pullback.api.compile.tracing import Trace
 from pullback.ir.node import Node
 from pullback.ops.call import Call

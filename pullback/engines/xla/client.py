@@ -8,7 +8,7 @@ import importlib.util
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
 from pullback.engines.xla.placing import OnDevice, aval_of, device_list
-from pullback.engines.xla.sharded import Group, Queue
+from pullback.engines.xla.sharded import Group, Queue, Shards, Spmd
 from pullback.ir.dtypes import int32
 from pullback.ir.errors import ArgumentError, EngineError
 from pullback.ir.types import Type
@@ -184,15 +184,16 @@ class Client:
         found = self._groups.get(key)
         if found is None:
             if not all(0 <= i < len(self.devices) for i in key):
-                raise _too_few(self.platform, max(key) + 1, len(self.devices))
+                count = 1 if self._cluster is None else self._cluster.count
+                raise _too_few(self.platform, max(key) + 1, len(self.devices), count)
             found = self._groups.setdefault(key, Group(self, key))
         return found
 
-    def start(self, program: Callable[[list], list], arrays: list[Any], group: Group) -> list[Any]:
+    def start(self, program: Spmd, args: list[Shards]) -> list[Any]:
         """Start a program that communicates on a group."""
-        if self._cluster is not None and len(group.processes) > 1:
-            return self._cluster.start(program, arrays, group)
-        return program(arrays)
+        if self._cluster is not None and len(program.group.processes) > 1:
+            return self._cluster.start(program, args)
+        return program.start(args)
 
     def options_for(self, devices: Sequence[Any]) -> Any:
         """Compile options of a program that runs on several devices, one copy on each."""
@@ -235,8 +236,9 @@ def _cpu_devices() -> int:
     return int(given)
 
 
-def _too_few(platform: str, wanted: int, there: int) -> EngineError:
-    hint = f"Set the environment variable PULLBACK_CPU_DEVICES={wanted} before Python starts."
+def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:
+    each = -(-wanted // processes)
+    hint = f"Set the environment variable PULLBACK_CPU_DEVICES={each} before Python starts."
     return EngineError(
         f"there is no device {platform}:{wanted - 1}, only {there}",
         code="E6002", hint=hint if platform == "cpu" else None,

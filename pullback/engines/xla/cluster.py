@@ -7,12 +7,15 @@ import ctypes
 import queue
 import threading
 import time
+import zlib
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
 from pullback.engines.xla.executable import explain
-from pullback.ir.errors import EngineError
+from pullback.engines.xla.ledger import Failure, Ledger
+from pullback.ir.errors import EngineError, OutOfMemory
 
 # XLA's own watch over processes ends those that are left, so it never finds anything out:
 # `pullback.distributed.pulse` does.
@@ -37,8 +40,8 @@ class Cluster:
             rpc_timeout=_LONG, shutdown_timeout=10, shutdown_on_destruction=False,
             use_compression=False,
         )  # fmt: skip
-        self.started: dict[str, int] = {}  # by group, how many programs were started
-        self.check: Callable[[Any], None] = lambda group: None  # raises if it is no longer whole
+        self._ledgers: dict[str, Ledger] = {}
+        self.pulse: Any = None  # what is known about the others, once all are connected
         self._kept: list[Any] = [self._runtime]
         self._starting, self._telling = Aside(), Aside()
 
@@ -71,11 +74,25 @@ class Cluster:
 
     # -- programs -------------------------------------------------------------------------------
 
-    def start(self, program: Callable[[list], list], arrays: list[Any], group: Any) -> list[Any]:
+    def ledger(self, group: Any) -> Ledger:
+        """The programs that this process started on a group of devices."""
+        return self._ledgers.setdefault(group.name, Ledger())
+
+    def ledgers(self) -> dict[str, Any]:
+        """All of them, in words."""
+        return {name: ledger.words() for name, ledger in list(self._ledgers.items())}
+
+    def start(self, program: Any, args: list[Any]) -> list[Any]:
         """Start a program that communicates, as all processes of its group do."""
-        self.check(group)
-        self.started[group.name] = self.started.get(group.name, 0) + 1
-        return self.attempt(lambda: program(arrays), group)
+        group = program.group
+        self.pulse.admit(group, program.mark, zlib.crc32(array("I", [x.mark for x in args])))
+        try:
+            made = self.attempt(lambda: program.start(args), group)
+        except EngineError as error:
+            self._failed(error, group)
+            raise
+        self.ledger(group).results = set(map(id, made))
+        return made
 
     def attempt(self, action: Callable[[], Any], group: Any, aside: Aside | None = None) -> Any:
         """Do what may wait in XLA for other processes, such as to start a program: on CPU, some
@@ -84,7 +101,7 @@ class Cluster:
         self._poll(lambda: bool(answer), group)
         made = answer[0]
         if isinstance(made, EngineError):
-            raise self._blame(made, group)
+            self._blame(made, group)
         if isinstance(made, BaseException):
             raise made
         return made
@@ -92,10 +109,16 @@ class Cluster:
     def wait(self, buffer: Any, group: Any) -> None:
         """Return when a buffer has been computed; raise if that will never be."""
         self._poll(buffer.is_ready, group)
+        problem = None
         try:
             buffer.block_until_ready()
         except Exception as error:
-            raise self._blame(explain(error, "run"), group) from None
+            problem = explain(error, "run")
+        if problem is not None:  # told here, without what XLA said before
+            self._blame(problem, group)
+            if id(buffer) in self.ledger(group).results:
+                self._failed(problem, group)
+            raise problem
 
     def _poll(self, is_over: Callable[[], bool], group: Any) -> None:
         """Blocking in XLA would be for ever when a process is lost."""
@@ -103,15 +126,24 @@ class Cluster:
         while not is_over():
             time.sleep(pause)
             pause = min(1.2 * pause, _SLOWEST_POLL)
-            self.check(group)
+            self.pulse.check(group)
 
-    def _blame(self, error: EngineError, group: Any) -> EngineError:
-        """A program failed. If that is for a lost process, raise that: transports notice first."""
-        end = time.monotonic() + self.patience + 3
-        while time.monotonic() < end:
-            self.check(group)
-            time.sleep(0.1)
-        return error
+    def _blame(self, error: EngineError, group: Any) -> None:
+        """A program failed. If that is for a lost process, raise that: transports notice first.
+
+        If it is not, all processes give another sign of life.
+        """
+        if not isinstance(error, OutOfMemory):
+            before = self.attempt(self.pulse.hear, group, self._telling)
+            self._poll(lambda: self.pulse.heard_again(group, before), group)
+
+    def _failed(self, error: EngineError, group: Any) -> None:
+        """The last program failed. If it lacked memory, it had not begun: all may go on after it,
+        if it failed on all. Else nobody knows how far the others came in it."""
+        ledger = self.ledger(group)
+        final = not isinstance(error, OutOfMemory)
+        ledger.fail(Failure(ledger.count, self.process, error.message, final))
+        self.pulse.say()
 
     # -- words for all to read --------------------------------------------------------------------
 

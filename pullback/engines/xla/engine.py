@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import weakref
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
 from pullback.engines.xla.disk import disk_cache, key_of
 from pullback.engines.xla.program import Check, Code, MeshProgram, XlaProgram
@@ -52,12 +54,14 @@ class XlaEngine:
 
         The buffers of `donated` inputs may be used for its results.
         """
+        refuse_too_large(graph)
         return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
 
     def compile_on(
         self, mesh: Any, graph: Graph, donated: Sequence[int] = ()
     ) -> MeshProgram | XlaSequence:
         """The program of one device of a mesh, for all of them; it runs on `Shards`."""
+        refuse_too_large(graph)
         return self._in_pieces(graph, donated, mesh) or self._compile_on(mesh, graph, donated)
 
     def _in_pieces(self, graph: Graph, donated: Sequence[int], mesh: Any) -> XlaSequence | None:
@@ -87,6 +91,7 @@ class XlaEngine:
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
         """A program in StableHLO's portable form, which later versions read, and its checks."""
         builder = Builder()
+        builder.guards = True  # it may run on a CPU
         text = module(graph, builder, donated)
         return self.client.portable(text), [check for _, check in builder.checks]
 
@@ -95,19 +100,26 @@ class XlaEngine:
         more = [Type((checks,), bool_)] if checks else []
         return self._code(data, [*outs, *more]).executable
 
+    def _builder(self, mesh: Any = None) -> Builder:
+        builder = Builder(mesh)
+        builder.guards = self.platform == "cpu"
+        return builder
+
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
-        builder = Builder()
+        builder = self._builder()
         text = module(graph, builder, donated)
         code = self._code(text, result_types(graph, builder))
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
-        builder, group = Builder(mesh), self.group(mesh)
-        builder.apart = self.platform == "cpu" and len(group.processes) > 1
+        builder, group = self._builder(mesh), self.group(mesh)
+        builder.spans = len(group.processes) > 1
+        builder.apart = self.platform == "cpu" and builder.spans
         text = module(graph, builder, donated)
         code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
+        code.executable.mark = zlib.crc32(text.encode())
         return MeshProgram(self.client, code, graph, builder.checks)
 
     def group(self, mesh: Any) -> Group:

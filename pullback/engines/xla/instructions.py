@@ -22,6 +22,8 @@ _DEFAULTS = {
     "feature_group_count": "1 : i64",
     "dimension": "-1 : i64",
     "compare_type": "#stablehlo<comparison_type NOTYPE>",
+    "result_accuracy": "#stablehlo.result_accuracy<mode = "
+    "#stablehlo.result_accuracy_mode<DEFAULT>>",
 }
 _ONES = ("window_strides", "base_dilations", "window_dilations", "lhs_dilation", "rhs_dilation")
 _ALWAYS = ("feature_group_count", "batch_group_count")  # an instruction is not valid without them

@@ -18,6 +18,7 @@ from pullback.ir.errors import ArgumentError, ParseError, PullbackError, Verific
 from pullback.ir.types import Type
 from pullback.ir.where import user_line
 
+DEPTH = 64  # how deep functions may call each other
 _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
 
 
@@ -25,13 +26,14 @@ _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
 def _context() -> Any:
     from pullback.engines.xla import client  # noqa: F401, I001  (it sets what jaxlib reads first)
     from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _jax_mlir_ext, _stablehlo
+    from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _sdy, _stablehlo
 
     context = ir.Context()
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context.append_dialect_registry(registry)
-    _stablehlo.register_dialect(context)
+    for dialect in (_stablehlo, _chlo, _sdy):  # what is not read is named, if it is known
+        dialect.register_dialect(context)
     context.dialects["func"]  # loads it
     # What goes wrong is raised; MLIR would print it as well.
     context.attach_diagnostic_handler(lambda diagnostic: True)
@@ -40,7 +42,24 @@ def _context() -> Any:
 
 def read(program: str | bytes) -> Block:
     """The body of the program's `main`, from text or from portable bytes."""
-    return _Reader().main(_module(program))
+    module = _module(program)
+    if b"chlo." in (program if isinstance(program, bytes) else program.encode()):
+        _expand(module, program)
+    return _Reader(module).main()
+
+
+def _expand(module: Any, program: str | bytes) -> None:
+    """Write functions of CHLO, which JAX's texts have, out in StableHLO."""
+    from jaxlib.mlir import passmanager
+    from jaxlib.mlir._mlir_libs import _stablehlo
+
+    _stablehlo.register_stablehlo_passes()
+    passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+    try:
+        with module.context:
+            passmanager.PassManager.parse(passes).run(module.operation)
+    except Exception as error:  # of MLIR's
+        raise _unreadable(error, program) from None
 
 
 def pretty(text: str) -> str:
@@ -96,30 +115,31 @@ def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
 
 
 class _Reader:
-    """Walks a module; every value gets a number."""
+    """Walks a module; every value gets a number. Functions are read where they are called."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: Any) -> None:
         self.numbers: dict[Any, int] = {}
         self.count = 0
-
-    def main(self, module: Any) -> Block:
-        functions = [op.operation for op in module.body.operations]
-        for f in functions:
+        self.open = ["main"]  # the functions that are being read
+        self.functions: dict[str, Any] = {}
+        for op in module.body.operations:
+            f = op.operation
             if f.name != "func.func" or not f.regions[0].blocks:
                 raise unsupported(f.name, _where(f.location))
-        named = {str(f.attributes["sym_name"]).strip('"'): f for f in functions}
-        if list(named) != ["main"]:
+            self.functions[str(f.attributes["sym_name"]).strip('"')] = f
+
+    def main(self) -> Block:
+        if "main" not in self.functions:
             raise ArgumentError(
-                f"a program must have one function, main, got {', '.join(named) or 'none'}",
+                f"a program must have a function main, got {', '.join(self.functions) or 'none'}",
                 where=user_line(),
             )
-        (body,) = named["main"].regions[0].blocks
+        (body,) = self.functions["main"].regions[0].blocks
         return self.block(body)
 
     def block(self, block: Any) -> Block:
-        *body, end = [op.operation for op in block.operations]
         arguments = self.new(block.arguments)
-        instructions = [self.instruction(op) for op in body]
+        instructions, end = self.instructions(block)
         return Block(
             arguments,
             _types(block.arguments, "an argument"),
@@ -128,6 +148,26 @@ class _Reader:
             _types(end.operands, _where(end.location)),
             tuple([_name(x.location) for x in block.arguments]),
         )
+
+    def instructions(self, block: Any) -> tuple[list[Instruction], Any]:
+        """Those of a block, with those of functions that it calls, and the last, which returns."""
+        *body, end = [op.operation for op in block.operations]
+        made = []
+        for op in body:
+            made += self.called(op) if op.name == "func.call" else [self.instruction(op)]
+        return made, end
+
+    def called(self, op: Any) -> list[Instruction]:
+        name = str(op.attributes["callee"]).removeprefix("@").strip('"')
+        if name in self.open or len(self.open) == DEPTH:
+            raise unsupported("func.call", _where(op.location), f"It calls {name} once more.")
+        (body,) = self.functions[name].regions[0].blocks
+        self.numbers.update(zip(body.arguments, self.known(op.operands), strict=True))
+        self.open.append(name)
+        made, end = self.instructions(body)
+        self.open.pop()
+        self.numbers.update(zip(op.results, self.known(end.operands), strict=True))
+        return made
 
     def instruction(self, op: Any) -> Instruction:
         where = _where(op.location)
@@ -160,11 +200,11 @@ class _Reader:
         return tuple([self.numbers[v] for v in values])
 
 
-def unsupported(name: str, where: str) -> VerificationError:
+def unsupported(name: str, where: str, more: str = "") -> VerificationError:
     return VerificationError(
         f"{name} at {where} is outside of the StableHLO that can be read", code="E6003",
         where=user_line(), instruction=name, place=where,
-        hint="docs/interop.md lists the instructions that can.",
+        hint=f"{more} docs/interop.md lists the instructions that can.".lstrip(),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from pullback.engines.xla.memory import Memory
 from pullback.ir.errors import PullbackError
 from pullback.ir.graph import Graph, dependence
 from pullback.ir.node import Node
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.sharded import Group
 
 Check = tuple[Any, Node]  # makes the error, and the node whose check it is
 
@@ -51,18 +54,31 @@ class XlaProgram:
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
-        return failed_outputs(self.checks, self._check_masks, self.held(word), lines)
+        return failed_outputs(self.checks, self._check_masks, self.failed(word), lines)
 
-    def held(self, word: Any) -> Any:
-        """Which checks held, from the result that says it."""
-        return self.client.get(word)
+    def failed(self, word: Any) -> dict[int, str]:
+        """The checks that failed, from the result that says it, and where they did, if it is not
+        everywhere."""
+        return dict.fromkeys(np.flatnonzero(~self.client.get(word)).tolist(), "")
 
 
 class MeshProgram(XlaProgram):
     """A compiled program for all devices of a mesh: it takes and gives `Shards`."""
 
-    def held(self, word: Any) -> Any:
-        return np.logical_and.reduce(list(word.parts().values()))
+    def failed(self, word: Any) -> dict[int, str]:
+        group: Group = self.executable.group
+        rows = list(word.parts().values())
+        held = np.stack(rows) if len(group.processes) == 1 else rows[0]  # by device, by check
+        owners = np.array([d.process_index for d in group.devices])
+        broken = [sorted(set(owners[~column].tolist())) for column in held.T]
+        return {i: _where(ks, group) for i, ks in enumerate(broken) if ks}
+
+
+def _where(processes: list[int], group: Group) -> str:
+    if processes == group.processes:
+        return ""
+    name = "process" if len(processes) == 1 else "processes"
+    return f", on {name} {', '.join(map(str, processes))}"
 
 
 def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
@@ -74,14 +90,14 @@ def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
 
 
 def failed_outputs(
-    checks: Sequence[Check], masks: Sequence[int], held: Sequence[Any], lines: Sequence[Any]
+    checks: Sequence[Check], masks: Sequence[int], failed: dict[int, str], lines: Sequence[Any]
 ) -> dict[int, PullbackError]:
     """The outputs that depend on a check that did not hold, each with the first such error."""
-    failed = [i for i, h in enumerate(held) if not h]
     found = {}
     for output, mask in enumerate(masks):
         mine = [i for i in failed if mask >> i & 1]
         if mine:
             make_error, node = checks[mine[0]]
-            found[output] = make_error().at(node.op.title, lines[mine[0]])
+            found[output] = error = make_error().at(node.op.title, lines[mine[0]])
+            error.message += failed[mine[0]]
     return found

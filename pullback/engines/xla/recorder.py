@@ -43,6 +43,7 @@ class _Recorder(Builder):
 
     def __init__(self, mesh: Any = None) -> None:
         super().__init__(mesh)
+        self.guards = True  # as on a CPU, of whose compiler memory plans are a model
         self.instructions: list[Instruction] = []
         self._inside: list[Instruction] = []  # of regions, until the op that has them is written
         self._known: dict[Any, Any] = {}

@@ -77,10 +77,12 @@ def loop(
     condition: Callable[..., Value],
     body: Callable[..., Sequence[Value]],
     stops: bool = True,
+    axes: Sequence[str] = (),
 ) -> tuple[Value, ...]:
     """The state after the last round: `body` runs while `condition` holds.
 
-    It `stops` when a check has failed, for what follows may never end.
+    It `stops` when a check has failed, for what follows may never end. Devices that communicate in
+    it, along `axes`, then stop together: one alone would leave the others waiting for it.
     """
     types = [x.type for x in init]
     test = Region(b, types)
@@ -89,12 +91,16 @@ def loop(
     if test.checks:  # a condition's region has no way out for them: its value becomes a state
         first = condition(*init)
         return loop(
-            b, [*init, first], lambda *xs: xs[-1], lambda *xs: _with(condition, body(*xs[:-1]))
+            b, [*init, first], lambda *xs: xs[-1], lambda *xs: _with(condition, body(*xs[:-1])),
+            stops, axes,
         )[:-1]  # fmt: skip
     step = Region(b, types)
     with step:
         step.results = list(body(*step.arguments))
-    for holds, _ in step.checks:
+        held = [holds for holds, _ in step.checks]
+        if held and axes and stops:
+            held = b.all_reduce(held, b.mesh.groups(axes), "and")
+    for holds in held:
         with step:
             so_far = Value(b._fresh(), FLAG)
             step.results.append(b.op("stablehlo.and", so_far, holds, out=FLAG))

@@ -85,8 +85,12 @@ class XlaSequence:
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """The outputs that depend on a failed check, with its error at the line of the check."""
         checked = [piece for piece in self.pieces if piece.checks]
-        held = [h for p, w in zip(checked, word.words, strict=True) for h in p.held(w)]
-        return failed_outputs(self.checks, self._check_masks, held, lines)
+        failed: dict[int, str] = {}
+        before = 0
+        for piece, its in zip(checked, word.words, strict=True):
+            failed |= {before + i: where for i, where in piece.failed(its).items()}
+            before += len(piece.checks)
+        return failed_outputs(self.checks, self._check_masks, failed, lines)
 
 
 class Words:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 class Shards:
     """A value of which every device of a group has a part; all parts have one type."""
 
-    __slots__ = ("array", "group", "type")
+    __slots__ = ("array", "group", "mark", "type")
 
-    def __init__(self, group: Group, type: Type, array: Any) -> None:
+    def __init__(self, group: Group, type: Type, array: Any, mark: int = 0) -> None:
         self.group, self.type, self.array = group, type, array
+        self.mark = mark  # what tells it from other values, if all processes were given it
 
     def is_ready(self) -> bool:
         """Whether the parts in this process have been computed."""
@@ -75,13 +77,16 @@ class Group:
 
     # -- values -------------------------------------------------------------------------------
 
-    def put(self, parts: Sequence[np.ndarray | None], type: Type) -> Shards:
+    def put(self, parts: Sequence[np.ndarray | None], type: Type, same: bool = False) -> Shards:
         """A value from its parts, one for each position; those of other processes may be None.
 
-        The caller hands the arrays over: they must not be written to again.
+        The caller hands the arrays over: they must not be written to again. If all parts must be
+        the `same`, so they must be on other processes.
         """
-        given = [parts[k] for k in self.here]
-        return Shards(self, type, self.client.transfer(given, type, self.sharding, self.local))
+        given: list[Any] = [parts[k] for k in self.here]
+        made = self.client.transfer(given, type, self.sharding, self.local)
+        apart = same and len(self.processes) > 1
+        return Shards(self, type, made, _mark(given[0]) if apart else 0)
 
     def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
         """A value from an array of the host: position k gets a copy of `array[slices[k]]`."""
@@ -92,7 +97,7 @@ class Group:
 
     def spread(self, array: np.ndarray, type: Type) -> Shards:
         """The same array on every device."""
-        return self.put([array] * len(self), type)
+        return self.put([array] * len(self), type, same=True)
 
     def join(self, buffers: dict[int, Any], type: Type) -> Shards:
         """A value from buffers that are where they belong, such as `Shards.buffers` gives."""
@@ -121,11 +126,16 @@ class Group:
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
+def _mark(array: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
 class Spmd(Executable):
     """A compiled program that runs on all devices of a group at once."""
 
     collective = True  # whether they communicate in it
     ballast = False  # whether its last result is of no use
+    mark = 0  # what tells it from other programs, on every process alike
 
     def __init__(self, group: Group, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
@@ -133,12 +143,12 @@ class Spmd(Executable):
 
     def run(self, args: list[Shards]) -> list[Shards]:
         """Start the program; its results may still be being computed."""
-        arrays = [x.array for x in args]
-        start = super().run
-        queue = self.group.client.queue
-        made = queue.run(self.group, start, arrays) if self.collective else start(arrays)
+        made = self.group.client.queue.run(self, args) if self.collective else self.start(args)
         results = [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
         return results[:-1] if self.ballast else results
+
+    def start(self, args: list[Shards]) -> list[Any]:
+        return super().run([x.array for x in args])
 
 
 class Queue:
@@ -155,13 +165,13 @@ class Queue:
         self._lock = threading.Lock()
         self._last: tuple[Any, Group] | None = None
 
-    def run(self, group: Group, program: Callable[[list], list], arrays: list[Any]) -> list[Any]:
+    def run(self, program: Spmd, args: list[Shards]) -> list[Any]:
         with self._lock:
             self.settle()
-            made = self._client.start(program, arrays, group)
+            made = self._client.start(program, args)
             if self._client.platform == "cpu" and made:
                 least = min(made, key=lambda y: y.on_device_size_in_bytes())
-                self._last = least, group
+                self._last = least, program.group
             return made
 
     def settle(self) -> None:

@@ -39,7 +39,9 @@ class Builder(Collectives):
     def __init__(self, mesh: Any = None) -> None:
         self.mesh = mesh
         self.communicates = False  # whether a collective was written
+        self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run what communicates in a thread of its own
+        self.guards = False  # whether what is behind a barrier is chosen, and not handed on
         self.lines: list[str] = []
         self._outermost = self.lines  # those of the program itself, not of a region in it
         self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
@@ -142,11 +144,17 @@ class Builder(Collectives):
         """The same values, behind an optimization barrier.
 
         None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
-        body it writes in one go.
+        body it writes in one go. Elsewhere it takes what comes out of a barrier for the very
+        memory that went in, and may write over it where both are read by one fused loop. So only
+        a bit passes the barrier there (`guards`), and chooses the values, which no pass foresees.
         """
         if self.lines is not self._outermost:
             return xs
-        return self.op("stablehlo.optimization_barrier", *xs, out=tuple([x.type for x in xs]))
+        held = (self.constant(True, bool_), *xs) if self.guards else xs
+        made = self.op("stablehlo.optimization_barrier", *held, out=tuple([x.type for x in held]))
+        if not self.guards:
+            return made
+        return tuple([self.select(made[0], x, self.full(x.type, 0)) for x in xs])
 
     def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> Value:
         out = Type(tuple(shape), dtype)
@@ -185,9 +193,11 @@ class Builder(Collectives):
         condition: Callable[..., Value],
         body: Callable[..., Sequence[Value]],
         stops: bool = True,
+        axes: Sequence[str] = (),
     ) -> tuple[Value, ...]:
-        """The state after the last round; it `stops` when a check has failed."""
-        return regions.loop(self, init, condition, body, stops)
+        """The state after the last round; it `stops` when a check has failed, on all devices along
+        the mesh's `axes` alike."""
+        return regions.loop(self, init, condition, body, stops, axes)
 
     # -- programs -----------------------------------------------------------------------------
 
@@ -201,9 +211,7 @@ class Builder(Collectives):
         else:
             self.checks.append((holds, (error, self.current)))
 
-    def inline(
-        self, graph: Graph, xs: Sequence[Value], held: bool = False
-    ) -> tuple[Value, ...]:
+    def inline(self, graph: Graph, xs: Sequence[Value], held: bool = False) -> tuple[Value, ...]:
         """The values of a graph's outputs over `xs`.
 
         A failed check belongs to the node that is lowered; the nodes of a graph that the user
@@ -273,7 +281,7 @@ def result_types(graph: Graph, b: Builder) -> list[Type]:
     """The types of what a graph's module returns."""
     outs = [_plain(y.type) for y in graph.outputs]
     if b.checks:
-        outs.append(Type((len(b.checks),), bool_))
+        outs.append(Type(_word_shape(b), bool_))
     return [*outs, Type((), float32)] if b.has_ballast else outs
 
 
@@ -285,10 +293,20 @@ def _plain(type: Any) -> Any:
 
 
 def _error_word(b: Builder) -> Value:
-    """Which checks held, as one vector of bools."""
-    rows = [b.reshape(holds, (1,)) for holds, _ in b.checks]
-    out = Type((len(rows),), bool_)
-    return b.op("stablehlo.concatenate", *rows, out=out, dimension=0)
+    """Which checks held, as one vector of bools.
+
+    If the devices belong to several processes, every one gets a table with a row of each: a check
+    that failed on one process must not go unnoticed on the others.
+    """
+    columns = [b.reshape(holds, (1, 1)) for holds, _ in b.checks]
+    row = b.op("stablehlo.concatenate", *columns, out=Type((1, len(columns)), bool_), dimension=1)
+    if b.spans:
+        row = b.all_gather(row, [range(b.mesh.size)], 0)
+    return b.reshape(row, _word_shape(b))
+
+
+def _word_shape(b: Builder) -> tuple[int, ...]:
+    return (b.mesh.size, len(b.checks)) if b.spans else (len(b.checks),)
 
 
 def mlir_type(type: Type) -> str:

@@ -17,7 +17,7 @@ def array_of(literal: Any, type: Type) -> np.ndarray:
     """The array; nothing is allocated before the literal is known to have its size."""
     flat, shape = _flat(literal)
     if not _fits(shape, type.shape):
-        if len(shape) > 1:
+        if len(shape) > 1 or len(flat) == type.size:
             raise VerificationError(
                 f"the literal has the shape {list(shape)}, its type is {type}",
                 code="E3010", literal=shape, shape=type.shape,

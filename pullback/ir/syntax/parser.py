@@ -5,15 +5,18 @@ What the text states is taken down as it stands; whether it makes sense is for l
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from pullback.ir.errors import ParseError
+from pullback.ir.errors import ArgumentError, ParseError
 from pullback.ir.module import Instruction, Module
 from pullback.ir.profile import CORE, PROFILES
 from pullback.ir.syntax.reader import Reader
 from pullback.ir.syntax.statements import stated
 from pullback.ir.types import Type
+from pullback.ir.where import user_line
 
+_HALF = re.compile("[\ud800-\udfff]")  # what a string may hold and no UTF-8 does
 _ENDS = frozenset(("\n", ";", "", ")"))
 
 
@@ -33,7 +36,14 @@ def parse(text: str | bytes) -> Module:
     """
     if isinstance(text, (bytes, bytearray)):
         text = _decoded(bytes(text))
-    return _Parser(text).module()
+    elif not isinstance(text, str):
+        raise ArgumentError(
+            f"parse: takes a text or its bytes, got {type(text).__name__}",
+            where=user_line(), hint="Of a file, give what it holds: path.read_bytes().",
+        )  # fmt: skip
+    elif not text.isascii() and (half := _HALF.search(text)):
+        raise _no_utf8(text[: half.start()], f"half a character, U+{ord(half[0]):04X}")
+    return _Parser(text.removeprefix("\ufeff")).module()  # an editor's mark at the start
 
 
 def _decoded(data: bytes) -> str:
@@ -41,11 +51,16 @@ def _decoded(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
-        raise ParseError(
-            f"invalid UTF-8: byte 0x{data[error.start]:02x}",
-            code="E1001", line=line, column=len(source) + 1, source=source,
-        ) from None  # fmt: skip
+        raise _no_utf8(before, f"byte 0x{data[error.start]:02x}") from None
+
+
+def _no_utf8(before: str, what: str) -> ParseError:
+    """The error after a text that is right so far."""
+    before = before.removeprefix("\ufeff")
+    line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
+    return ParseError(
+        f"invalid UTF-8: {what}", code="E1001", line=line, column=len(source) + 1, source=source
+    )
 
 
 class _Parser(Reader):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.ir.dtypes import NAMES
 from pullback.ir.errors import ParseError, PullbackError
-from pullback.ir.syntax.cursor import START, Cursor
+from pullback.ir.syntax.cursor import DEPTH, START, Cursor
 from pullback.ir.syntax.tokens import shown
 from pullback.ir.types import Type
 from pullback.ir.values import Applied, Nan, Pair, Range, Word
@@ -69,7 +69,9 @@ class Reader(Cursor):
         if self.words[self.at] == ",":
             self.at += 1
         self.expect("[")
-        shape = self.listed(self.dimension, "]")
+        start, shape = self.at, self.listed(self.dimension, "]")
+        if len(shape) > DEPTH:  # more than an array has
+            self.tokens.fail(start, f"a tensor has at most {DEPTH} dimensions", "syntax")
         said: dict[str, Any] = {"sharding": None, "varying": ()}
         while self.words[self.at] == ",":
             self.at += 1

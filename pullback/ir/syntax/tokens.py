@@ -16,14 +16,14 @@ from pullback.ir.errors import ParseError, Place
 # The patterns never give back what they took, so the time is linear. A malformed number or an
 # unclosed string is one token: the parser says what is wrong with it. The last token is empty.
 TOKEN = re.compile(
-    r"""(?: [ \t\r] | \#[^\n]* )*
+    r"""(?: [ \t\r]++ | \#[^\n]*+ )*+
     ( \n
     | %[0-9]+
     | Tensor<[a-z0-9]+,\ \[[0-9,\ ]*\]>
     | [A-Za-z_][A-Za-z0-9_]*
     | [+-]?\.?[0-9] (?: [A-Za-z0-9_.] | (?<=[eE])[+-] )*
     | [+-](?:inf|nan)
-    | "(?: [^"\\\n] | \\. )*"?
+    | "(?: [^"\\\n]++ | \\. )*+"?
     | [^ ]
     | \Z )""",
     re.VERBOSE,
@@ -108,7 +108,7 @@ def _lexical(word: str) -> tuple[str, str] | None:
     """The code and message for what is no token, whatever stands around it."""
     first = word[:1]
     if first == '"':
-        closed = len(re.fullmatch(r'"(?:[^"\\]|\\.)*("?)', word)[1])  # type: ignore[index]
+        closed = len(re.fullmatch(r'"(?:[^"\\]++|\\.)*+("?)', word)[1])  # type: ignore[index]
         return None if closed else ("E1003", "the string is not closed before the end of the line")
     if len(word) == 1 and not first.isalnum() and first not in _PUNCTUATION and first not in "\n_":
         return "E1002", f"invalid character {first!r}"

@@ -10,6 +10,7 @@ from pullback.engines.xla import mlir
 from pullback.engines.xla.instructions import Block, normal, quoted, written
 from pullback.engines.xla.stablehlo import Builder, Value, mlir_type, module
 from pullback.ir.graph import Graph
+from pullback.ir.module import require_module
 
 
 class Unchecked(Builder):
@@ -41,8 +42,9 @@ def to_stablehlo(program: Any, portable: bool = False) -> str | bytes:
       }
     }
     """
-    graph = program if isinstance(program, Graph) else program.graph
-    block = lowered(graph)
+    if not isinstance(program, Graph):
+        program = require_module("to_stablehlo", program).graph
+    block = lowered(program)
     text = written(block)
     return mlir.portable(text) if portable else _named(mlir.pretty(text), block)
 

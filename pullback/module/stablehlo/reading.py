@@ -22,6 +22,7 @@ from pullback.ir.node import Node, results
 from pullback.ir.table import TABLE
 from pullback.ir.types import Type
 from pullback.module.stablehlo.export import Unchecked, lowered
+from pullback.module.stablehlo.foreign import in_our_words
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.structure import Const, Input
 
@@ -45,7 +46,7 @@ def from_stablehlo(program: str | bytes) -> Module:
 
 
 def read_graph(program: str | bytes) -> Graph:
-    block = normal(mlir.read(program))
+    block = normal(in_our_words(mlir.read(program)))
     names = _distinct(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
     return Graph(inputs, _Scope(block, inputs).results(), names)
@@ -148,7 +149,7 @@ class _Sought:
                 continue
             if op is not None and self._is_lowered(op):
                 return op
-        raise mlir.unsupported(f"stablehlo.{self.i.name}", self.i.where)
+        raise mlir.unsupported(f"stablehlo.{self.i.name}", self.i.where, _told(self.i))
 
     def _is_lowered(self, op: Any) -> bool:
         """Whether the op is lowered to this very instruction."""
@@ -162,6 +163,13 @@ class _Sought:
         given += [self.constants[x] for x in i.operands[count:]]
         known: dict[int, Key] = {x: ("in", count + n) for n, x in enumerate(self.captured)}
         return _key(i, given, known) == wanted
+
+
+def _told(i: Instruction) -> str:
+    """What an instruction is applied to, and its attributes, one of which may be the trouble."""
+    said = f"It is applied to {', '.join(map(str, i.operand_types)) or 'nothing'}"
+    attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])
+    return f"{said}{f' with {attributes}' if attributes else ''}."
 
 
 def _places(op: Any, i: Instruction) -> Sequence[int]:
@@ -195,7 +203,9 @@ def _lowering(op: Any, types: tuple[Type, ...]) -> Key | None:
 def _key(i: Instruction, operands: Sequence[Key], known: dict[int, Key]) -> Key:
     """All that an instruction says, whatever numbers its values have."""
     regions = tuple([_block_key(r, known) for r in i.regions])
-    return i.name, tuple(i.attributes.items()), i.types, tuple(operands), regions
+    # Not the precision: ours is the highest that has an effect, so at least the one asked for.
+    attributes = tuple([(k, v) for k, v in i.attributes.items() if k != "precision_config"])
+    return i.name, attributes, i.types, tuple(operands), regions
 
 
 def _block_key(block: Block, around: dict[int, Key]) -> Key:

@@ -205,6 +205,10 @@ class BranchNumber(Op):
     fallible: ClassVar[bool] = True
 
     def infer(self, index: Type) -> Type:
+        if not index.dtype.is_integer:
+            raise DTypeError(f"the number of a branch is an integer, got {index}", code="E2005")
+        if self.count < 1:
+            raise ShapeError(f"there must be a branch, got {self.count}", code="E2007")
         return index
 
     def numpy(self, index: np.ndarray) -> np.ndarray:

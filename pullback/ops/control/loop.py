@@ -98,6 +98,7 @@ class While(Holder):
             state,
             lambda *s: b.inline(self.condition, [*s, *constants], held=True)[0],
             lambda *s: b.inline(self.body, [*s, *constants], held=True),
+            axes=self.communicates(),
         )
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
@@ -111,13 +112,14 @@ class While(Holder):
         inner = [*state, *types[n:]]
         layouts = [layout(t) for t in inner]
         operands = [to.ask(x, dims).node for x, dims in zip(xs, layouts, strict=True)]
+        body = parts.local(to, self.body, inner, layouts[:n])  # first: so it is when asking ahead
         answer = parts.local(to, self.condition, inner, [()])
-        body = parts.local(to, self.body, inner, layouts[:n])
         loop = While(answer, body, n)
         if not any(node.op.communicates() for node in answer.nodes):
             return to.placed(to.results(loop, operands), type, layouts[:n])
         # Devices do not communicate in a condition: whether to go on is part of the state.
-        (first,) = answer(*[vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)])
+        given = [vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
+        (first,) = to.inline(answer, given)
         loop = loop._asking_ahead()
         found = to.results(loop, [*operands[:n], first, *operands[n:]])
         return to.placed(found[:n], type, layouts[:n])

@@ -13,7 +13,6 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from pullback.ir.canonical import canonicalise
 from pullback.ir.graph import Graph
 from pullback.ir.node import vary_over
 from pullback.ops.base import TABLE, Node, Type
@@ -95,9 +94,7 @@ def local_body(
 
 
 def _held(to: Any, inputs: Sequence[Any], made: Sequence[Any]) -> Graph:
-    names = [f"x{i}" for i in range(len(inputs))]
-    outputs = [to.finished(y) for y in made]
-    return canonicalise(Graph([x.node for x in inputs], outputs, names), True)
+    return to.held([x.node for x in inputs], [to.finished(y) for y in made])
 
 
 def _added(body: Graph, count: int) -> dict[int, Node]:

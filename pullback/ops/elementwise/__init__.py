@@ -5,10 +5,12 @@ from pullback.ops.elementwise import (
     bits,
     cast,
     complexes,
+    division,
     extrema,
     floats,
     gamma,
     geometry,
+    guarded,
     logic,
     power,
     rounding,
@@ -19,6 +21,7 @@ from pullback.ops.elementwise import (
 )
 
 __all__ = [
-    "arithmetic", "bits", "cast", "complexes", "extrema", "floats", "gamma", "geometry", "logic",
-    "power", "rounding", "select", "special", "transcendental", "trigonometric",
+    "arithmetic", "bits", "cast", "complexes", "division", "extrema", "floats", "gamma",
+    "geometry", "guarded", "logic", "power", "rounding", "select", "special", "transcendental",
+    "trigonometric",
 ]  # fmt: skip

@@ -90,7 +90,7 @@ class Elementwise(Op, abstract=True):
         return made
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        rank = max(x.type.rank - has for x, has in zip(xs, mapped, strict=True))
+        rank = max([len(x.type.shape) - has for x, has in zip(xs, mapped, strict=True)])
         return self(*[align(x, rank) if has else x for x, has in zip(xs, mapped, strict=True)])
 
     def factors(self, *xs: Type) -> str:

@@ -11,7 +11,7 @@ from pullback.ir.dtypes import dtype
 from pullback.ir.errors import ArgumentError, ShapeError
 from pullback.ir.types import show
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, constant
-from pullback.ops.linalg import precision
+from pullback.ops.contraction import precision
 from pullback.ops.movement import Broadcast, Reshape, Transpose
 from pullback.ops.sample import integers, real
 

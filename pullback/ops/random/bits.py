@@ -7,20 +7,24 @@ streams; new keys come from streams of their own, so a key may be split and draw
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.ir.dtypes import DType, dtype, uint32, uint64
 from pullback.ir.errors import ArgumentError, DTypeError
-from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
+from pullback.ir.node import vary_alike
+from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_shapes, spread_all
 from pullback.ops.factoring import named, rule
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
+    Part,
     aligned,
     check_key,
+    check_part,
     check_size,
     cipher,
     hlo_blocks,
@@ -29,6 +33,7 @@ from pullback.ops.random.threefry import (
 )
 from pullback.ops.sample import integers
 
+NO_PART: tuple[int, ...] = ()
 STREAMS = 0x8000  # how many of them numbers are drawn from
 SPLIT, FOLD_HIGH, FOLD_LOW = 0xFFFF, 0xFFFE, 0xFFFD
 KEY = np.array([0x13198A2E, 0x03707344], np.uint32)  # for samples
@@ -36,14 +41,20 @@ KEYS = integers(2, 3, 2, high=2**32).astype(np.uint32)
 
 
 class PerKey(Op, abstract=True):
-    """`shape` results for each key u32[..., 2], made from the cipher of every position."""
+    """`shape` results for each key u32[..., 2], made from the cipher of every position.
+
+    Where they are part of a larger shape `whole`, a second operand i64[..., rank] says for each
+    key where the part begins: a device of a mesh draws only its part.
+    """
 
     shape: tuple[int, ...]
     differentiable: ClassVar[bool] = False
     stream = 0
+    whole = NO_PART
 
     def __post_init__(self) -> None:
         self.set("shape", tuple(map(int, self.shape)))
+        self.set("whole", tuple(map(int, self.whole)))
 
     @abstractmethod
     def result(self) -> DType:
@@ -53,22 +64,35 @@ class PerKey(Op, abstract=True):
     def draw(self, m: Any, first: Any, second: Any) -> Any:
         """The results from both words of the cipher, as a formula of `stepwise`."""
 
-    def infer(self, key: Type) -> Type:
+    def infer(self, key: Type, *begin: Type) -> Type:
         check_key(key)
-        check_size(self.shape)
+        check_part(key, begin, self.whole)
+        check_size(self.whole or self.shape)
         return Type((*key.shape[:-1], *self.shape), self.result())
 
-    def numpy(self, key: np.ndarray) -> np.ndarray:
-        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream))
+    def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
+        part = Part(self.whole, *begin) if begin else None
+        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, part))
 
-    def hlo(self, b: Any, out: Type, key: Any) -> Any:
-        return lifted(b, self.draw, *hlo_blocks(b, key, self.shape, self.stream))
+    def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
+        part = Part(self.whole, *begin) if begin else None
+        return lifted(b, self.draw, *hlo_blocks(b, key, self.shape, self.stream, part))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*xs)  # what a key gives does not depend on the keys beside it
+        # what a key gives does not depend on the keys beside it
+        return self(*spread_all(axis, xs, mapped))
 
-    def factors(self, key: Type) -> str:
-        return per_key(key, [], len(self.shape))
+    def factors(self, key: Type, *begin: Type) -> str:
+        return per_key(key, begin, len(self.shape))
+
+    def part(
+        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
+    ) -> Node:
+        op: Any = self  # every one has a field `whole`, its last
+        shape = out.shape[xs[0].type.rank - 1 :]
+        if shape == self.shape:
+            return self(*xs)
+        return replace(op, shape=shape, whole=self.shape)(*xs, beginning(xs[0], out, begin))
 
 
 class RandomBits(PerKey):
@@ -79,6 +103,7 @@ class RandomBits(PerKey):
 
     bits: int
     stream: int = 0
+    whole: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,6 +128,8 @@ class RandomBits(PerKey):
         yield cls((0, 4), 32), (KEY,)
         yield cls((4,), 64), (KEYS,)
         yield cls((4,), 32, 7), (KEY,)
+        yield cls((2, 3), 64, 7, (5, 4)), (KEY, np.array([2, 1]))
+        yield cls((2,), 32, 0, (7,)), (KEYS, integers(2, 3, 1, high=6))
 
 
 class SplitKey(Op):
@@ -129,7 +156,8 @@ class SplitKey(Op):
         return self(*xs)
 
     def factors(self, key: Type) -> str:
-        return per_key(key, [], len(self.shape) + 1)
+        keys = named(key.rank - 1)
+        return rule([[*keys, "_"]], [[*keys, *["_"] * (len(self.shape) + 1)]])
 
     @classmethod
     def samples(cls) -> Any:
@@ -180,12 +208,21 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     return k0, k1
 
 
-def per_key(key: Type, others: Sequence[Type], rank: int) -> str:
-    """The factor rule of what makes `rank` dimensions for each key, from operands that have them
-    for each key: a number depends on its position among all."""
+def per_key(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
+    """The factor rule of what makes `rank` dimensions for each key, from as many operands as
+    `like` says that have them for each key; a part is not split once more."""
     keys = named(key.rank - 1)
-    made = [*keys, *["_"] * rank]
-    return rule([[*keys, "_"], *[made] * len(others)], [made])
+    made = [*keys, *named(rank, range(rank) if begin else (), "n")]
+    words = [*keys, "_"]
+    return rule([words, *[made] * like, *[words] * len(begin)], [made])
+
+
+def beginning(key: Node, out: Type, begin: Callable[[int], Node]) -> Node:
+    """Where the dimensions that are made for each key begin: i64[..., rank]."""
+    outer = key.type.rank - 1
+    places = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]
+    made = places[0] if len(places) == 1 else TABLE["Concat"](0)(*vary_alike(tuple(places)))
+    return TABLE["Broadcast"]((*key.type.shape[:-1], len(places)))(made)
 
 
 def joined(m: Any, first: Any, second: Any) -> Any:

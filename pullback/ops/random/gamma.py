@@ -8,7 +8,7 @@ from streams of its own, so an element's number does not depend on what the othe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,11 +19,18 @@ from pullback.ir.errors import ShapeError
 from pullback.ops.base import Axis, Node, Op, Type, spread_all
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.random.affine import LEAST
-from pullback.ops.random.bits import KEY, KEYS, joined, per_key
+from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
 from pullback.ops.random.functions import ends, exp, log, minus_log, normal, polynomial
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import check_key, check_size, hlo_blocks, numpy_blocks
+from pullback.ops.random.threefry import (
+    Part,
+    check_key,
+    check_part,
+    check_size,
+    hlo_blocks,
+    numpy_blocks,
+)
 from pullback.ops.sample import positive
 
 ROUNDS = 16  # the chance that none of them accepts is below 2**-64
@@ -40,69 +47,83 @@ class RandomGamma(Op):
     the numbers themselves jump where a round is accepted at one a and not at the next.
     """
 
+    whole: tuple[int, ...] = ()  # of which a part is made, as in PerKey
     kinds = "f"
 
-    def infer(self, key: Type, a: Type) -> Type:
+    def infer(self, key: Type, a: Type, *begin: Type) -> Type:
         check_key(key)
+        check_part(key, begin, self.whole)
         check_kind(a.dtype, self.kinds)
         outer = key.rank - 1
-        check_size(a.shape[outer:])
+        check_size(self.whole or a.shape[outer:])
         if a.shape[:outer] != key.shape[:-1]:
             raise ShapeError(f"needs shapes for each key, got {key} and {a}")
         return a
 
-    def numpy(self, key: np.ndarray, a: np.ndarray) -> np.ndarray:
+    def numpy(self, key: np.ndarray, a: np.ndarray, *begin: np.ndarray) -> np.ndarray:
         shape = a.shape[key.ndim - 1 :]
+        part = Part(self.whole, *begin) if begin else None
         wide = a.astype(np.float64)
         d, c = _constants(NUMPY, wide)
         made, done = d, np.zeros(a.shape, bool)
         for i in range(ROUNDS):
-            words = [w for k in (1, 2) for w in numpy_blocks(key, shape, 2 * i + k)]
+            words = [w for k in (1, 2) for w in numpy_blocks(key, shape, 2 * i + k, part)]
             made, done = _round(NUMPY, made, done, d, c, *words)
             if done.all():
                 break
-        first, second = numpy_blocks(key, shape)
+        first, second = numpy_blocks(key, shape, 0, part)
         made = _finished(NUMPY, made, wide, first, second, LEAST[dtype(a.dtype)])
         return np.asarray(made).astype(a.dtype)
 
-    def hlo(self, b: Any, out: Type, key: Any, a: Any) -> Any:
+    def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
         shape = out.shape[len(key.shape) - 1 :]
         wide = b.convert(a, float64)
         d, c = lifted(b, _constants, wide)
-        start = (b.constant(0, int32), key, d, c, d, b.full(out.with_dtype(bool_), False))
+        start = (b.constant(0, int32), key, d, c, d, b.full(out.with_dtype(bool_), False), *begin)
         types = tuple(x.type for x in start)
 
-        def more(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any) -> list:
+        def blocks(key: Any, stream: Any, begin: tuple) -> tuple:
+            return hlo_blocks(b, key, shape, stream, Part(self.whole, *begin) if begin else None)
+
+        def more(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
             rest = b.op("stablehlo.not", done, out=done.type)
             rest = b.reduce("or", rest, False, range(out.rank)) if out.rank else rest
             left = b.compare("LT", i, b.constant(ROUNDS, int32))
             return [b.op("stablehlo.and", rest, left, out=left.type)]
 
-        def body(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any) -> list:
+        def body(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
             first = b.convert(b.op("stablehlo.add", i, i, out=i.type), uint32)
             words: list[Any] = []
             for k in (1, 2):
                 at = b.op("stablehlo.add", first, b.constant(k, uint32), out=first.type)
-                words += hlo_blocks(b, key, shape, at)
+                words += blocks(key, at, begin)
             made, done = lifted(b, _round, made, done, d, c, *words)
             i = b.op("stablehlo.add", i, b.constant(1, int32), out=i.type)
-            return [i, key, d, c, made, done]
+            return [i, key, d, c, made, done, *begin]
 
         regions = f"{b.region(types, more)}, {b.region(types, body)}"
         made = b.op("stablehlo.while", *start, out=types, regions=regions)[4]
 
         finished = partial(_finished, least=LEAST[out.dtype])
-        made = lifted(b, finished, made, wide, *hlo_blocks(b, key, shape))
+        made = lifted(b, finished, made, wide, *blocks(key, 0, begin))
         return b.convert(made, out.dtype)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*spread_all(axis, xs, mapped))
 
-    def factors(self, key: Type, a: Type) -> str:
-        return per_key(key, [a], a.rank - key.rank + 1)
+    def factors(self, key: Type, a: Type, *begin: Type) -> str:
+        return per_key(key, begin, a.rank - key.rank + 1, like=1)
+
+    def part(
+        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
+    ) -> Node:
+        shapes = [t.shape[xs[0].type.rank - 1 :] for t in (out, whole)]
+        if shapes[0] == shapes[1]:
+            return self(*xs)
+        return RandomGamma(shapes[1])(*xs, beginning(xs[0], out, begin))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [None, g * GammaSlope()(xs[1], out)]
+        return [None, g * GammaSlope()(xs[1], out), *[None] * len(xs[2:])]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[1] is None else ts[1] * GammaSlope()(xs[1], out)
@@ -112,6 +133,7 @@ class RandomGamma(Op):
         yield cls(), (KEYS, positive(2, 3, 4))
         yield cls(), (KEY, np.array([1e-4, 0.02, 1.0, 1e3, 1e12, 1e300, np.inf, 0.0, -1.0, np.nan]))
         yield cls(), (KEY, positive(0, 3))
+        yield cls((6, 5)), (KEY, positive(2, 3), np.array([4, 1]))
 
 
 # -- the formulas ---------------------------------------------------------------------------------

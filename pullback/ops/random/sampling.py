@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import numpy as np
+
 from pullback.ir.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
 from pullback.ir.errors import DTypeError
 from pullback.ops.base import Type
@@ -19,11 +21,12 @@ class Sampler(PerKey, abstract=True):
     """Floats of one type; f16 and bf16 are made from f32."""
 
     dtype: DType
+    whole: tuple[int, ...] = ()
 
-    def infer(self, key: Type) -> Type:
+    def infer(self, key: Type, *begin: Type) -> Type:
         if not self.dtype.is_float:
             raise DTypeError(f"needs a float type, got {self.dtype}", code="E2005")
-        return super().infer(key)
+        return super().infer(key, *begin)
 
     def result(self) -> DType:
         return self.dtype
@@ -44,6 +47,7 @@ class Sampler(PerKey, abstract=True):
         yield cls((), float32), (KEY,)
         yield cls((2, 0), float64), (KEY,)
         yield cls((4,), float32), (KEYS,)
+        yield cls((2, 3), float32, (7, 5)), (KEY, np.array([4, 2]))
 
 
 class RandomUniform(Sampler):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.ir.dtypes import uint32, uint64
+from pullback.ir.dtypes import int64, uint32, uint64
 from pullback.ir.errors import DTypeError, ShapeError
 from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.elementwise.base import align
@@ -92,44 +92,85 @@ class Threefry(Op):
 # -- blocks of bits for every position of a shape -------------------------------------------------
 
 
-def numpy_blocks(key: np.ndarray, shape: tuple[int, ...], stream: int = 0) -> tuple:
-    """The cipher of every row-major position of `shape` in a stream, for each key u32[..., 2]."""
-    position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
+class Part(NamedTuple):
+    """The part of a larger shape `whole` that begins at `begin`, i64[..., rank] for each key."""
+
+    whole: tuple[int, ...]
+    begin: Any
+
+
+def numpy_blocks(
+    key: np.ndarray, shape: tuple[int, ...], stream: int = 0, part: Part | None = None
+) -> tuple:
+    """The cipher of every row-major position of `shape` in a stream, for each key u32[..., 2];
+    where it is part of a larger shape, of the positions in that."""
+    if part is None:
+        position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
+    else:
+        position = np.zeros((), np.uint64)
+        ones = tuple([1 for _ in shape])
+        for i, (n, step) in enumerate(zip(shape, _steps(part.whole), strict=True)):
+            begin = part.begin[..., i].reshape(*key.shape[:-1], *ones)
+            along = begin + np.arange(n).reshape(n, *ones[i + 1 :])
+            position = position + along.astype(np.uint64) * np.uint64(step)
     position = position | np.uint64(stream << POSITION_BITS)
     keys = key.reshape(*key.shape[:-1], *(1 for _ in shape), 2)
     high = (position >> np.uint64(32)).astype(np.uint32)
     return Threefry().numpy(keys, high, position.astype(np.uint32))
 
 
-def hlo_blocks(b: Any, key: Any, shape: tuple[int, ...], stream: Any = 0) -> tuple:
+def _steps(shape: tuple[int, ...]) -> list[int]:
+    """How far apart neighbours along each dimension are in row-major order."""
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def hlo_blocks(
+    b: Any, key: Any, shape: tuple[int, ...], stream: Any = 0, part: Part | None = None
+) -> tuple:
     """The same as StableHLO; the stream may be computed, as u32[]."""
     whole = (*key.shape[:-1], *shape)
     keys = [word(b, key, i) for i in (0, 1)]
     keys = [b.broadcast_in_dim(k, whole, range(len(k.shape))) for k in keys]
     stream = b.constant(stream, uint32) if isinstance(stream, int) else stream
-    counters = [b.broadcast(c, whole) for c in _counters(b, shape, b.broadcast(stream, shape))]
-    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *counters)
+    size = math.prod(part.whole if part else shape)
+    word_type = uint32 if size <= 2**32 else uint64
+    if part is None:
+        position = b.reshape(b.iota((size,), word_type, 0), shape)
+    else:
+        position = _positions(b, Type(whole, word_type), part)
+    counters = _counters(b, position, b.broadcast(stream, position.shape))
+    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, whole) for c in counters])
 
 
-def _counters(b: Any, shape: tuple[int, ...], stream: Any) -> tuple:
-    """The row-major positions as two words, the first with the stream."""
-    size = math.prod(shape)
-    if size <= 2**32:
-        low = b.reshape(b.iota((size,), uint32, 0), shape)
-        return lifted(b, lambda m, stream: stream << STREAM_SHIFT, stream), low
+def _positions(b: Any, out: Type, part: Part) -> Any:
+    """The row-major positions in the larger shape, for each key."""
+    rank = len(part.whole)
+    outer = range(out.rank - rank)
+    made = b.full(out, 0)
+    for i, step in enumerate(_steps(part.whole)):
+        begin = b.broadcast_in_dim(b.convert(word(b, part.begin, i), out.dtype), out.shape, outer)
+        along = b.iota(out.shape, out.dtype, len(outer) + i)
+        made = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, made, begin, along)
+    return made
+
+
+def _counters(b: Any, position: Any, stream: Any) -> tuple:
+    """Positions as two words, the first with the stream."""
+    if position.dtype is uint32:
+        return lifted(b, lambda m, stream: stream << STREAM_SHIFT, stream), position
 
     def split(m: Any, stream: Any, position: Any) -> tuple:
         high = m.convert(position >> 32, uint32)
         return high | (stream << STREAM_SHIFT), m.convert(position, uint32)
 
-    return lifted(b, split, stream, b.reshape(b.iota((size,), uint64, 0), shape))
+    return lifted(b, split, stream, position)
 
 
 def word(b: Any, key: Any, i: int) -> Any:
     """Word `i` of every key."""
     shape = key.shape[:-1]
     part = b.op(
-        "stablehlo.slice", key, out=Type((*shape, 1), uint32),
+        "stablehlo.slice", key, out=Type((*shape, 1), key.dtype),
         start_indices=(*(0 for _ in shape), i), limit_indices=(*shape, i + 1),
         strides=(1,) * len(key.shape),
     )  # fmt: skip
@@ -146,6 +187,15 @@ def aligned(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
 def check_key(key: Type) -> None:
     if key.dtype is not uint32 or not key.rank or key.shape[-1] != 2:
         raise ShapeError(f"a key is two words, u32[2] or u32[...,2], got {key}")
+
+
+def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None:
+    """Where a part of a shape is made, the last operand says where it begins, for each key."""
+    wanted = Type((*key.shape[:-1], len(whole)), int64)
+    if whole and begin != (wanted,):
+        raise ShapeError(f"needs the beginning of a part of {list(whole)}, {wanted}, got {begin}")
+    if not whole and begin:
+        raise ShapeError(f"what is no part has no beginning, got {begin}")
 
 
 def check_size(shape: tuple[int, ...]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.ir.dtypes import bool_
 from pullback.ir.node import Node
+from pullback.tensor.comparing import FLIPPED, beyond
 from pullback.tensor.functions.arguments import (
     Tensor,
     apply,
@@ -14,6 +15,7 @@ from pullback.tensor.functions.arguments import (
     node,
     operands,
 )
+from pullback.tensor.operators import number
 from pullback.tensor.tensor import wrap
 
 
@@ -24,7 +26,7 @@ def equal(x1: Any, x2: Any) -> Tensor:
     >>> pb.equal([1, 2], [1, 3]).tolist()
     [True, False]
     """
-    return apply("Equal", *operands(x1, x2))
+    return _compared("Equal", x1, x2)
 
 
 def not_equal(x1: Any, x2: Any) -> Tensor:
@@ -34,7 +36,7 @@ def not_equal(x1: Any, x2: Any) -> Tensor:
     >>> pb.not_equal([1, 2], [1, 3]).tolist()
     [False, True]
     """
-    return apply("NotEqual", *operands(x1, x2))
+    return _compared("NotEqual", x1, x2)
 
 
 def less(x1: Any, x2: Any) -> Tensor:
@@ -44,7 +46,7 @@ def less(x1: Any, x2: Any) -> Tensor:
     >>> pb.less([1, 2], 2).tolist()
     [True, False]
     """
-    return apply("Less", *operands(x1, x2))
+    return _compared("Less", x1, x2)
 
 
 def less_equal(x1: Any, x2: Any) -> Tensor:
@@ -54,7 +56,7 @@ def less_equal(x1: Any, x2: Any) -> Tensor:
     >>> pb.less_equal([1, 3], 2).tolist()
     [True, False]
     """
-    return apply("LessEqual", *operands(x1, x2))
+    return _compared("LessEqual", x1, x2)
 
 
 def greater(x1: Any, x2: Any) -> Tensor:
@@ -64,7 +66,7 @@ def greater(x1: Any, x2: Any) -> Tensor:
     >>> pb.greater([1, 3], 2).tolist()
     [False, True]
     """
-    return apply("Greater", *operands(x1, x2))
+    return _compared("Greater", x1, x2)
 
 
 def greater_equal(x1: Any, x2: Any) -> Tensor:
@@ -74,7 +76,16 @@ def greater_equal(x1: Any, x2: Any) -> Tensor:
     >>> pb.greater_equal([1, 2], 2).tolist()
     [False, True]
     """
-    return apply("GreaterEqual", *operands(x1, x2))
+    return _compared("GreaterEqual", x1, x2)
+
+
+def _compared(name: str, x1: Any, x2: Any) -> Tensor:
+    for first, other, called in ((x1, x2, name), (x2, x1, FLIPPED[name])):
+        if isinstance(first, Tensor):
+            made = beyond(called, node(first), number(other))
+            if made is not None:
+                return made
+    return apply(name, *operands(x1, x2))
 
 
 def isnan(x: Any) -> Tensor:

@@ -8,13 +8,15 @@ placeholders it is a constant of the program.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pullback.engines.limits import MOST
 from pullback.ir.dtypes import DType, int64
 from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.errors import ArgumentError
+from pullback.ir.errors import ArgumentError, OutOfMemory
 from pullback.ir.node import constant
 from pullback.ir.table import TABLE
 from pullback.ir.where import user_line
@@ -44,7 +46,18 @@ def _filled(op: str, shape: Any, value: Any, dtype: DType) -> Tensor:
     shape = shape_of(op, shape)
     if pending.placeholders:
         return record(TABLE["Broadcast"](shape), (constant(value, dtype),))
-    return from_host(np.full(shape, value, dtype.numpy))
+    return from_host(_array(op, shape, lambda: np.full(shape, value, dtype.numpy)))
+
+
+def _array(op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
+    """What `make` makes of numbers in this shape, if there is memory for it."""
+    try:
+        if math.prod(shape) < MOST:
+            return make()
+    except MemoryError:
+        pass
+    what = f"there is not enough memory for shape {list(shape)}"
+    raise OutOfMemory(what, op=op, where=user_line())
 
 
 def _chosen(op: str, dtype: Any, default: DType | None = None) -> DType:
@@ -159,8 +172,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     whole = all(isinstance(v, int) for v in (start, stop, step))
     wanted = _chosen("arange", dtype, int64 if whole else None)
     count = max(0, len(range(start, stop, step)) if whole else math.ceil((stop - start) / step))
-    places = np.arange(count)
-    return made((start + places * step).astype(wanted.numpy))
+    numbers = _array("arange", (count,), lambda: start + np.arange(count) * step)
+    return made(numbers.astype(wanted.numpy))
 
 
 def _as_number(value: Any) -> Any:
@@ -185,7 +198,10 @@ def linspace(start: Any, stop: Any, num: int, dtype: Any = None, endpoint: bool 
     wanted = _chosen("linspace", dtype)
     wide = np.complex128 if wanted.is_complex else np.float64
     start, stop = map(_as_number, (start, stop))
-    return made(np.linspace(start, stop, count, endpoint, dtype=wide).astype(wanted.numpy))
+    numbers = _array(
+        "linspace", (count,), lambda: np.linspace(start, stop, count, endpoint, dtype=wide)
+    )
+    return made(numbers.astype(wanted.numpy))
 
 
 def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
@@ -197,7 +213,8 @@ def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None) -
     """
     (rows,) = shape_of("eye", n_rows)
     (columns,) = (rows,) if n_cols is None else shape_of("eye", n_cols)
-    return made(np.eye(rows, columns, k, dtype=_chosen("eye", dtype).numpy))
+    wanted = _chosen("eye", dtype).numpy
+    return made(_array("eye", (rows, columns), lambda: np.eye(rows, columns, k, dtype=wanted)))
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:

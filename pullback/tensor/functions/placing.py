@@ -87,9 +87,9 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
 
 def _put(node: Any, sharding: Sharding) -> Tensor:
     """A value that is there goes to the devices part by part: none of them gets the whole."""
-    from pullback.tensor.launch import settled, to_host
+    from pullback.tensor.launch import checked, to_host
     from pullback.tensor.program import engine_for
 
     type = node.type.sharded(sharding)
     on = engine_for(current(), sharding.mesh)
-    return wrap(leaf(type, on.put(to_host(settled(node)), type), where=user_line()))
+    return wrap(leaf(type, on.put(to_host(checked(node)), type), where=user_line()))

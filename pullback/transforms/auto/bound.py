@@ -57,9 +57,9 @@ def _askers(groups: Groups) -> dict[int, list[int]]:
 
 def _possible(groups: Groups, taken: Taken, group: Group, users: Sequence[Choice]) -> list[Choice]:
     """The choices of a group that may be taken beside the others; all, if there is none."""
-    made = []
+    made, there = [], dict(taken)
     for c in group.choices:
-        there = {**taken, id(group): c}
+        there[id(group)] = c
         if all(_brought(groups, there, other) for other in (c, *users)):
             made.append(c)
     return made or group.choices

@@ -97,7 +97,7 @@ class Groups:
 
     def nbytes(self, type: Type, dims: Dims) -> int:
         """What a device has of a value."""
-        return self._prices.local(type, dims).nbytes
+        return self._prices.nbytes(type, dims)
 
     # -- one node ----------------------------------------------------------------------------------
 

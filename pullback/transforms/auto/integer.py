@@ -23,7 +23,7 @@ from pullback.transforms.auto.groups import Choice, Claim, Group, Groups
 GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
 WHOLE = 500  # choices beyond one for each group, up to which the whole program is solved
 STARTS = 2  # solutions that are improved
-RELAXED = 6000  # choices up to which it is relaxed
+RELAXED = 2000  # choices up to which it is relaxed: of more, small programs tell as much sooner
 MICROSECONDS = 1e6  # the unit of the objective
 TIE = 1e-4  # of a microsecond, for each axis that splits an input: whole is better if all is equal
 
@@ -46,17 +46,19 @@ def choose(
     starts: Sequence[Sequence[Dims]],
     memory: float | None,
     seconds: float,
+    thorough: bool = True,
 ) -> list[list[Dims]]:
     """How the inputs lie in the solutions found, the best first.
 
     An output in `alike` lies as the input that it names; `starts` are layouts of the inputs to
-    begin with; each device has so much `memory`; the search ends after so many `seconds`.
+    begin with; each device has so much `memory`; the search ends after so many `seconds`. If it
+    is not `thorough`, only the best start is improved.
     """
     _hand_out(groups, alike)
     model = Model(groups)
     if memory is not None:
         model.limit(memory, alike)
-    found = model.solve(starts, seconds)
+    found = model.solve(starts, seconds, thorough)
     return [[taken[id(groups.of[x])].lies[x] for x in groups.graph.inputs] for taken in found]
 
 
@@ -94,6 +96,7 @@ class Model:
         self.columns: dict[int, int] = {}  # of a choice, by its identity
         self.copies: dict[tuple[Node, Dims], dict[float, int]] = {}  # columns by price
         self.largest: int | None = None  # the column for the bytes of the largest value
+        self._totals: dict[tuple[int, ...], float] = {}  # of solutions
         inputs = {id(groups.of[x]): x for x in groups.graph.inputs}
         for group in groups.groups:
             mine = []
@@ -190,22 +193,39 @@ class Model:
 
     # -- solving -----------------------------------------------------------------------------------
 
-    def solve(self, starts: Sequence[Sequence[Dims]], seconds: float) -> list[Taken]:
+    def solve(
+        self, starts: Sequence[Sequence[Dims]], seconds: float, thorough: bool
+    ) -> list[Taken]:
         """Solutions, the best first: those of a few small programs, and that of the whole one,
-        where these leave only a little of it."""
+        where these leave only a little of it. No more is tried once nothing can be much better."""
         self.deadline = time.monotonic() + seconds
         self.matrix, (self.low, self.high) = self._matrix(), np.array(self.bounds).T
+        self.weights = np.array(self.costs)
         groups, axes = self.groups, self.groups.mesh.several
-        simple = self._milp(lambda group, c: together(c, axes))
         known = [s for inputs in starts for s in from_inputs(groups, inputs, self._cost)]
-        known = [*simple, *[s for s in known if self._fits(s)]]
+        known = self._sorted([s for s in known if self._fits(s)])
+        if known and not thorough:
+            return self._sorted([self._descend(known[0]), *known])
+        least, reduced = self._relaxed()
+        if not known or self._total(known[0]) > least * (1 + GAP):
+            known = self._sorted([*self._milp(lambda group, c: together(c, axes)), *known])
         if not known:
             return self._milp(lambda group, c: True)
-        found = [self._descend(s) for s in sorted(known, key=self._total)[:STARTS]]
-        hopeless = self._hopeless(min(map(self._total, found)))
+        if self._total(known[0]) <= least * (1 + GAP):
+            return known
+        found = [self._descend(s) for s in known[:STARTS]]
+        bound = min(map(self._total, found))
+        hopeless = reduced > (bound - least) * (1 - GAP) + TIE
         if self.binary - hopeless.sum() <= WHOLE + len(groups.groups):
             found += self._milp(lambda group, c: not hopeless[self.columns[id(c)]])
-        return sorted([*found, *simple], key=self._total)
+        return self._sorted([*found, *known])
+
+    def _sorted(self, solutions: Sequence[Taken]) -> list[Taken]:
+        """Solutions without those that are there twice, the best first."""
+        return sorted({self._identity(s): s for s in solutions}.values(), key=self._total)
+
+    def _identity(self, taken: Taken) -> tuple[int, ...]:
+        return tuple([id(taken[id(g)]) for g in self.groups.groups])
 
     def _descend(self, best: Taken) -> Taken:
         """Choose anew along one axis at a time, as long as that helps."""
@@ -227,33 +247,50 @@ class Model:
         whole = np.arange(len(self.costs)) < self.binary
         upper = np.where(whole, 0.0, np.inf)
         upper[[self.columns[id(c)] for g in groups for c in g.choices if allowed(g, c)]] = 1.0
+        rows, columns = self._needed(upper, whole)
         found = solver().milp(
-            self.costs, integrality=whole, bounds=(0, upper),
-            constraints=(self.matrix, self.low, self.high),
+            self.weights[columns], integrality=whole[columns], bounds=(0, upper[columns]),
+            constraints=(self.matrix[rows][:, columns], self.low[rows], self.high[rows]),
             options={"time_limit": max(1.0, self.deadline - time.monotonic()), "mip_rel_gap": GAP},
         )  # fmt: skip
         if found.x is None:
             return []
-        best = {id(g): max(g.choices, key=lambda c: found.x[self.columns[id(c)]]) for g in groups}
+        values = np.zeros(len(self.costs))
+        values[columns] = found.x
+        best = {id(g): max(g.choices, key=lambda c: values[self.columns[id(c)]]) for g in groups}
         settled = settle(self.groups, best, self._cost)  # ties are settled towards whole inputs
         return [min([best, *[settled] * self._fits(settled)], key=self._total)]
 
-    def _hopeless(self, bound: float) -> np.ndarray:
-        """The choices that no solution as cheap as `bound` takes: in the program where parts of
-        choices may be taken, one of them costs more than is left."""
+    def _needed(self, upper: np.ndarray, whole: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that may be violated, where columns are at most `upper`, and the columns that
+        are choices or help to fulfil a row: where few choices are allowed, that is a small part."""
+        raising, lowering = self.matrix.maximum(0), self.matrix.minimum(0).T.tocsr()
+        columns = upper > 0
+        for _ in range(3):
+            most = raising @ np.where(columns, np.minimum(upper, 1e12), 0.0)
+            rows = (self.low > -np.inf) | (most > self.high)
+            columns &= whole | (lowering @ rows.astype(float) < 0)
+        return np.flatnonzero(rows), np.flatnonzero(columns)
+
+    def _relaxed(self) -> tuple[float, np.ndarray]:
+        """The cost of the program where parts of choices may be taken, than which no solution is
+        better; and by how much more each choice costs there at least, which is hopeless if it is
+        more than a solution has left."""
+        nothing = 0.0, np.zeros(self.binary)
         if self.binary > RELAXED:
-            return np.zeros(self.binary, bool)
+            return nothing
         same = self.low == self.high
         found = solver().linprog(
-            self.costs, A_ub=self.matrix[~same], b_ub=self.high[~same], A_eq=self.matrix[same],
+            self.weights, A_ub=self.matrix[~same], b_ub=self.high[~same], A_eq=self.matrix[same],
             b_eq=self.high[same], bounds=(0, None), method="highs",
         )  # fmt: skip
-        if found.x is None:
-            return np.zeros(self.binary, bool)
-        return found.lower.marginals[: self.binary] > (bound - found.fun) * (1 - GAP) + TIE
+        return nothing if found.x is None else (found.fun, found.lower.marginals[: self.binary])
 
     def _total(self, taken: Taken) -> float:
-        return float(np.dot(self.costs, self._columns(taken)))
+        key = self._identity(taken)
+        if key not in self._totals:
+            self._totals[key] = float(np.dot(self.weights, self._columns(taken)))
+        return self._totals[key]
 
     def _fits(self, taken: Taken) -> bool:
         return bool(np.all(self.matrix @ self._columns(taken) <= self.high + 1e-9))

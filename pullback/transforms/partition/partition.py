@@ -17,32 +17,25 @@ from pullback.ir.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.propagate import Plan, plan
+from pullback.sharding.propagate import Plan, along, plan
 from pullback.sharding.spec import Dims, layout
-from pullback.transforms.partition.choose import Chooser
-from pullback.transforms.partition.placed import Origin, Placed, neutral
+from pullback.transforms.partition.placed import Origin, Placed, Remake, neutral
+from pullback.transforms.partition.reasons import Explained, Reason, wired
 from pullback.transforms.rules import deriving
 
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
-
-
-class Reason(NamedTuple):
-    """Why there is a collective: what its user needs, of which value."""
-
-    user: str
-    where: Any
-    why: str
-    value: str
+_DEEPEST = 32  # how long a chain of ops may be that is made anew in parts
 
 
 class Partitioned(NamedTuple):
     """A per-device program, the ops of the whole one that its ops are parts of, and why there are
-    collectives in it."""
+    collectives in it, and in what its ops hold."""
 
     graph: Graph
     made_for: dict[Node, Node]
     reasons: dict[Node, Reason]
+    within: dict[Node, Reason]
 
 
 def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
@@ -51,28 +44,23 @@ def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     first = Partitioner(mesh)
     first.whole_program(graph)
     second = Partitioner(mesh, first.asked)
-    return Partitioned(second.whole_program(graph), second.made_for, second.reasons)
+    made = second.whole_program(graph)
+    return Partitioned(made, second.made_for, second.reasons, second.within)
 
 
-class Partitioner(Chooser):
+class Partitioner(Explained):
     """One walk through a graph. Ops that hold graphs are handed it, to partition those."""
 
     def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
         super().__init__(mesh)
         self.known, self.asked = known, Asked()
-        self.made_for: dict[Node, Node] = {}
-        self.reasons: dict[Node, Reason] = {}
-        self._makers: dict[int, Node] = {}  # by the number of a value
-        self._user = "the result"
         self._count = 0
-        self.node: Node | None = None  # whose rule is running
 
     def whole_program(self, graph: Graph) -> Graph:
         pairs = zip(graph.inputs, graph.names, strict=True)
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
         ys = []
         made = self.run(graph, inputs)
-        self._user = "the result"
         with deriving():
             for y, p in zip(graph.outputs, made, strict=True):
                 origin.where = y.where
@@ -88,21 +76,18 @@ class Partitioner(Chooser):
     def run(self, graph: Graph, xs: Sequence[Placed]) -> list[Placed]:
         """The graph's outputs over operands `xs`."""
         known: dict[Node, Any] = dict(zip(graph.inputs, xs, strict=True))
+        around, outermost = self._user, self.node is None
         with deriving():
             for node in graph.nodes[len(graph.inputs) :]:
                 origin.where, origin.backward = node.where, node.backward
+                self.node = node if outermost else self.node
                 operands = [known[x] for x in node.inputs]
                 if operands and isinstance(operands[0], tuple):
                     known[node] = operands[0][node.op.index]  # type: ignore[attr-defined]
                 else:
                     known[node] = self.apply(node, operands)
+        self._user = around
         return [known[y] for y in graph.outputs]
-
-    def note(self, made: Node, p: Placed, why: str) -> Node:
-        maker = self._makers.get(p.number)
-        value = "an input" if maker is None else _named(maker)
-        self.reasons[made] = Reason(self._user, origin.where, why, value)
-        return made
 
     def ask(self, p: Placed, dims: Dims) -> Placed:
         """A value as a user of it needs it."""
@@ -128,9 +113,6 @@ class Partitioner(Chooser):
             raise EngineError(f"a result that must be whole along {', '.join(rest)} is not", op=op)
         return vary_over(p.node, tuple(sorted(p.axes)))
 
-    def results(self, op: Op, operands: Sequence[Node]) -> tuple[Node, ...]:
-        return results(emit(op, tuple(operands)))
-
     def placed(
         self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims],
         partial: Sequence[tuple[str, ...]] = (),
@@ -144,9 +126,12 @@ class Partitioner(Chooser):
     def apply(self, node: Node, xs: list[Placed]) -> Any:
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
-        self.node, self._user = node, op.title
+        self._user = op.title
         if op.partition is not None:
-            return self._noted(node, op.partition(self, xs, node.type))
+            around, self._held = self._held, []
+            made = op.partition(self, xs, node.type)
+            self._held = around
+            return self._noted(node, made)
         if not any(x.axes for x in xs):
             return self._noted(node, self._everywhere(node, xs))
         if op.expansion is not None and type(op).factors is Op.factors:
@@ -161,7 +146,7 @@ class Partitioner(Chooser):
     def _everywhere(self, node: Node, xs: list[Placed]) -> Any:
         """Whole operands: every device does the same."""
         made = emit(node.op, tuple([x.node for x in xs]))
-        self.made_for[made] = node
+        self.stand_for(made)
         if isinstance(node.type, tuple):
             return tuple([self._whole(y, t) for y, t in zip(results(made), node.type, strict=True)])
         return replace(self._whole(made, node.type), remake=self._remaker(node, xs))
@@ -172,27 +157,36 @@ class Partitioner(Chooser):
     def inline(self, graph: Graph, xs: Sequence[Node]) -> tuple[Node, ...]:
         """A program of one device, written into this one for the op whose rule is running."""
         made = graph(*xs)
-        for n in ancestors(made, set(xs).__contains__):
-            if n not in xs:
-                self.made_for[n] = self.node  # type: ignore[assignment]
+        new = [n for n in ancestors(made, set(xs).__contains__) if n not in xs]
+        self.stand_for(*new)
+        self.copied(wired(graph), new)
         return made
 
-    def _remaker(self, node: Node, xs: list[Placed]) -> Any:
-        """How to make only parts of a result along dimensions that no operand has."""
-        if not node.op.cheap or not node.type.rank:
+    def _remaker(self, node: Node, xs: list[Placed]) -> Remake | None:
+        """How to make only parts of a value that is made from little: numbers that are drawn or
+        counted, and what is computed from them and from smaller values."""
+        op, out = node.op, node.type.plain
+        own = type(op).part is not Op.part
+        little = all(x.remake is not None or x.whole.size < out.size for x in xs)
+        if op.fallible or not (own or op.cheap or any(x.remake for x in xs)) or not little:
             return None
+        depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
 
         def remake(dims: Dims) -> Node | None:
-            types, out = [x.node.type.plain for x in xs], node.type.plain
-            form = plan(node.op, types, [out], self.mesh).form
-            given = {f for operand in form.operands for dim in operand for f in dim}
-            for factors, axes in zip(form.results[0], dims, strict=True):
-                if axes and (len(factors) != 1 or factors[0] in given):
+            form = plan(op, [x.whole for x in xs], [out], self.mesh).form
+            axes = {}
+            for factors, along_dim in zip(form.results[0], dims, strict=True):
+                if along_dim and len(factors) != 1:
                     return None
-            part = self.local(out, dims)
-            return emit(node.op.local(types, part.plain), tuple([x.node for x in xs]))
+                if along_dim:
+                    axes[factors[0]] = along_dim
+            operands = along(form, self.mesh, axes).operands
+            if any(fs[1:] and axes.keys() & set(fs) for dims in form.operands for fs in dims):
+                return None
+            parts = [self.place(x, split).node for x, split in zip(xs, operands, strict=True)]
+            return self.made(op, parts, out, dims)
 
-        return remake
+        return Remake(remake, depth) if depth <= _DEEPEST else None
 
     def _written_out(self, node: Node, xs: list[Placed]) -> Any:
         """A composite: the ops that it is written as, in parts."""
@@ -218,10 +212,12 @@ class Partitioner(Chooser):
                 moved = self.on_first(moved, split.results[0].partial, op)
             operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
-        out: Any = tuple(outs) if isinstance(node.type, tuple) else outs[0]
-        local = op.local([x.node.type.plain for x in operands], out)
-        made = emit(local, tuple([x.node for x in operands]))
-        self.made_for[made] = node
+        nodes = tuple([x.node for x in operands])
+        if isinstance(node.type, tuple):
+            made = emit(op.local([x.type.plain for x in nodes], tuple(outs)), nodes)
+        else:
+            made = self.made(op, nodes, ys[0], split.results[0].dims)
+        self.stand_for(made)
         nodes = results(made) if isinstance(node.type, tuple) else (made,)
         placed = []
         for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):
@@ -289,7 +285,3 @@ class Partitioner(Chooser):
         if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
             p = replace(self.join(p), number=self._count)
         return p
-
-
-def _named(node: Node) -> str:
-    return node.op.title if node.where is None else f"{node.op.title} ({node.where})"

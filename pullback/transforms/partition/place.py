@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pullback.ir.node import emit, vary_over
+from pullback.ir.node import Node, vary_over
+from pullback.ops.base import Op, Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.placed import Placed, Steps
@@ -43,7 +45,7 @@ class Placer(Steps):
         if p.dims == dims:
             return p
         if p.remake is not None and not p.axes:
-            made = p.remake(dims)
+            made = p.remake.make(dims)
             if made is not None:
                 # its parts may be alike, as those of zeros, and count as different all the same
                 made = vary_over(made, self.local(p.whole, dims).varying)
@@ -67,11 +69,18 @@ class Placer(Steps):
         found = self._known.get((source, p.origin.dims(dims)))
         if found is None or found.partial:
             return None
-        local = op.local([found.node.type.plain], self.local(p.whole, dims).plain)
-        made = emit(local, (found.node,))
+        made = self.made(op, [found.node], p.whole, dims)
         if made.type.plain is not self.local(p.whole, dims).plain:
             return None
         return replace(p, node=made, dims=dims, remake=None, origin=None)
+
+    def made(self, op: Op, xs: Sequence[Node], whole: Type, dims: Dims) -> Node:
+        """What this device makes of its parts of the operands: its part of one result."""
+
+        def begin(dim: int) -> Node:
+            return self.begin(whole.shape[dim], dims[dim])
+
+        return op.part(xs, self.local(whole, dims).plain, whole, begin)
 
     def _scattered(self, p: Placed, dims: Dims) -> Placed:
         """Join contributions; into parts, where parts are wanted and nobody has them whole."""

@@ -31,6 +31,13 @@ class Origin(NamedTuple):
         return tuple([axes.get(fs[0], ()) if fs else () for fs in self.form.operands[0]])
 
 
+class Remake(NamedTuple):
+    """How to make a value anew, in parts; its operands may be made anew for that, so many deep."""
+
+    make: Callable[[Dims], Node | None]
+    depth: int
+
+
 @dataclass(frozen=True, eq=False)
 class Placed:
     """One value of the program, as each device has it.
@@ -47,7 +54,7 @@ class Placed:
     partial: tuple[str, ...] = ()
     combine: str | type[Op] = "sum"
     priority: tuple[int, ...] = ()
-    remake: Callable[[Dims], Node | None] | None = None
+    remake: Remake | None = None
     number: int = -1  # of the application that made it, in the order of the walk
     origin: Origin | None = None  # where its elements were before they were only moved
 
@@ -180,10 +187,9 @@ class Steps:
         x, own = p.node, self.part(n, axes)
         if own * self.mesh.extent(axes) == n:
             return p
-        begin = self.index(axes) * own
         shape = [1] * x.type.rank
         shape[dim] = own
-        at = TABLE["Iota"](tuple(shape), dim, int64)() + begin
+        at = TABLE["Iota"](tuple(shape), dim, int64)() + self.begin(n, axes)
         kept = where(less(at, constant(n, int64)), x, full(x.type.plain, value))
         return replace(p, node=kept, remake=None)
 
@@ -192,6 +198,10 @@ class Steps:
         first = equal(self.index(axes), 0)
         none = full(p.node.type.plain, neutral(op, p.whole.dtype))
         return replace(p, node=where(first, p.node, none), remake=None, origin=None)
+
+    def begin(self, n: int, axes: tuple[str, ...]) -> Node:
+        """Where this device's part of a dimension of extent n begins."""
+        return self.index(axes) * self.part(n, axes) if axes else constant(0, int64)
 
     def index(self, axes: tuple[str, ...]) -> Node:
         """The number of this device's part along some axes."""

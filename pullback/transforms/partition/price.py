@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
+from pullback.ir.types import Type
 from pullback.sharding.cost import Machine, traffic, work
 from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
@@ -55,9 +57,14 @@ class Prices(Placer):
     def pad(self, x: Node, dim: int, n: int) -> Node:
         return x
 
+    def nbytes(self, whole: Type, dims: Dims) -> int:
+        """What a device has of a value; asked so often that no type is made for it."""
+        parts = [self.part(n, axes) for n, axes in zip(whole.shape, dims, strict=True)]
+        return math.prod(parts) * whole.dtype.numpy.itemsize
+
     def _count(self, kind: str, p: Placed, axes: tuple[str, ...]) -> None:
-        local = self.local(p.whole, p.dims)
-        self.seconds += self.machine.seconds(traffic(kind, local.nbytes, self.mesh.extent(axes)))
+        sent = traffic(kind, self.nbytes(p.whole, p.dims), self.mesh.extent(axes))
+        self.seconds += self.machine.seconds(sent)
 
 
 def operations(graph: Graph) -> float:

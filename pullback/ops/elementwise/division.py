@@ -1,0 +1,140 @@
+"""Quotients, and what is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ir.dtypes import float32
+from pullback.ops.base import Node, Type
+from pullback.ops.elementwise.base import (
+    Binary,
+    Over,
+    Unary,
+    both,
+    differ,
+    equal,
+    guarded,
+    less,
+    not_equal,
+    where,
+    word,
+)
+
+rounded = word("Round")
+
+UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides another
+
+
+class Div(Binary):
+    """Quotient of two operands; of integers it is truncated.
+
+    An integer divided by 0 gives -1 (all bits set), and the least integer by -1 itself, as in XLA.
+    """
+
+    stablehlo = "divide"
+    singular = True
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    profile = "core-v1"
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind not in "iu":
+            return np.asarray(np.true_divide(x, y))
+        divisor = np.where(y == 0, np.ones((), y.dtype), y)
+        floored = np.floor_divide(x, divisor)
+        inexact = (floored * divisor != x) & ((x < 0) != (divisor < 0))
+        return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        # not -x / y**2: the square leaves its range long before the quotient does
+        return (Over(1, y), lambda: Over(-out, y))
+
+
+class Reciprocal(Unary):
+    """One divided by the operand."""
+
+    kinds = "fc"
+    singular = True
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.true_divide(np.ones((), x.dtype), x))
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op("stablehlo.divide", b.full(out, 1), x, out=out)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: -guarded(out, out),)
+
+
+class Rem(Binary):
+    """The remainder of truncated division: it has the sign of x. An integer modulo 0 is itself."""
+
+    stablehlo = "remainder"
+    kinds = "iuf"
+    domains = UNEVEN
+    singular = True
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind not in "iu":
+            return np.asarray(np.fmod(x, y))
+        return np.where(y == 0, x, np.fmod(x, np.where(y == 0, np.ones((), y.dtype), y)))
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (1, lambda: -rounded((x - out) / y))
+
+
+class FloorDiv(Binary):
+    """Python's x // y: the quotient rounded down. An integer divided by 0 gives -1, as in Div."""
+
+    kinds = "iuf"
+    domains = UNEVEN
+    half_as = float32
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind not in "iu":
+            return np.asarray(np.floor_divide(x, y))
+        divisor = np.where(y == 0, np.ones((), y.dtype), y)
+        return np.where(y == 0, all_ones(x.dtype), np.floor_divide(x, divisor))
+
+    def expand(self, x: Node, y: Node) -> Node:
+        kind, rest = x.type.dtype.kind, Rem()(x, y)
+        if kind == "u":
+            return x / y
+        below = signs_differ(rest, y)
+        if kind == "i":
+            quotient = x / y
+            return where(both(below, not_equal(y, 0)), quotient - 1, quotient)
+        quotient = rounded((x - rest) / y)  # x - rest is a multiple of y, up to its last bit
+        return where(equal(y, 0), x / y, where(below, quotient - 1, quotient))
+
+
+class Mod(Binary):
+    """Python's x % y: what x // y leaves; it has the sign of y. An integer modulo 0 is itself."""
+
+    kinds = "iuf"
+    domains = UNEVEN
+    half_as = float32
+    singular = True
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if x.dtype.kind not in "iu":
+            return np.asarray(np.remainder(x, y))
+        return np.where(y == 0, x, np.remainder(x, np.where(y == 0, np.ones((), y.dtype), y)))
+
+    def expand(self, x: Node, y: Node) -> Node:
+        rest = Rem()(x, y)
+        return rest if x.type.dtype.kind == "u" else where(signs_differ(rest, y), rest + y, rest)
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (1, lambda: -FloorDiv()(x, y))
+
+
+def signs_differ(rest: Node, y: Node) -> Node:
+    """Where a remainder of truncated division has to be moved by one divisor."""
+    return both(not_equal(rest, 0), differ(less(rest, 0), less(y, 0)))
+
+
+def all_ones(dtype: np.dtype) -> np.ndarray:
+    return np.asarray(-1).astype(dtype)

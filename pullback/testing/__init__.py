@@ -1,0 +1,22 @@
+"""Checks for ops and gradients: what the op table's tests run, open to authors of their own ops."""
+
+from pullback.testing.batching import check_batch
+from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives, linear_map
+from pullback.testing.ops import cast_operands, check_engine, check_op, check_type
+from pullback.testing.programs import (
+    TOLERANCE,
+    Function,
+    assert_close,
+    graph_of,
+    is_differentiable,
+    run,
+    several,
+)
+from pullback.testing.sharding import check_sharded, random_sharding, run_sharded, sharded_graph
+
+__all__ = [
+    "TOLERANCE", "Function", "assert_close", "cast_operands", "check_batch",
+    "check_cotangent_shapes", "check_derivatives", "check_engine", "check_op", "check_sharded",
+    "check_type", "graph_of", "is_differentiable", "linear_map", "random_sharding", "run",
+    "run_sharded", "several", "sharded_graph",
+]  # fmt: skip

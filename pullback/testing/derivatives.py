@@ -1,0 +1,110 @@
+"""Derivatives of both modes against central differences, and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pullback.ir import dtypes
+from pullback.ir.graph import Graph
+from pullback.ir.node import Node
+from pullback.ops.base import Op, sum_to, zeros
+from pullback.ops.structure import Input
+from pullback.testing.programs import Function, graph_of, is_differentiable, run
+from pullback.transforms.forward import tangents
+from pullback.transforms.reverse import gradients
+
+
+def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]:
+    """Graphs of jvp (xs, ts -> tangents) and vjp (xs, gs -> cotangents) of f's inexact parts."""
+    base = graph_of(f, arrays)
+    active = [x for x in base.inputs if is_differentiable(x.type)]
+    ys = [y for y in base.outputs if is_differentiable(y.type)]
+    ts = [Input("t", x.type.shape, x.type.dtype)() for x in active]
+    gs = [Input("g", y.type.shape, y.type.dtype)() for y in ys]
+    pushed = [t or zeros(y.type) for y, t in zip(ys, tangents(ys, active, ts))]
+    pulled = [g or zeros(x.type) for x, g in zip(active, gradients(ys, gs, active))]
+    return Graph([*base.inputs, *ts], pushed), Graph([*base.inputs, *gs], pulled)
+
+
+def _inner(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
+    """The real inner product of two lists of arrays."""
+    return sum(float(np.real(np.vdot(y, x))) for x, y in zip(xs, ys, strict=True))
+
+
+def _random_like(arrays: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for a in arrays:
+        v = rng.standard_normal(a.shape)
+        made.append(v + 1j * rng.standard_normal(a.shape) if np.iscomplexobj(a) else v)
+    return [np.asarray(v, a.dtype) for v, a in zip(made, arrays)]
+
+
+def check_derivatives(
+    f: Function, arrays: Sequence[np.ndarray], order: int = 2, eps: float = 1e-6, rtol: float = 1e-5
+) -> None:
+    """jvp against central differences, vjp against jvp, and the same for both to `order`.
+
+    Operands are float64 or complex128; others are constants.
+    """
+    arrays = [np.asarray(a) for a in arrays]
+    jvp, vjp = linear_map(f, arrays)
+    where = [i for i, a in enumerate(arrays) if a.dtype.kind in "fc"]
+    outs = [i for i, y in enumerate(graph_of(f, arrays).outputs) if is_differentiable(y.type)]
+    if not where or not outs:
+        return
+    ts = _random_like([arrays[i] for i in where], seed=1)
+    pushed = run(jvp, [*arrays, *ts])
+
+    def shifted(step: float) -> list[np.ndarray]:
+        moved = list(arrays)
+        for i, t in zip(where, ts):
+            moved[i] = np.asarray(arrays[i] + step * t, arrays[i].dtype)
+        made = run(graph_of(f, arrays), moved)
+        return [made[i] for i in outs]
+
+    for plus, minus, t in zip(shifted(eps), shifted(-eps), pushed, strict=True):
+        slope = (plus - minus) / (2 * eps)
+        size = max(1.0, float(np.abs(slope).max(initial=0.0)))
+        np.testing.assert_allclose(t, slope, rtol=rtol, atol=rtol * size)
+
+    gs = _random_like(pushed, seed=2)
+    pulled = run(vjp, [*arrays, *gs])
+    left, right = _inner(pushed, gs), _inner(ts, pulled)
+    size = max(1.0, abs(left), sum(float(np.abs(p * g).sum()) for p, g in zip(pushed, gs)))
+    assert abs(left - right) <= 1e-9 * size, f"<jvp t, g> = {left}, <t, vjp g> = {right}"
+
+    if order > 1:
+        constants = [np.asarray(g) for g in gs]
+
+        def gradient_of(*xs: Node) -> tuple[Node, ...]:
+            graph = graph_of(f, arrays)
+            ys = [y for y in graph(*xs) if is_differentiable(y.type)]
+            seeds = [_const(g) for g in constants]
+            active = [xs[i] for i in where]
+            found = gradients(ys, seeds, active)
+            return tuple(g if g is not None else zeros(x.type) for x, g in zip(active, found))
+
+        check_derivatives(gradient_of, arrays, order - 1, eps, rtol * 10)
+
+
+def _const(array: np.ndarray) -> Node:
+    from pullback.ops.structure import Const
+
+    return Const(dtypes.dtype(array.dtype), array.shape, array.tobytes())()
+
+
+def check_cotangent_shapes(op: Op, arrays: Sequence[np.ndarray]) -> None:
+    """Rules of broadcasting ops return cotangents in the output's shape, not reduced ones."""
+    graph = graph_of(op, arrays)
+    (out,) = graph.outputs
+    g = Input("g", out.type.shape, out.type.dtype)()
+    need = [is_differentiable(x.type) for x in graph.inputs]
+    if op.vjp is None or not op.differentiable:
+        return
+    for x, c in zip(graph.inputs, op.vjp(g, out, graph.inputs, need), strict=True):
+        if c is not None:
+            assert c.type.shape == out.type.shape, (op, c.type, out.type)
+            assert sum_to(c, x.type).type.shape == x.type.shape

@@ -1,0 +1,81 @@
+"""Parts on simulated devices against whole operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.ir import dtypes
+from pullback.ir.graph import Graph
+from pullback.ir.types import Type
+from pullback.ops.structure import Input
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.parts import join, places
+from pullback.sharding.spec import P, Sharding
+from pullback.testing.programs import Function, assert_close, graph_of, run, several
+from pullback.transforms.partition.partition import partition
+from pullback.transforms.partition.simulate import simulated
+
+
+def check_sharded(f: Function, arrays: Sequence[np.ndarray], seed: int = 0) -> None:
+    """An op, or a function of nodes, on parts gives what it gives on whole operands: for random
+    meshes and specs, on simulated devices. What pads the parts is garbage."""
+    rng = np.random.default_rng(seed)
+    want = run(graph_of(f, arrays), arrays)
+    for shape, names in (((2,), ("x",)), ((3,), ("x",)), ((2, 2), ("x", "y"))):
+        mesh = DeviceMesh(shape, names)
+        shardings = [random_sharding(rng, mesh, np.ndim(a)) for a in arrays]
+        try:
+            got = run_sharded(f, arrays, shardings, mesh)
+            for g, w in zip(got, want, strict=True):
+                assert_close(g, w, scale=10)
+        except Exception as error:
+            error.add_note(f"on {mesh} with {', '.join([str(s.spec) for s in shardings])}")
+            raise
+
+
+def random_sharding(rng: Any, mesh: DeviceMesh, rank: int) -> Sharding:
+    """A spec in which every axis of the mesh splits some dimension, or none."""
+    dims: list[tuple[str, ...]] = [()] * rank
+    for axis in rng.permutation(mesh.axis_names):
+        d = rng.integers(-1, rank)
+        if d >= 0:
+            dims[d] = (*dims[d], str(axis))
+    return Sharding(mesh, P(*dims))
+
+
+def run_sharded(
+    f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding], mesh: DeviceMesh
+) -> list[np.ndarray]:
+    """The results of `f` on operands that lie as said, computed by simulated devices."""
+    graph = sharded_graph(f, arrays, shardings)
+    program = simulated(partition(graph, mesh).graph, mesh)
+    stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
+    made = []
+    for stack, y in zip(run(program, stacks), graph.outputs, strict=True):
+        parts = stack.reshape(mesh.size, *stack.shape[len(mesh.shape) :])
+        lies = y.type.sharding or Sharding(mesh, P())
+        made.append(join(dict(enumerate(parts)), lies, y.type.shape))
+    return made
+
+
+def sharded_graph(
+    f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding]
+) -> Graph:
+    """`f` as a graph over inputs that lie as said."""
+    types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
+    inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]
+    return Graph(inputs, several(f(*inputs)))
+
+
+def _stacked(array: np.ndarray, sharding: Sharding) -> np.ndarray:
+    """The parts of all devices, with the mesh in front; where they are padded, with garbage."""
+    mesh = sharding.mesh
+    shape = [n * sharding.parts(i) for i, n in enumerate(sharding.local_shape(array.shape))]
+    garbage = np.nan if array.dtype.kind in "fc" or array.dtype.kind == "V" else 77
+    padded = np.full(shape, garbage, array.dtype)
+    padded[tuple([slice(n) for n in array.shape])] = array
+    parts = [padded[places(sharding, array.shape, k)] for k in range(mesh.size)]
+    return np.stack(parts).reshape(*mesh.shape, *parts[0].shape)
