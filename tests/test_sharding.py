@@ -18,6 +18,8 @@ from helpers import line, told
 import pullback as pb
 from pullback.ir.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.ir.types import Type
+from pullback.ops.base import TABLE
+from pullback.sharding.propagate import plan
 from pullback.tensor import program
 
 P = pb.P
@@ -163,6 +165,34 @@ def test_a_sharding_that_does_not_fit():
         pb.reshard(x, P("dp"))
     with told(ArgumentError, ValueError, "shards: the tensor is on no mesh"):
         x.shards()
+
+
+def planned(op, spec, shape):
+    x = put(np.zeros(shape, np.float32), spec)._node.type
+    return plan(op, [x], [op.type_of(x).plain], MESH)
+
+
+def test_one_plan_serves_all_extents():
+    transpose = TABLE["Transpose"]((1, 0))
+    first = planned(transpose, P("dp", "tp"), (8, 16))
+    assert planned(transpose, P("dp", "tp"), (7, 3)) is first
+    assert planned(transpose, P("dp"), (8, 16)) is not first
+
+
+def test_but_for_those_that_parts_of_a_mesh_divide_otherwise():
+    def joined(rows):
+        return planned(TABLE["Reshape"]((5 * rows,)), P(("dp", "tp")), (rows, 5))
+
+    assert joined(8) is joined(24)
+    specs = [joined(rows).shardings[0].spec for rows in (8, 24, 6, 7, 0)]
+    assert specs == [P(("dp", "tp")), P(("dp", "tp")), P("dp"), P(), P()]
+    product = TABLE["Mul"]()  # where an extent is 1 an operand repeats
+    x, row, one = (Type(s, pb.float32, pb.Sharding(MESH, P("dp")))
+                   for s in ((4, 6), (6,), (1,)))  # fmt: skip
+    assert product.type_of(x, row).sharding.spec is P("dp")
+    assert product.type_of(x, one).sharding.spec is P("dp")
+    assert product.type_of(x.plain, row).sharding.spec is P(None, "dp")
+    assert product.type_of(x.plain, one).sharding.spec is P()
 
 
 def test_meshes_are_not_mixed():

@@ -58,6 +58,7 @@ class Interned(type):
     _canonical: dict[Any, weakref.ref]
     _quick: dict[Any, weakref.ref] | None
     _plain: Any = None  # the instance without arguments: most ops have no parameters
+    equal_is_same: bool = False  # parameters that Python calls equal are the same, and small
 
     def __init__(cls, name: str, bases: tuple, namespace: dict, **kwargs: Any) -> None:
         super().__init__(name, bases, namespace, **kwargs)
@@ -90,7 +91,7 @@ class Interned(type):
             if ref is not None and (found := ref()) is not None:
                 return found
         made = type.__call__(cls, *args, **kwargs)
-        key = exact(made.parameters())
+        key = made.parameters() if cls.equal_is_same else exact(made.parameters())
         try:
             hash(key)
         except TypeError as error:
@@ -104,7 +105,8 @@ class Interned(type):
             if known is None or found is None:
                 found, known = made, weakref.ref(made, _forget(cls._canonical, key))
                 cls._canonical[key] = known
-            if quick is not None and all(map(_is_light, (*args, *kwargs.values()))):
+            given = (*args, *kwargs.values())
+            if quick is not None and (cls.equal_is_same or all(map(_is_light, given))):
                 if len(quick) > _QUICK_LIMIT:
                     quick.clear()
                 quick[typed] = known

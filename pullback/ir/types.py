@@ -17,6 +17,8 @@ class Type(metaclass=Interned):
     The axes are in alphabetical order. Types are interned: two equal types are the same object.
     """
 
+    equal_is_same = True
+
     def __init__(
         self, shape: Iterable[int], dtype: DType, sharding: Any = None, varying: tuple = ()
     ) -> None:
@@ -48,13 +50,19 @@ class Type(metaclass=Interned):
     def with_dtype(self, dtype: DType) -> Type:
         return Type(self.shape, dtype, self.sharding, self.varying)
 
-    @cached_property
+    @property
     def plain(self) -> Type:
         """Shape and element type alone, as type rules see it."""
+        return self if self.sharding is None and not self.varying else self._stripped
+
+    @cached_property
+    def _stripped(self) -> Type:
         return Type(self.shape, self.dtype)
 
     def sharded(self, sharding: Any) -> Type:
-        return Type(self.shape, self.dtype, sharding, self.varying)
+        made = Type(self.shape, self.dtype, sharding, self.varying)
+        made._stripped = self.plain  # it is known here, and asked for next
+        return made
 
     def over(self, axes: tuple[str, ...]) -> Type:
         """The type of a value that varies along the named axes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,13 +85,7 @@ class DotGeneral(Contraction):
         return dot_general(b, x, y, self.contract, self.batched)
 
     def factors(self, x: Type, y: Type) -> str:
-        sides = named(x.rank, letter="m"), named(y.rank, letter="n")
-        for word, pair in (("b", self.batched), ("k", self.contract)):
-            for i, dims in enumerate(zip(*pair, strict=True)):
-                for side, d in zip(sides, dims, strict=True):
-                    side[d] = f"{word}{i}"
-        out = [w for w in sides[0] if w[0] == "m"] + [w for w in sides[1] if w[0] == "n"]
-        return rule(sides, [[*[f"b{i}" for i in range(len(self.batched[0]))], *out]])
+        return _dot_rule(self.contract, self.batched, (x.rank, y.rank))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
@@ -130,6 +125,17 @@ class DotGeneral(Contraction):
         yield cls(((), ()), ((0, 1), (1, 0))), (real(2, 3), real(3, 2, 2, salt=1))
         yield cls(((1,), (1,)), ((0,), (0,))), (complexes(2, 3, 2), complexes(2, 3, salt=1))
         yield cls(((1,), (0,)), ((), ())), (real(3, 0), real(0, 2))
+
+
+@lru_cache(maxsize=1024)  # it is the same for all shapes
+def _dot_rule(contract: Pair, batched: Pair, ranks: tuple[int, int]) -> str:
+    sides = named(ranks[0], letter="m"), named(ranks[1], letter="n")
+    for word, pair in (("b", batched), ("k", contract)):
+        for i, dims in enumerate(zip(*pair, strict=True)):
+            for side, d in zip(sides, dims, strict=True):
+                side[d] = f"{word}{i}"
+    out = [w for w in sides[0] if w[0] == "m"] + [w for w in sides[1] if w[0] == "n"]
+    return rule(sides, [[*[f"b{i}" for i in range(len(batched[0]))], *out]])
 
 
 def _are_one(dims: tuple[int, ...]) -> bool:

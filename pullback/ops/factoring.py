@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 
 def named(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
@@ -14,8 +15,14 @@ def named(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
 
 def rule(operands: Iterable[Iterable[str]], results: Iterable[Iterable[str]]) -> str:
     """The rule from the words of each value's dimensions."""
-    sides = [", ".join([" ".join(words) for words in side]) for side in (operands, results)]
-    return " -> ".join(sides)
+    return f"{', '.join(map(' '.join, operands))} -> {', '.join(map(' '.join, results))}"
+
+
+@lru_cache(maxsize=1024)  # the same few are asked for at every op
+def alike(rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1) -> str:
+    """The rule of an op that passes all dimensions on, but for those that must be whole."""
+    words = named(rank, whole)
+    return rule([words] * operands, [words] * results)
 
 
 def placed(
@@ -30,22 +37,34 @@ def placed(
     return value, index, there
 
 
-def reshaped(old: Sequence[int], new: Sequence[int]) -> tuple[list[str], list[str]]:
-    """The words of a shape and of another with the same elements in the same order.
+def reshaped(old: Sequence[int], new: Sequence[int]) -> str:
+    """The rule for a shape and another with the same elements in the same order.
 
     Dimensions are taken together until both sides have as many elements: of such a group, one
     side must be one dimension, or only the first of each are the same.
     """
-    left: list[str] = []
-    right: list[str] = []
+    groups: list[tuple[int, ...]] = []
     i = j = 0
     while i < len(old) or j < len(new):
         i_end, j_end = _group(old, new, i, j)
-        ours, theirs = _group_words(old[i:i_end], new[j:j_end], f"g{i}_{j}_")
+        several = i_end > i + 1 and j_end > j + 1
+        first = (old[i], new[j]) if several else ()
+        groups.append((i_end - i, j_end - j, *first))
+        i, j = i_end, j_end
+    return _regrouped(tuple(groups))
+
+
+@lru_cache(maxsize=1024)  # many shapes are grouped alike
+def _regrouped(groups: tuple[tuple[int, ...], ...]) -> str:
+    """The rule, from how many dimensions of each side there are in each group; where there are
+    several of both, also from the extents of the first ones."""
+    left: list[str] = []
+    right: list[str] = []
+    for old, new, *first in groups:
+        ours, theirs = _group_words(old, new, first, f"g{len(left)}_{len(right)}_")
         left += ours
         right += theirs
-        i, j = i_end, j_end
-    return left, right
+    return rule([left], [right])
 
 
 def _group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int]:
@@ -66,22 +85,24 @@ def _group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int,
     return i_end, j_end
 
 
-def _group_words(old: Sequence[int], new: Sequence[int], name: str) -> tuple[list[str], list[str]]:
-    if len(old) == 1 and len(new) == 1:
+def _group_words(
+    old: int, new: int, first: Sequence[int], name: str
+) -> tuple[list[str], list[str]]:
+    if old == new == 1:
         return [name], [name]
     if not old or not new:  # a dimension of extent 1, which has no counterpart
-        return ["_"] * len(old), ["_"] * len(new)
-    if len(old) == 1 or len(new) == 1:
-        several = [f"{name}{k}" for k in range(max(len(old), len(new)))]
+        return ["_"] * old, ["_"] * new
+    if not first:
+        several = [f"{name}{k}" for k in range(max(old, new))]
         one = [f"({' '.join(several)})"]
-        return (one, several) if len(old) == 1 else (several, one)
+        return (one, several) if old == 1 else (several, one)
     # [4, 6] and [8, 3]: they share the first part of their first dimensions
-    major = math.gcd(old[0], new[0])
+    major = math.gcd(*first)
     if major == 1:
-        return ["_"] * len(old), ["_"] * len(new)
+        return ["_"] * old, ["_"] * new
+    told = f"{name}={major}" if major < min(first) else name  # else it is a dimension
     sides = []
-    for side, letter in ((old, "a"), (new, "b")):
-        rest = side[0] // major
-        first = f"({name} {name}{letter})" if rest > 1 else name
-        sides.append([first, *["_"] * (len(side) - 1)])
+    for count, extent, letter in ((old, first[0], "a"), (new, first[1], "b")):
+        whole = f"({told} {name}{letter})" if extent > major else name
+        sides.append([whole, *["_"] * (count - 1)])
     return sides[0], sides[1]

@@ -11,7 +11,7 @@ import numpy as np
 from pullback.ir.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along, counted
 from pullback.ops.elementwise.base import align
-from pullback.ops.factoring import named, reshaped, rule
+from pullback.ops.factoring import alike, named, reshaped, rule
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
 
@@ -65,8 +65,7 @@ class Reshape(Movement):
     def factors(self, x: Type) -> str:
         if not x.size:
             return super().factors(x)
-        old, new = reshaped(x.shape, self.shape)
-        return rule([old], [new])
+        return reshaped(x.shape, self.shape)
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         return Reshape(out.shape)
@@ -80,6 +79,7 @@ class Reshape(Movement):
     @classmethod
     def samples(cls) -> Any:
         yield cls((6, 2)), (real(3, 4),)
+        yield cls((4, 6)), (real(6, 4),)
         yield cls(()), (real(1, 1),)
         yield cls((0, 5)), (real(3, 0),)
 
@@ -306,8 +306,7 @@ class Flip(AlongAxes):
         return b.op("stablehlo.reverse", x, out=out, dimensions=self.axes)
 
     def factors(self, x: Type) -> str:
-        old = named(x.rank, self.axes)
-        return rule([old], [old])
+        return alike(x.rank, self.axes)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]

@@ -20,6 +20,7 @@ from pullback.ir.node import Node, emit, results, vary_alike
 from pullback.ir.types import Type
 from pullback.ops.meta import OpMeta
 from pullback.ops.words import Axis, counted, zeros
+from pullback.sharding.propagate import lay_out, plan
 
 _INFERRED_LIMIT = 1024
 
@@ -149,9 +150,7 @@ class Op(metaclass=OpMeta, abstract=True):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         """How the results lie on the mesh."""
-        from pullback.sharding.propagate import by_factors
-
-        return by_factors(self, mesh, xs, ys)
+        return plan(self, xs, ys, mesh).shardings
 
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
@@ -215,13 +214,7 @@ class Op(metaclass=OpMeta, abstract=True):
         axes = types[0].varying if types and not several else ()
         plain = types if several else tuple([t.plain for t in types])
         made = self.over_axes(axes, self._checked_type(plain))
-        if not several:
-            for t in types:
-                if t.sharding is not None:
-                    from pullback.sharding.propagate import lay_out
-
-                    return lay_out(self, types, made)
-        return made
+        return made if plain == types else lay_out(self, types, made)
 
     def _checked_type(self, types: tuple) -> Any:
         made = self.infer(*types)

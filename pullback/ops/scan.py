@@ -23,7 +23,7 @@ from pullback.ops.base import (
 )
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.extremes import Extreme, Max, Min
-from pullback.ops.factoring import named, rule
+from pullback.ops.factoring import alike
 from pullback.ops.prefix import prefixes, scan, shifted
 from pullback.ops.reduce import accumulator, cast, check_axes, widened
 from pullback.ops.sample import real
@@ -43,8 +43,7 @@ class Cumulative(Op, abstract=True):
         return x
 
     def factors(self, *xs: Type) -> str:
-        words = named(xs[0].rank, (self.axis,))
-        return rule([words] * len(xs), [words])
+        return alike(xs[0].rank, (self.axis,), len(xs))
 
     def along(self, f: Callable[..., np.ndarray], *xs: np.ndarray) -> np.ndarray:
         """Apply a NumPy function that scans axis 0 forward."""

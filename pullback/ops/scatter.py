@@ -29,7 +29,7 @@ from pullback.ops.base import (
     zeros,
 )
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factoring import named, rule
+from pullback.ops.factoring import alike, rule
 from pullback.ops.index import ByPlaces, IndexArrays
 from pullback.ops.places import (
     in_range,
@@ -278,8 +278,7 @@ class LastWrite(Op):
 
     def factors(self, *indices: Type) -> str:
         rank = indices[0].rank
-        words = named(rank, range(self.batched, rank))
-        return rule([words] * len(indices), [words])
+        return alike(rank, tuple(range(self.batched, rank)), len(indices))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return LastWrite(self.extents, self.batched + 1)(*spread_all(axis, xs, mapped))

@@ -23,7 +23,7 @@ from pullback.ops.base import (
     zeros,
 )
 from pullback.ops.elementwise.base import align, where
-from pullback.ops.factoring import named, rule
+from pullback.ops.factoring import alike, named, rule
 from pullback.ops.movement import Movement
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
@@ -125,8 +125,7 @@ class Slice(Movement):
         return [i for i, r in enumerate(self.ranges(shape)) if r != range(shape[i])]
 
     def factors(self, x: Type) -> str:
-        words = named(x.rank, self._cut(x.shape))
-        return rule([words], [words])
+        return alike(x.rank, tuple(self._cut(x.shape)))
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         # a dimension of which all is taken ends where the device's part does
@@ -337,8 +336,7 @@ class Concat(Op):
         return b.op("stablehlo.concatenate", *xs, out=out, dimension=self.axis)
 
     def factors(self, *xs: Type) -> str:
-        words = named(xs[0].rank, (self.axis,))
-        return rule([words] * len(xs), [words])
+        return alike(xs[0].rank, (self.axis,), len(xs))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         starts, stops = [0] * g.type.rank, list(g.type.shape)

@@ -9,6 +9,7 @@ from pullback.ops.base import TABLE, Composite, Node, Type, batch_along, constan
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.reduce import check_axes
 from pullback.ops.sample import real
+from pullback.sharding.propagate import by_rule
 
 
 class Normalisation(Composite, abstract=True):
@@ -23,6 +24,10 @@ class Normalisation(Composite, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return x
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        """As the operand: what is found along the axes is joined, and is the same everywhere."""
+        return by_rule("... -> ...", xs, ys, mesh).shardings
 
     def total(self, x: Node) -> Node:
         """The sum along the axes, which stay as 1."""

@@ -12,7 +12,7 @@ from pullback.ir.errors import ShapeError
 from pullback.ops.along import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, results
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factoring import named, rule
+from pullback.ops.factoring import alike
 from pullback.ops.reduce import check_axes, widened
 from pullback.ops.sample import real
 
@@ -31,8 +31,7 @@ class Sorting(Op, abstract=True):
         check_axes((self.axis,), x.rank)
 
     def factors(self, x: Type) -> str:
-        words = named(x.rank, (self.axis,))
-        return rule([words], [words] * self.count)
+        return alike(x.rank, (self.axis,), results=self.count)
 
     @classmethod
     def samples(cls) -> Any:

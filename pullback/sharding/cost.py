@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pullback.ir.types import Type
-from pullback.sharding.factors import Rule
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,10 @@ class Machine:
         return work / self.flops
 
 
-def work(op: Any, rule: Rule, types: Sequence[Type]) -> float:
-    """Arithmetic operations of an op, whose operands and results have these types: two for each
-    product that is summed, and at least one for each element."""
-    steps = math.prod(rule.extents.values()) * (2 if op.product else 1)
+def work(op: Any, extents: dict[str, int], types: Sequence[Type]) -> float:
+    """Arithmetic operations of an op, whose factors have these extents, operands and results these
+    types: two for each product that is summed, and at least one for each element."""
+    steps = math.prod(extents.values()) * (2 if op.product else 1)
     return max([steps, *[t.size for t in types]])
 
 

@@ -6,6 +6,7 @@ A rule is written like an einsum: `"m k, k n -> m n"`. A word stands for one dim
     _       a dimension that must be whole on every device
     1       a dimension of extent 1, along which the operand repeats
     (a b)   a dimension that runs over several factors, the major one first
+    a=2     a factor whose extent no dimension tells: it stands in such dimensions only
     ...     all remaining dimensions, which broadcast as in NumPy
 """
 
@@ -21,22 +22,79 @@ from pullback.ir.errors import VerificationError
 from pullback.ir.types import Type
 
 Side = tuple[tuple[tuple[str, ...], ...], ...]  # the factors of each dimension of each value
-_WORD = re.compile(r"\s*(?:(\.\.\.)|\(([\w\s]*)\)|(\w+))")
+_WORD = re.compile(r"\s*(?:(\.\.\.)|\(([\w\s=]*)\)|(\w+))")
+_STATED = re.compile(r"(\w+)=(\d+)")
+_FORMS: dict[tuple, Form] = {}
+_FORMS_LIMIT = 4096
+
+
+class Form:
+    """A rule for given ranks, whatever the extents: the factors of every dimension.
+
+    `major` factors are the first of dimensions that run over several: they are split evenly or
+    not at all; `minor` ones, the others there, never. `places` says of the factors of results
+    which comes first; those that no result has are `contracted`.
+    """
+
+    def __init__(self, text: str, operands: Side, results: Side) -> None:
+        self.text, self.operands, self.results = text, operands, results
+        values = enumerate((*operands, *results))
+        dims = [(factors, i, d) for i, dims in values for d, factors in enumerate(dims)]
+        self._single = [(fs[0], i, d) for fs, i, d in dims if len(fs) == 1]
+        self._several = [dim for dim in dims if len(dim[0]) > 1]
+        self._stated = {f: int(n) for f, n in _STATED.findall(text)}
+        inside = [factors for factors, _, _ in self._several]
+        single = [f for f, _, _ in self._single]
+        self.names = tuple(dict.fromkeys(single + [f for factors in inside for f in factors]))
+        self.major = tuple(dict.fromkeys([factors[0] for factors in inside]))
+        self.minor = {f for factors in inside for f in factors[1:]}
+        self.places = {f: i for i, f in enumerate(f for r in results for dim in r for f in dim)}
+        self.contracted = [f for f in self.names if f not in self.places]
+
+    def extents(self, types: Sequence[Type]) -> dict[str, int]:
+        """How far each factor runs, for operands and results of the given types."""
+        found = dict(self._stated)
+        for factor, i, d in self._single:
+            n = types[i].shape[d]
+            if found.setdefault(factor, n) != n:
+                what = f"factor {factor!r} is {found[factor]} and {n}"
+                raise VerificationError(f"{what} in {self.text!r}")
+        if len(found) < len(self.names):
+            self._solve(types, found)
+        for factors, i, d in self._several:
+            n = types[i].shape[d]
+            if math.prod([found.get(f, -1) for f in factors]) != n:
+                raise VerificationError(f"{' '.join(factors)} does not make {n} in {self.text!r}")
+        return found
+
+    def _solve(self, types: Sequence[Type], extents: dict[str, int]) -> None:
+        """The extents of factors that no dimension is, each from one that it is a part of."""
+        for factors, i, d in self._several * len(self._several):  # one may tell what another lacks
+            n = types[i].shape[d]
+            missing = [f for f in factors if f not in extents]
+            known = math.prod([extents.get(f, 1) for f in factors])
+            if len(missing) == 1 and known and n % known == 0:
+                extents[missing[0]] = n // known
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for given ranks: the factors of every dimension, and how far each runs."""
+    """A form, and how far each of its factors runs."""
 
-    operands: Side
-    results: Side
+    form: Form
     extents: dict[str, int]
 
     @property
+    def operands(self) -> Side:
+        return self.form.operands
+
+    @property
+    def results(self) -> Side:
+        return self.form.results
+
+    @property
     def contracted(self) -> list[str]:
-        """The factors that no result has, in their order."""
-        kept = {f for result in self.results for dim in result for f in dim}
-        return [f for f in self.extents if f not in kept]
+        return self.form.contracted
 
 
 @lru_cache(maxsize=1024)
@@ -60,13 +118,33 @@ def _words(value: str, text: str) -> tuple:
         if found is None:
             raise VerificationError(f"{value[at:].strip()!r} in a factor rule, in {text!r}")
         rest, compound, name = found.groups()
-        words.append(rest or name or tuple(compound.split()))
+        words.append(rest or name or tuple(_STATED.sub(r"\1", compound).split()))
         at = found.end()
     return tuple(words)
 
 
 def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Rule:
     """A rule for operands and results of the given types."""
+    found = form_of(text, xs, ys)
+    return Rule(found, found.extents((*xs, *ys)))
+
+
+def form_of(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
+    """The form of a rule: one for all types of the same ranks that are 1 in the same places."""
+    key = text, len(xs), *[_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
+    found = _FORMS.get(key)
+    if found is None:
+        if len(_FORMS) > _FORMS_LIMIT:
+            _FORMS.clear()
+        found = _FORMS[key] = _form(text, xs, ys)
+    return found
+
+
+def _ones(t: Type) -> tuple[bool, ...]:
+    return tuple([n == 1 for n in t.shape])
+
+
+def _form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
     left, right = parse(text)
     left = left if xs else ()  # no words are also those of one operand of rank 0
     if len(left) != len(xs) or len(right) != len(ys):
@@ -76,21 +154,7 @@ def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Rule:
         )
     operands = tuple([_dims(w, t, text) for w, t in zip(left, xs, strict=True)])
     results = tuple([_dims(w, t, text) for w, t in zip(right, ys, strict=True)])
-    extents: dict[str, int] = {}
-    pairs = list(zip((*operands, *results), (*xs, *ys), strict=True))
-    for dims, t in pairs:
-        for factors, n in zip(dims, t.shape, strict=True):
-            if len(factors) == 1 and extents.setdefault(factors[0], n) != n:
-                what = f"factor {factors[0]!r} is {extents[factors[0]]} and {n}"
-                raise VerificationError(f"{what} in {text!r}")
-    several = [(f, n) for dims, t in pairs for f, n in zip(dims, t.shape) if len(f) > 1]
-    for _ in several:  # what one tells may be what another lacks
-        for factors, n in several:
-            _solve(factors, n, extents)
-    for factors, n in several:
-        if math.prod([extents.get(f, -1) for f in factors]) != n:
-            raise VerificationError(f"{' '.join(factors)} does not make {n} in {text!r}")
-    return Rule(operands, results, extents)
+    return Form(text, operands, results)
 
 
 def _dims(words: tuple, type: Type, text: str) -> tuple:
@@ -109,11 +173,3 @@ def _dims(words: tuple, type: Type, text: str) -> tuple:
         else:
             made.append(() if word in ("_", "1") else (word,))
     return tuple(made)
-
-
-def _solve(factors: tuple[str, ...], n: int, extents: dict[str, int]) -> None:
-    """The extent of the one factor of a dimension that no other dimension tells."""
-    known = math.prod([extents.get(f, 1) for f in factors])
-    missing = [f for f in factors if f not in extents]
-    if len(missing) == 1 and known and n % known == 0:
-        extents[missing[0]] = n // known

@@ -6,22 +6,23 @@ dimensions back what was settled for their factors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.ir.errors import ArgumentError
 from pullback.ir.types import Type, show
-from pullback.sharding.factors import Rule, instantiate
+from pullback.sharding.factors import Form, form_of
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
 NONE: dict[str, int] = {}
+Shardings = tuple[Sharding | None, ...]
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """How a result lies: its dimensions, and the axes over which only parts of it are there."""
 
     dims: Dims
@@ -29,11 +30,11 @@ class Result:
     partial: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """How one application of an op is split: what it asks of operands, what it makes."""
 
-    rule: Rule
+    form: Form
     axes: dict[str, tuple[str, ...]]  # of each factor that is split
     operands: tuple[Dims, ...]
     results: tuple[Result, ...]
@@ -45,8 +46,7 @@ class Plan:
         return tuple([on_mesh(self.mesh, r.dims, r.priority) for r in self.results])
 
 
-@dataclass(frozen=True)
-class _Claim:
+class _Claim(NamedTuple):
     """What one dimension of an operand says about a factor."""
 
     axes: tuple[str, ...]
@@ -58,58 +58,67 @@ def plan(
 ) -> Plan:
     """The plan for an op on operands of (sharded) types `xs`, with results of types `ys`; the
     factor `whole` is not split, whatever operands say."""
-    return _plan(op.factors(*[t.plain for t in xs]), tuple(xs), tuple(ys), mesh, whole)
+    return by_rule(op.factors(*[t.plain for t in xs]), xs, ys, mesh, whole)
 
 
-@lru_cache(maxsize=4096)  # by the rule: elementwise ops are many, and all have the same one
-def _plan(
-    text: str, xs: tuple[Type, ...], ys: tuple[Type, ...], mesh: DeviceMesh, whole: str
+def by_rule(
+    text: str, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
 ) -> Plan:
-    rule = instantiate(text, xs, ys)
-    claims = _collect(rule, xs, mesh)
+    """The plan by a factor rule."""
+    found = form_of(text, xs, ys)
+    extents = found.extents((*xs, *ys))
+    # All that a plan depends on of extents is which parts of the mesh divide them.
+    divisors = tuple([math.gcd(extents[f], mesh.size) for f in found.major]) if found.major else ()
+    return _plan(found, tuple([t.sharding for t in xs]), divisors, mesh, whole)
+
+
+@lru_cache(maxsize=4096)  # elementwise ops are many, and all have the same rule
+def _plan(
+    form: Form, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
+) -> Plan:
+    extents = dict(zip(form.major, divisors, strict=True))
+    claims = _collect(form, xs, extents, mesh)
     claims.pop(whole, None)
-    axes = _resolve(rule, claims, _forbidden(rule, xs), mesh)
+    axes = _resolve(form, claims, _forbidden(form, xs), extents, mesh)
     chosen = {f: a for f, (a, _) in axes.items() if a}
-    return along(rule, mesh, chosen, {f: p for f, (_, p) in axes.items()})
+    return along(form, mesh, chosen, {f: p for f, (_, p) in axes.items()})
 
 
 def along(
-    rule: Rule, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
+    form: Form, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
 ) -> Plan:
     """The plan that splits these factors."""
 
     def split(dims: tuple) -> Dims:
         return tuple([axes.get(factors[0], ()) if factors else () for factors in dims])
 
+    partial = tuple(sorted([a for f in form.contracted for a in axes.get(f, ())]))
     results = []
-    for dims in rule.results:
-        partial = [a for f in rule.contracted for a in axes.get(f, ())]
+    for dims in form.results:
         ranks = tuple([priority.get(factors[0], 0) if factors else 0 for factors in dims])
-        results.append(Result(split(dims), ranks, tuple(sorted(partial))))
-    return Plan(rule, axes, tuple(map(split, rule.operands)), tuple(results), mesh)
+        results.append(Result(split(dims), ranks, partial))
+    return Plan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
 
 
 # -- collect --------------------------------------------------------------------------------------
 
 
-def _collect(rule: Rule, xs: Sequence[Type], mesh: DeviceMesh) -> dict[str, list[_Claim]]:
+def _collect(
+    form: Form, xs: Shardings, extents: dict[str, int], mesh: DeviceMesh
+) -> dict[str, list[_Claim]]:
     claims: dict[str, list[_Claim]] = {}
-    for dims, t in zip(rule.operands, xs, strict=True):
-        if t.sharding is None:
+    for dims, sharding in zip(form.operands, xs, strict=True):
+        if sharding is None:
             continue
-        spec = t.sharding.spec
-        for factors, axes, rank in zip(dims, t.sharding.dims(t.rank), _ranks(spec, t), strict=True):
+        spec = sharding.spec  # what it does not name is whole
+        for factors, axes, rank in zip(dims, spec.dims, spec.priority, strict=False):
             if not axes or not factors:
                 continue
             if len(factors) > 1:
-                axes = _dividing(axes, rule.extents[factors[0]], mesh)
+                axes = _dividing(axes, extents[factors[0]], mesh)
             if axes:
                 claims.setdefault(factors[0], []).append(_Claim(axes, rank))
     return claims
-
-
-def _ranks(spec: Any, t: Type) -> tuple[int, ...]:
-    return (*spec.priority, *[0] * (t.rank - len(spec.priority)))
 
 
 def _dividing(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str, ...]:
@@ -120,13 +129,13 @@ def _dividing(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str
     return ()
 
 
-def _forbidden(rule: Rule, xs: Sequence[Type]) -> dict[str, set[str]]:
+def _forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
     """For each factor, the axes that some operand says it must stay whole along."""
     found: dict[str, set[str]] = {}
-    for dims, t in zip(rule.operands, xs, strict=True):
-        if t.sharding is not None and t.sharding.spec.replicated:
+    for dims, sharding in zip(form.operands, xs, strict=True):
+        if sharding is not None and sharding.spec.replicated:
             for f in [f for factors in dims for f in factors]:
-                found.setdefault(f, set()).update(t.sharding.spec.replicated)
+                found.setdefault(f, set()).update(sharding.spec.replicated)
     return found
 
 
@@ -134,43 +143,31 @@ def _forbidden(rule: Rule, xs: Sequence[Type]) -> dict[str, set[str]]:
 
 
 def _resolve(
-    rule: Rule, claims: dict[str, list[_Claim]], forbidden: dict[str, set[str]], mesh: DeviceMesh
+    form: Form,
+    claims: dict[str, list[_Claim]],
+    forbidden: dict[str, set[str]],
+    extents: dict[str, int],
+    mesh: DeviceMesh,
 ) -> dict[str, tuple[tuple[str, ...], int]]:
     """The axes of each factor, and with which priority they were asked for."""
     agreed: dict[str, _Claim] = {}
-    compound = minor(rule)
     for f, said in claims.items():
-        said = [_without(c, forbidden.get(f, set())) for c in said]
-        if f not in compound:
+        if f in forbidden:
+            said = [_Claim(_prefix(c.axes, forbidden[f]), c.priority) for c in said]
+        if f not in form.minor:
             agreed[f] = _agree(said, mesh)
     # One axis can split one factor only: those of results come first, in the results' order.
-    places = {f: i for i, f in enumerate(f for r in rule.results for dim in r for f in dim)}
+    places = form.places
     order = sorted(agreed, key=lambda f: (agreed[f].priority, places.get(f, len(places))))
     used: set[str] = set()
     made = {}
-    major = _major(rule)
     for f in order:
         axes = _prefix(agreed[f].axes, used)
-        if f in major:  # a dimension that runs over several factors is split evenly or not at all
-            axes = _dividing(axes, rule.extents[f], mesh)
+        if f in extents:  # a dimension that runs over several factors is split evenly or not at all
+            axes = _dividing(axes, extents[f], mesh)
         used.update(axes)
         made[f] = axes, agreed[f].priority
     return made
-
-
-def minor(rule: Rule) -> set[str]:
-    """Factors inside of a dimension that are not its major one: they are never split."""
-    sides = (*rule.operands, *rule.results)
-    return {f for dims in sides for factors in dims for f in factors[1:]}
-
-
-def _major(rule: Rule) -> set[str]:
-    sides = (*rule.operands, *rule.results)
-    return {factors[0] for dims in sides for factors in dims if len(factors) > 1}
-
-
-def _without(claim: _Claim, axes: set[str]) -> _Claim:
-    return _Claim(_prefix(claim.axes, axes), claim.priority)
 
 
 def _prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
@@ -184,6 +181,8 @@ def _prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
 def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
     """One answer for a factor: the lowest priority number, then the most parts, then what all
     that are left have in common."""
+    if said.count(said[0]) == len(said):
+        return said[0]
     first = min(c.priority for c in said)
     said = [c for c in said if c.priority == first]
     most = max(mesh.extent(c.axes) for c in said)
@@ -200,27 +199,28 @@ def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
 # -- update ---------------------------------------------------------------------------------------
 
 
-def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh:
-    """The mesh that all sharded operands are on."""
-    found = [t.sharding.mesh for t in types if t.sharding is not None]
-    for mesh in found[1:]:
-        if mesh is not found[0]:
-            raise ArgumentError(
-                f"operands must be on one mesh, got {found[0]} and {mesh} for {show(types)}",
-                op=op, hint="Move one through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
-            )  # fmt: skip
-    return found[0]
+def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
+    """The mesh that all sharded operands are on; None, if no operand is."""
+    found: DeviceMesh | None = None
+    for t in types:
+        if t.sharding is not None and t.sharding.mesh is not found:
+            if found is not None:
+                raise ArgumentError(
+                    f"operands must be on one mesh, got {found} and {t.sharding.mesh} "
+                    f"for {show(types)}",
+                    op=op,
+                    hint="Move one through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
+                )  # fmt: skip
+            found = t.sharding.mesh
+    return found
 
 
 def lay_out(op: Any, xs: Sequence[Type], made: Any) -> Any:
     """The types of an op's results with their shardings, from those of its operands."""
     mesh = one_mesh(xs, op.title)
-    ys = made if isinstance(made, tuple) else (made,)
-    found = op.shardings(mesh, xs, ys)
-    types = tuple([y.sharded(s) for y, s in zip(ys, found, strict=True)])
-    return types if isinstance(made, tuple) else types[0]
-
-
-def by_factors(op: Any, mesh: DeviceMesh, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
-    """Where nothing is left partial: a contracted factor that was split is summed over."""
-    return list(plan(op, xs, ys, mesh).shardings)
+    if mesh is None:
+        return made
+    if not isinstance(made, tuple):
+        return made.sharded(op.shardings(mesh, xs, (made,))[0])
+    found = op.shardings(mesh, xs, made)
+    return tuple([y.sharded(s) for y, s in zip(made, found, strict=True)])

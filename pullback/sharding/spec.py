@@ -99,6 +99,8 @@ def _short(axes: tuple[str, ...]) -> Any:
 class Sharding(metaclass=Interned):
     """A mesh, and how the dimensions of a value are split along its axes."""
 
+    equal_is_same = True
+
     def __init__(self, mesh: DeviceMesh, spec: P) -> None:
         self.mesh, self.spec = mesh, spec
 

@@ -215,6 +215,8 @@ def test_N42_instantiate():
     assert rule.extents == {"...1": 5, "m": 2, "k": 3, "n": 4} and rule.contracted == ["k"]
     rule = instantiate("(a b) c -> a b c", types((6, 4)), types((2, 3, 4)))
     assert rule.extents == {"a": 2, "b": 3, "c": 4} and rule.contracted == []
+    rule = instantiate("(a=2 b) _ -> (a=2 c) _", types((6, 4)), types((4, 6)))
+    assert rule.extents == {"a": 2, "b": 3, "c": 2} and rule.operands == ((("a", "b"), ()),)
     rule = instantiate("..., ... -> ...", types((4, 1), (3,)), types((4, 3)))
     assert rule.operands[0] == (("...2",), ())  # along extent 1 the operand repeats
 
@@ -226,6 +228,8 @@ def test_N42_instantiate():
         ("m -> m", [(2,), (3,)], [(2,)], "is for 1 operands and 1 results"),
         ("m -> m", [(2, 3)], [(2,)], "does not fit a value of type f32\\[2,3\\]"),
         ("(a b) -> a", [(7,)], [(2,)], "a b does not make 7"),
+        ("(a=3 b) -> (a=3 c)", [(9,)], [(8,)], "a c does not make 8"),
+        ("(a b) -> (a c)", [(6,)], [(6,)], "a b does not make 6"),
     ],
 )
 def test_N42_a_rule_that_does_not_fit_is_told(text, xs, ys, words):
@@ -241,6 +245,8 @@ def test_N42_propagate():
     assert x.reshape(2, 4, 12).sharding.spec is P("dp", None, "tp")  # (a b): the major one
     assert x.reshape(8, 4, 3).sharding.spec is P("dp", "tp")
     assert x.reshape(96).sharding.spec is P("dp")
+    assert x.reshape(6, 16).sharding.spec is P("dp")  # both begin with a factor of 2
+    assert x.reshape(3, 32).sharding.spec is P()
     assert x.reshape(1, 8, 12).sharding.spec is P(None, "dp", "tp")  # 1
     assert put(P(("dp", "tp")), 8, 12).reshape(2, 4, 12).sharding.spec is P("dp")
     assert put(P("dp"), 9, 5).reshape(3, 3, 5).sharding.spec is P()  # 3 does not divide by 2

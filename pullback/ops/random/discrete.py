@@ -21,7 +21,7 @@ from pullback.ops.base import (
     spread_all,
 )
 from pullback.ops.elementwise.base import Binary, check_kind
-from pullback.ops.factoring import named, rule
+from pullback.ops.factoring import alike, named, rule
 from pullback.ops.index import gather
 from pullback.ops.random.functions import exp
 from pullback.ops.random.stepwise import NUMPY, lifted
@@ -94,8 +94,7 @@ class RelativeWeights(Op):
         return batch_along(self, axis, xs, mapped)
 
     def factors(self, x: Type) -> str:
-        words = named(x.rank, (self.axis,))
-        return rule([words], [words])
+        return alike(x.rank, (self.axis,))
 
     @classmethod
     def samples(cls) -> Any:

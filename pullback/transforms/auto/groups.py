@@ -15,7 +15,7 @@ from pullback.ir.graph import Graph, graphs_within
 from pullback.ir.node import Node
 from pullback.ir.types import Type
 from pullback.sharding.cost import Machine, work
-from pullback.sharding.factors import Rule, instantiate
+from pullback.sharding.factors import Form, Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims, on_mesh
@@ -161,7 +161,7 @@ class Groups:
     def _ways(self, node: Node, rule: Rule) -> list[Choice]:
         """The ways to split an op, without those that another one is never worse than."""
         type = node.type.plain
-        total = work(node.op, rule, [type, *[x.type for x in node.inputs]])
+        total = work(node.op, rule.extents, [type, *[x.type for x in node.inputs]])
         best: dict[tuple, Choice] = {}
         for split in splits(rule, type, self.mesh):
             parts = self.mesh.extent([a for by in split.plan.axes.values() for a in by])
@@ -175,7 +175,7 @@ class Groups:
             c.asks = self._asks(node, split.plan.operands)
             c.key = (split.dims, *split.plan.operands)
             c.claims = self._claims(node, split.plan)
-            c.ignores = self._ignores(node, split.plan)
+            c.ignores = self._ignores(node, rule, split.plan)
             if c.key not in best or c.seconds < best[c.key].seconds:
                 best[c.key] = c
         return list(best.values())
@@ -188,26 +188,25 @@ class Groups:
     def _claims(self, node: Node, split: Plan) -> tuple[Claim, ...]:
         found = []
         for factor, axes in split.axes.items():
-            places = tuple(self._places(node, split.rule, factor))
+            places = tuple(self._places(node, split.form, factor))
             found += [Claim(a, places) for a in axes]
         return tuple(found)
 
-    def _ignores(self, node: Node, split: Plan) -> tuple[Claim, ...]:
-        rule = split.rule
+    def _ignores(self, node: Node, rule: Rule, split: Plan) -> tuple[Claim, ...]:
         order = [f for dims in rule.results for factors in dims for f in factors[:1]]
         found = []
         for a, size in self.mesh.sizes.items():
             for factor in [*order, *rule.contracted]:
                 if a in split.axes.get(factor, ()):
                     break  # those that come later have no say
-                places = self._places(node, rule, factor)
+                places = self._places(node, rule.form, factor)
                 if len(places) == 1 and rule.extents[factor] % size == 0:
                     found.append(Claim(a, tuple(places)))
         return tuple(found)
 
-    def _places(self, node: Node, rule: Rule, factor: str) -> list[tuple[Node, int]]:
+    def _places(self, node: Node, form: Form, factor: str) -> list[tuple[Node, int]]:
         """The dimensions of operands that are, or begin with, a factor."""
-        pairs = zip(node.inputs, rule.operands, strict=True)
+        pairs = zip(node.inputs, form.operands, strict=True)
         return [(x, d) for x, dims in pairs if x in self.of
                 for d, factors in enumerate(dims) if factor in factors[:1]]  # fmt: skip
 
@@ -239,7 +238,7 @@ class Groups:
         xs, ys = self._types(node, heavy, have), _results(node)
         found = plan(node.op, xs, ys, self.mesh)
         parts = self.mesh.extent([a for axes in found.axes.values() for a in axes])
-        done = work(node.op, found.rule, [*xs, *ys])
+        done = work(node.op, found.form.extents([*xs, *ys]), [*xs, *ys])
         seconds = self.machine.computing(done / parts) + sum(
             [self.price(y, r.dims, r.dims, r.partial, node.op.combine)
              for y, r in zip(ys, found.results, strict=True)]

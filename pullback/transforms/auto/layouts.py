@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pullback.ir.types import Type
 from pullback.sharding.factors import Rule
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.propagate import Plan, along, minor
+from pullback.sharding.propagate import Plan, along
 from pullback.sharding.spec import Dims
 
 
@@ -50,8 +50,7 @@ class Split(NamedTuple):
 
 def splits(rule: Rule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
     """The ways to split an op with one result: every axis splits one factor, or none."""
-    inner = minor(rule)
-    names = [f for f, n in rule.extents.items() if n > 1 and f not in inner]
+    names = [f for f, n in rule.extents.items() if n > 1 and f not in rule.form.minor]
     extents = [rule.extents[f] for f in names]
     targets = [(None, *_dividing(extents, mesh.sizes[a])) for a in mesh.axis_names]
     for chosen in itertools.product(*targets):
@@ -60,7 +59,7 @@ def splits(rule: Rule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
             if i is not None:
                 axes[names[i]] = (*axes.get(names[i], ()), a)
         if all(_allowed(rule, f, mesh.extent(by), len(by)) for f, by in axes.items()):
-            yield from _joined(along(rule, mesh, axes), result, mesh)
+            yield from _joined(along(rule.form, mesh, axes), result, mesh)
 
 
 def _allowed(rule: Rule, factor: str, parts: int, count: int) -> bool:

@@ -44,7 +44,8 @@ class Chooser(Placer):
         if total == 0.0:
             return total
         parts = self.mesh.extent([a for axes in split.axes.values() for a in axes])
-        done = work(op, split.rule, [*[x.whole for x in xs], *ys])
+        types = [*[x.whole for x in xs], *ys]
+        done = work(op, split.form.extents(types), types)
         return total + MACHINE.computing(done / parts)
 
 
@@ -52,7 +53,7 @@ def _unanimous(split: Plan, xs: list[Placed], factor: str) -> bool:
     """Whether every operand that has a factor is split along it already."""
     return all(
         have == split.axes[factor]
-        for x, dims in zip(xs, split.rule.operands, strict=True)
+        for x, dims in zip(xs, split.form.operands, strict=True)
         for factors, have in zip(dims, x.dims, strict=True)
         if factor in factors
     )

@@ -173,13 +173,13 @@ class Partitioner(Explained):
         depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
 
         def remake(dims: Dims) -> Node | None:
-            rule = plan(op, [x.whole for x in xs], [out], self.mesh).rule
-            wanted = [(fs, by) for fs, by in zip(rule.results[0], dims, strict=True) if by]
+            form = plan(op, [x.whole for x in xs], [out], self.mesh).form
+            wanted = [(fs, by) for fs, by in zip(form.results[0], dims, strict=True) if by]
             axes = {fs[0]: by for fs, by in wanted if len(fs) == 1}
-            several = [f for operand in rule.operands for fs in operand if fs[1:] for f in fs]
+            several = [f for operand in form.operands for fs in operand if fs[1:] for f in fs]
             if len(axes) < len(wanted) or not axes.keys().isdisjoint(several):
                 return None
-            operands = along(rule, self.mesh, axes).operands
+            operands = along(form, self.mesh, axes).operands
             parts = [self.place(x, split).node for x, split in zip(xs, operands, strict=True)]
             return self.made(op, parts, out, dims)
 
@@ -192,7 +192,7 @@ class Partitioner(Explained):
 
     def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
         """Whether an operand is split along a dimension that the op needs whole."""
-        for x, dims, wanted in zip(xs, split.rule.operands, split.operands, strict=True):
+        for x, dims, wanted in zip(xs, split.form.operands, split.operands, strict=True):
             for factors, have, want in zip(dims, x.dims, wanted, strict=True):
                 if not factors and have and not want:
                     return True
@@ -231,10 +231,10 @@ class Partitioner(Explained):
 
     def _origin(self, op: Op, xs: list[Placed], split: Plan) -> Origin | None:
         """Where a result's elements come from, if the op only moves one operand's."""
-        single = all(len(fs) == 1 for side in (split.rule.operands, split.rule.results)
+        single = all(len(fs) == 1 for side in (split.form.operands, split.form.results)
                      for dims in side for fs in dims)  # fmt: skip
         moves = len(xs) == 1 and op.linear and op.cheap and single
-        return Origin(xs[0], op, split.rule) if moves and not xs[0].partial else None
+        return Origin(xs[0], op, split.form) if moves and not xs[0].partial else None
 
     def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
         """The axes over which operands may stay contributions: those whose sum is the result."""
@@ -259,9 +259,9 @@ class Partitioner(Explained):
 
     def _neutral(self, op: Op, i: int, x: Placed, split: Plan) -> Placed:
         """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
-        contracted = set(split.rule.contracted)
+        contracted = set(split.form.contracted)
         positions = op.fallible if op.positions is None else i >= op.positions
-        for dim, factors in enumerate(split.rule.operands[i]):
+        for dim, factors in enumerate(split.form.operands[i]):
             if positions:
                 x = self.masked(x, dim, 0)
             elif factors and factors[0] in contracted:

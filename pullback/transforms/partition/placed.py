@@ -13,22 +13,22 @@ from pullback.ir.dtypes import int64
 from pullback.ir.node import Node
 from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import equal, less, where
-from pullback.sharding.factors import Rule
+from pullback.sharding.factors import Form
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
 
 class Origin(NamedTuple):
-    """A value made from another by moving elements: by `op`, whose factors `rule` tells."""
+    """A value made from another by moving elements: by `op`, whose factors `form` tells."""
 
     source: Placed
     op: Op
-    rule: Rule
+    form: Form
 
     def dims(self, dims: Dims) -> Dims:
         """How the source lies where the value lies along `dims`."""
-        axes = {fs[0]: a for fs, a in zip(self.rule.results[0], dims, strict=True) if fs}
-        return tuple([axes.get(fs[0], ()) if fs else () for fs in self.rule.operands[0]])
+        axes = {fs[0]: a for fs, a in zip(self.form.results[0], dims, strict=True) if fs}
+        return tuple([axes.get(fs[0], ()) if fs else () for fs in self.form.operands[0]])
 
 
 class Remake(NamedTuple):

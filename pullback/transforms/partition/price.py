@@ -88,4 +88,4 @@ def _operations(node: Node) -> float:
         return 0.0
     xs = [x.type.plain for x in node.inputs]
     ys = [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
-    return work(node.op, instantiate(node.op.factors(*xs), xs, ys), [*xs, *ys])
+    return work(node.op, instantiate(node.op.factors(*xs), xs, ys).extents, [*xs, *ys])
