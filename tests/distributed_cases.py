@@ -157,6 +157,7 @@ def faults():
     other = summing(apart[3])[0]
     other.executable.mark += 1
     differing(lambda i: (other if i == k else program).run([x])[0].wait())
+    differing(lambda i: distributed.barrier("ab"[k]))
 
 
 def differing(step):
@@ -165,7 +166,8 @@ def differing(step):
         for i in range(100_000):
             step(i)
     except ProcessMismatch as error:
-        say(type(error).__name__, *re.findall("ran another|put other", error.message))
+        known = "ran another|put other|waits for all|did not come"
+        say(type(error).__name__, *re.findall(known, error.message))
 
 
 def raising(error):

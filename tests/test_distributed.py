@@ -119,6 +119,7 @@ def test_what_goes_wrong_in_a_program_is_told_on_all_processes():
         mine = [line[4:] for line in lines if line.startswith(f"[{k}]")]
         assert mine.count("sum 3") == 2, lines
         assert {"ProcessMismatch ran another", "ProcessMismatch put other"} < set(mine), lines
+        assert {"ProcessMismatch waits for all", "ProcessMismatch did not come"} & set(mine), lines
         assert sum(line.startswith("OutOfMemory") for line in mine) == 2
         stuck = [line for line in mine if line.startswith("EngineError")]
         assert len(stuck) == 2 and all(line.endswith("no luck") for line in stuck)
@@ -239,6 +240,22 @@ def test_a_script_is_launched_from_python(tmp_path, capfd):
     assert distributed.launch(script, "word", 7, nproc=2, devices=3) == 7
     with ThreadPoolExecutor(1) as aside:  # where signals are none of its business
         assert aside.submit(distributed.launch, script, "word", 0, nproc=1, devices=1).result() == 0
+
+
+def test_only_the_first_process_reads_and_all_may_write_anything(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "print(sys.stdin.read().strip() or 'nothing')\n"
+        "sys.stdout.buffer.write(b'\\xff and no more')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "pullback.distributed", str(script)],
+        input="word", capture_output=True, text=True, check=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(HERE), "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    said = ["[0] ? and no more", "[0] word", "[1] ? and no more", "[1] nothing"]
+    assert sorted(ended.stdout.splitlines()) == said
 
 
 @pytest.mark.parametrize("wrong", [{"nproc": 0}, {"nproc": "two"}, {"devices": 0}])
