@@ -13,7 +13,8 @@ from counters import counting, live_nodes
 
 import pullback as pb
 from pullback import debug
-from pullback.tensor.launch import PIECE, Launch
+from pullback.tensor.launch import Launch
+from pullback.tensor.pieces import PIECE
 from pullback.tensor.record import PENDING_LIMIT, pending
 
 LONG = 100_000

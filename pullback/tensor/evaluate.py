@@ -14,11 +14,12 @@ from pullback.ir.where import user_line
 from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise
-from pullback.tensor.launch import InFlight, arrived, checked, launch, launch_split, lock, to_host
+from pullback.tensor.launch import launch, launch_split, lock
 from pullback.tensor.program import mesh_of, spans_processes
 from pullback.tensor.record import PENDING_LIMIT, pending
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor
+from pullback.tensor.values import InFlight, arrived, checked, to_host
 
 
 def evaluate(*tensors: Any) -> None:

@@ -9,30 +9,19 @@ import threading
 import time
 from typing import Any
 
-import numpy as np
-
 from pullback.ir import table
-from pullback.ir.errors import EngineError, PullbackError, RecompileError
+from pullback.ir.errors import PullbackError, RecompileError
 from pullback.ir.node import Node
-from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors
 from pullback.tensor.history import realise
-from pullback.tensor.program import build, engine, engine_for, mesh_of, pack, spans_processes
-from pullback.tensor.record import PENDING_LIMIT
+from pullback.tensor.pieces import gathered_values, is_split, phase, piece_size, results_with_op
+from pullback.tensor.program import build, engine_for, mesh_of, pack, spans_processes
 from pullback.tensor.settings import Settings, current
+from pullback.tensor.values import InFlight, argument
 
 lock = threading.RLock()
-
-# How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in
-# half a second, of 4,000 in four.
-PIECE = 1000
-# Values handed out are computed again for each user inside the program: a chain of 1,000 ops that
-# hands out every one takes XLA 10 s to compile, ten chains of 100 take 1 s.
-OUTPUTS = 100
-# An op with more operands than this (a stack of all states of a loop) has the same effect.
-WIDE = 16
 
 
 class State:
@@ -52,24 +41,6 @@ state = State()
 table.forgetting.append(state.forget)
 
 
-class InFlight:
-    """In place of a value: a program that computes it was started, or is being compiled."""
-
-    def __init__(self) -> None:
-        self.over = False
-        self._running = threading.Lock()  # which is made ten times as fast as an Event
-        self._running.acquire()
-
-    def finish(self) -> None:
-        self.over = True
-        self._running.release()
-
-    def wait(self) -> None:
-        """Until the program was started, or could not be."""
-        with self._running:
-            pass
-
-
 def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:
     """Compute `wanted`, of which `needed` are required; the others may be left out.
 
@@ -83,7 +54,7 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
             if not needed:
                 return
             nodes = pending_ancestors(wanted) if nodes is None else nodes
-            if not _is_split(nodes, wanted):
+            if not is_split(nodes, wanted):
                 prepared = _prepare(nodes, needed, wanted)
         if prepared is not None:
             prepared.run()
@@ -94,52 +65,23 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
             prepared.release()
 
 
-def _is_split(nodes: list[Node], wanted: list[Node]) -> bool:
-    """Whether a graph is computed in pieces: it is too large, or hands out too much."""
-    if len(nodes) > PENDING_LIMIT:
-        return True
-    if len(wanted) > OUTPUTS or len(_gathered(nodes)) > WIDE:
-        # Only chains of cheap ops are computed again; a model's products end them.
-        cheap = sum(isinstance(n.op, Elementwise) for n in nodes)
-        return cheap > 0.8 * len(nodes)
-    return False
-
-
-def _gathered(nodes: list[Node]) -> set[Node]:
-    """The values that ops with many operands bring together, before they were moved into place."""
-    found = set()
-    for n in nodes:
-        if len(n.inputs) > WIDE:
-            for x in n.inputs:
-                x = base(x)
-                while len(x.inputs) == 1 and x.op.linear:
-                    x = base(x.inputs[0])
-                if x.value is None:
-                    found.add(x)
-    return found
-
-
-def _same_place(n: Node, first: Node) -> bool:
-    return n.op is first.op and n.where == first.where and n.backward == first.backward
-
-
 def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
     """Compute a large graph in pieces, cut where a loop begins its body again.
 
     With `keep_tail`, what remains after the last cut stays pending.
     """
     outputs = set(wanted)
-    gathered = _gathered(nodes)
+    gathered = gathered_values(nodes)
     while nodes:
         with lock:
-            size = _piece_size(nodes, outputs, gathered)
+            size = piece_size(nodes, outputs, gathered)
             if len(nodes) > size:
-                cut = _phase(nodes, size)
+                cut = phase(nodes, size)
             elif keep_tail:
                 return
             else:
                 cut = len(nodes)
-            piece, rest = _results_with_op(nodes[:cut], nodes[cut:])
+            piece, rest = results_with_op(nodes[:cut], nodes[cut:])
             used = {base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
             out = [n for n in out if not isinstance(n.type, tuple)]
@@ -150,43 +92,6 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
             finally:
                 prepared.release()
         nodes = [n for n in rest if n.value is None]
-
-
-def _results_with_op(piece: list[Node], rest: list[Node]) -> tuple[list[Node], list[Node]]:
-    """A derivative asks for results of an op long after it: they stay with the op all the same,
-    which has no value of its own to hand over."""
-    ops = {n for n in piece if isinstance(n.type, tuple)}
-    if not ops:
-        return piece, rest
-    moved = [n for n in rest if n.inputs and n.inputs[0] in ops]
-    gone = set(moved)
-    return [*piece, *moved], [n for n in rest if n not in gone]
-
-
-def _piece_size(nodes: list[Node], outputs: set[Node], gathered: set[Node]) -> int:
-    """How many nodes make a piece: at most PIECE, with few that are handed out or gathered."""
-    handed = together = 0
-    for i, n in enumerate(nodes[:PIECE]):
-        handed += n in outputs
-        together += n in gathered
-        if handed > OUTPUTS or together > WIDE:
-            return i
-    return PIECE
-
-
-def _phase(nodes: list[Node], size: int) -> int:
-    """Where to cut: before the last node that was recorded where the first one was.
-
-    A loop is then cut at the same point of its body each time, and every piece is the same
-    program. A result stays with its op, which has no value of its own to hand over.
-    """
-    for i in range(size, 0, -1):
-        if _same_place(nodes[i], nodes[0]):
-            return i
-    cut = size
-    while cut < len(nodes) and any(isinstance(x.type, tuple) for x in nodes[cut].inputs):
-        cut += 1
-    return cut
 
 
 # -- choosing a program -------------------------------------------------------------------------
@@ -362,53 +267,3 @@ class Launch:
         if last is None or last[0] is not program or last[1] != words:
             last = self.entry.scalars = program, words, pack(words, self.engine, program)
         return last[2]
-
-
-def argument(on: Any, leaf: Node) -> Any:
-    """The value of a leaf as a buffer of an engine's; one that is elsewhere is brought there."""
-    value = settled(leaf)
-    if on.owns(value):
-        return value
-    if leaf.type.sharding is not None or not hasattr(on, "copies"):
-        value = leaf.value = on.put(to_host(checked(leaf)), leaf.type)
-        return value
-    # A value that is on no mesh stays where it is: it has a copy on every device beside.
-    copy = on.copies.get(leaf)
-    if copy is None:
-        copy = on.copies[leaf] = on.put(to_host(checked(leaf)), leaf.type)
-    return copy
-
-
-def arrived(node: Node) -> None:
-    """Wait while another thread computes the node."""
-    while isinstance(value := node.value, InFlight):
-        value.wait()
-
-
-def settled(node: Node) -> Any:
-    """The node's buffer; waits while another thread computes it, raises if computing failed."""
-    value = node.value
-    while isinstance(value, InFlight):
-        value.wait()
-        value = node.value
-    if isinstance(value, checks.Failed):
-        raise value.error
-    if value is None:
-        raise EngineError("a value this one depends on could not be computed", where=node.where)
-    return value
-
-
-def checked(node: Node) -> Any:
-    """The node's buffer, for the host to read: raises if a check that it depends on failed."""
-    value = settled(node)
-    if not checks.any_unchecked():
-        return value
-    checks.examine(node)
-    return settled(node)
-
-
-def to_host(value: Any) -> np.ndarray:
-    if isinstance(value, np.ndarray):
-        return value
-    gathered = getattr(value, "gathered", None)
-    return engine("xla").get(value) if gathered is None else gathered()

@@ -155,7 +155,8 @@ def root(tensor: Tensor) -> Node:
 def leaf_of(node: Node, tokens: tuple) -> Node:
     """A leaf with the value of a node that was computed."""
     from pullback.tensor import checks
-    from pullback.tensor.launch import arrived, lock
+    from pullback.tensor.launch import lock
+    from pullback.tensor.values import arrived
 
     arrived(node)
     with lock:

@@ -13,7 +13,7 @@ from counters import counting, live_nodes, no_garbage_collection
 from helpers import line
 
 import pullback as pb
-from pullback.tensor import cache, launch
+from pullback.tensor import cache, launch, pieces
 from pullback.tensor.collect import Work, pending_ancestors
 
 RNG = np.random.default_rng(7)
@@ -636,7 +636,7 @@ def test_N19_outputs_evicted_and_split_are_named(monkeypatch):
             (fresh(n) * 5).numpy()
     assert pb.cache_info().causes[-1].kind == "evicted"
 
-    monkeypatch.setattr(launch, "PENDING_LIMIT", 50)
+    monkeypatch.setattr(pieces, "PENDING_LIMIT", 50)
     y = x
     for _ in range(120):
         y = y * 0.5

@@ -20,7 +20,7 @@ from pullback.ir.types import Type
 from pullback.ops.base import Op
 from pullback.ops.collective import Collective
 from pullback.tensor import launch
-from pullback.tensor.launch import PIECE
+from pullback.tensor.pieces import PIECE
 from pullback.tensor.record import PENDING_LIMIT, apply, record_several
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

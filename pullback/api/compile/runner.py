@@ -16,12 +16,13 @@ from pullback.ops.structure import LEAF
 from pullback.tensor import checks, tree
 from pullback.tensor.checks import any_unchecked
 from pullback.tensor.evaluate import compute
-from pullback.tensor.launch import argument, lock, state
+from pullback.tensor.launch import lock, state
 from pullback.tensor.operators import node_of, number, scalar
 from pullback.tensor.program import pack
 from pullback.tensor.record import pending
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.values import argument
 
 
 class Runner(ABC):

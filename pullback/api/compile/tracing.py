@@ -19,11 +19,11 @@ from pullback.ir.graph import Graph, ancestors
 from pullback.ir.node import Node, constant, next_number
 from pullback.ir.where import user_line
 from pullback.tensor import tree
-from pullback.tensor.launch import checked, to_host
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import alias_of, leaf_of
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.tensor.unknown import unknown
+from pullback.tensor.values import checked, to_host
 
 # Python runs one function at a time anyway; who traces inside a trace holds the lock already.
 lock = threading.RLock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,6 @@ class Div(Binary):
 
     stablehlo = "divide"
     singular = True
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
     profile = "core-v1"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -87,8 +87,8 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
 
 def _put(node: Any, sharding: Sharding) -> Tensor:
     """A value that is there goes to the devices part by part: none of them gets the whole."""
-    from pullback.tensor.launch import checked, to_host
     from pullback.tensor.program import engine_for
+    from pullback.tensor.values import checked, to_host
 
     type = node.type.sharded(sharding)
     on = engine_for(current(), sharding.mesh)
