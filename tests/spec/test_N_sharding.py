@@ -361,6 +361,12 @@ def test_N45_a_product_with_a_whole_value_stays_partial(engine):
 
 
 @on_meshes
+def test_N45_a_divisor_may_be_zero_so_a_quotient_is_taken_of_the_sum(engine):
+    x = pb.tensor([1.0, 2.0, -5.0, 1.0]).shard(MESH, P("dp"))  # inf - inf, if each divided its own
+    assert (x.sum() / pb.tensor(0.0)).item() == -np.inf
+
+
+@on_meshes
 def test_N45_a_nonlinear_op_forces_the_sum(engine):
     a, b = partial()
 
