@@ -350,6 +350,11 @@ def test_a_body_has_no_values_to_read_and_writes_nothing_outside():
         pb.cond(True, lambda: float(seen[0]), lambda: 1.0)
 
 
+def test_lengths_may_be_integers_of_numpy() -> None:
+    count = pb.scan(lambda c, _: (c + 1, None), 0, length=np.int64(5), unroll=np.int32(2))[0]
+    assert count.item() == 5
+
+
 # -- numbers that a compiled function is given --------------------------------------------------
 
 WEAK = [

@@ -32,6 +32,16 @@ def network(activation, depth=5, rows=256, width=128, safe=False):
     return loss, (ws, normal(rows, width), normal(rows, width))
 
 
+def feed_forward(activation, depth=4, rows=512, width=64):
+    def loss(ws, x):
+        for w, v in ws:
+            x = x + activation(x @ w) @ v
+        return (x * x).mean()
+
+    ws = [(normal(width, 4 * width), normal(4 * width, width)) for _ in range(depth)]
+    return loss, (ws, normal(rows, width))
+
+
 def attention(safe, depth=4, batch=2, time=64, width=64):
     def block(x, w):
         q, k, v = (x @ w[i] for i in range(3))
@@ -102,6 +112,8 @@ PROGRAMS = {
     "relu": (network(pb.relu), 10),
     "gelu": (network(pb.gelu), 15),
     "checkpointed": (network(pb.gelu, safe=True), 20),
+    "feed forward, gelu": (feed_forward(pb.gelu), 10),
+    "feed forward, silu": (feed_forward(pb.silu), 10),
     "attention": (attention(False), 20),
     "attention checkpointed": (attention(True), 20),
     "convolution": (convolution(), 25),

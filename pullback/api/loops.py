@@ -108,7 +108,8 @@ def _scan(
 ) -> tuple[Any, Any]:
     leaves, rows_tree = tree.flatten(xs)
     rows = [array_leaf(name, "xs", x) for x in leaves]
-    count, length = len(state.leaves), _length(name, rows, xs, length)
+    count, length = len(state.leaves), _length(name, rows, xs, number(length))
+    unroll = number(unroll)
     if type(unroll) is not int or unroll < 1:
         raise ArgumentError(
             f"{name}: unroll must be a positive int, got {unroll!r}", where=user_line()

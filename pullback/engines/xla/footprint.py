@@ -29,6 +29,8 @@ _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
     "cosine", "tan", "power", "divide", "sqrt", "rsqrt", "cbrt", "atan2", "remainder",
 }  # fmt: skip
+# Of those, what XLA writes with two operands: `logistic(x)` is `1 / (1 + exp(-x))`.
+_OF_TWO = {"logistic", "power", "divide", "atan2", "remainder"}
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Buffer:
 
 
 class Footprint:
-    """The buffers of a program and its peak; sizes are in bytes. With a mesh, of one device's."""
+    """The buffers of a program; sizes are in bytes. With a mesh, of one device's."""
 
     def __init__(self, graph: Graph, mesh: Any = None) -> None:
         made = Recorded(graph, mesh)
@@ -62,10 +64,6 @@ class Footprint:
         # Of the orders in which a program can run, XLA takes one that needs little.
         plans = [_simulate(flow, flow.steps), _simulate(flow, _frugal(flow))]
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
-
-    @property
-    def peak(self) -> int:
-        return self.arguments + self.results + self.temporaries
 
 
 @dataclass(eq=False)
@@ -188,13 +186,22 @@ class _Flow:
 
     def _is_stored(self, i: Instruction, y: Value, loop: _Loop) -> bool:
         """Whether a value is written to memory: where a whole instruction makes or reads it, at a
-        barrier, and where each reader would have to do costly work on several values again."""
+        barrier, and where each reader would have to do costly work on several operands again."""
         if i.kind in _WHOLE or any(y.name in s for s in (self.outputs, self.held, self.handed)):
             return True
         readers = self.readers.get(y.name, [])
         if any(r.kind in _WHOLE and not _folds(i, r) for r in readers):
             return True
+        if i.kind in _OF_TWO and self._is_read_apart(readers):
+            return True
         return loop.costly and len(readers) > 1 and len(loop.sources) > 1
+
+    def _is_read_apart(self, readers: list[Instruction]) -> bool:
+        """Whether several loops read a value, or what cheap work makes of it."""
+        while len(readers) == 1 and readers[0].kind not in _WHOLE | _COSTLY:
+            (y,) = readers[0].results
+            readers = self.readers.get(y.name, [])
+        return len(readers) > 1
 
 
 def _folds(i: Instruction, reader: Instruction) -> bool:
