@@ -221,10 +221,11 @@ class Pulse:
 
     def _could_not_run(self, failure: Failure, group: Any) -> EngineError:
         k = failure.process
-        what = f"process {k}{self.names[k]} could not run a program on {group.name}"
-        # which all can get over, by trying something smaller
-        kind = EngineError if failure.final else OutOfMemory
-        return kind(f"{what}: {failure.cause}", hint=_ANEW if failure.final else None)
+        what = (
+            f"process {k}{self.names[k]} could not run a program on {group.name}: {failure.cause}"
+        )
+        # all can get over lack of memory, by trying something smaller
+        return EngineError(what, hint=_ANEW) if failure.final else OutOfMemory(what)
 
     def _in_vain(self, k: int) -> bool:
         """Whether another process waits for this one at a tag that it did not come to."""
