@@ -183,7 +183,7 @@ def shutdown() -> None:
     if service is not None:
         service.abandon()
         time.sleep(2.0)  # the others hear of it through this process
-    pulse.stop()
+    pulse.stop(lost)
 
 
 def _to_blame(failed: BaseException, cluster: Any) -> int:

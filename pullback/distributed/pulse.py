@@ -57,14 +57,16 @@ class Pulse:
         self._every = _EVERY
         self.over = False  # whether this process has left the others
         self._tell()
-        self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-pulse")
-        self._thread.start()
+        beating = threading.Thread(target=self._beat, daemon=True, name="pullback-pulse")
+        self._threads = [beating]
+        beating.start()
 
     def say(self, state: str | None = None, lost: int | None = None, why: str = "") -> None:
         """Tell the others at once how this process fares; if it failed, for which one, and why."""
         if state is not None:
             self._state, self._lost_one, self._why = state, lost, why
         telling = threading.Thread(target=self._tell, daemon=True)
+        self._threads.append(telling)
         telling.start()
         telling.join(timeout=2.0)
 
@@ -76,10 +78,20 @@ class Pulse:
         """Tell and hear more often, for soon it will be over."""
         self._every = _EVERY / 20
 
-    def stop(self) -> None:
-        """No more signs. A thread that is still in XLA when Python ends would end it badly."""
+    def stop(self, lost: int | None = None) -> None:
+        """No more signs. A thread that comes back from XLA while Python ends would end it badly.
+
+        One that waits for the coordinator, when that is `lost` or gone, does not come back.
+        """
         self._stopped.set()
-        self._thread.join(timeout=2.0)
+        end = time.monotonic() + self._cluster.patience
+        while self._busy() and time.monotonic() < end:
+            if lost == 0 or (self._relay is not None and self._relay.broken.is_set()):
+                end = min(end, time.monotonic() + 0.3)
+            time.sleep(_POLL)
+
+    def _busy(self) -> bool:
+        return self._cluster.telling() or any(t.is_alive() for t in self._threads)
 
     # -- who is lost ------------------------------------------------------------------------------
 
@@ -209,10 +221,11 @@ class Pulse:
 
     def _could_not_run(self, failure: Failure, group: Any) -> EngineError:
         k = failure.process
-        what = f"process {k}{self.names[k]} could not run a program on {group.name}"
-        # which all can get over, by trying something smaller
-        kind = EngineError if failure.final else OutOfMemory
-        return kind(f"{what}: {failure.cause}", hint=_ANEW if failure.final else None)
+        what = (
+            f"process {k}{self.names[k]} could not run a program on {group.name}: {failure.cause}"
+        )
+        # all can get over lack of memory, by trying something smaller
+        return EngineError(what, hint=_ANEW) if failure.final else OutOfMemory(what)
 
     def _in_vain(self, k: int) -> bool:
         """Whether another process waits for this one at a tag that it did not come to."""

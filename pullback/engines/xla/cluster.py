@@ -166,6 +166,10 @@ class Cluster:
     def forget(self, key: str) -> None:
         self._telling.ask(lambda: self._runtime.key_value_delete(key))
 
+    def telling(self) -> bool:
+        """Whether something is being told or heard."""
+        return self._telling.busy
+
     # -- the end ----------------------------------------------------------------------------------
 
     def leave(self) -> None:
@@ -199,13 +203,19 @@ class Aside:
 
     def __init__(self) -> None:
         self._actions: queue.SimpleQueue = queue.SimpleQueue()
+        self._last: list[Any] | None = None
         threading.Thread(target=self._run, daemon=True, name="pullback-aside").start()
 
     def ask(self, action: Callable[[], Any]) -> list[Any]:
         """A list that will hold the result, or the exception."""
         answer: list[Any] = []
+        self._last = answer
         self._actions.put((action, answer))
         return answer
+
+    @property
+    def busy(self) -> bool:
+        return self._last == []
 
     def _run(self) -> None:
         while True:
