@@ -85,13 +85,12 @@ class Pulse:
         """
         self._stopped.set()
         end = time.monotonic() + self._cluster.patience
-        while self._busy() and time.monotonic() < end:
+        while any(t.is_alive() for t in self._threads) or self._cluster.telling():
+            if time.monotonic() > end:
+                return
             if lost == 0 or (self._relay is not None and self._relay.broken.is_set()):
                 end = min(end, time.monotonic() + 0.3)
             time.sleep(_POLL)
-
-    def _busy(self) -> bool:
-        return self._cluster.telling() or any(t.is_alive() for t in self._threads)
 
     # -- who is lost ------------------------------------------------------------------------------
 
@@ -191,9 +190,8 @@ class Pulse:
                 return ProcessMismatch(
                     f"process {k}{self.names[k]} has ended, and started {words[0]} programs on "
                     f"{group.name}, where process {self._cluster.process} started {mine.count}",
-                    hint="Every process must run the same programs in the same order: what only "
-                    "one of them needs\nmust be computed on all, and then used on one.",
-                )  # fmt: skip
+                    hint=f"{_SAME_ORDER}\nWhat one needs is computed on all, and then used on one.",
+                )
         return None
 
     def _failures(self, group: Any) -> Iterator[tuple[int, Failure]]:
@@ -221,10 +219,11 @@ class Pulse:
 
     def _could_not_run(self, failure: Failure, group: Any) -> EngineError:
         k = failure.process
-        what = f"process {k}{self.names[k]} could not run a program on {group.name}"
-        # which all can get over, by trying something smaller
-        kind = EngineError if failure.final else OutOfMemory
-        return kind(f"{what}: {failure.cause}", hint=_ANEW if failure.final else None)
+        what = (
+            f"process {k}{self.names[k]} could not run a program on {group.name}: {failure.cause}"
+        )
+        # all can get over lack of memory, by trying something smaller
+        return EngineError(what, hint=_ANEW) if failure.final else OutOfMemory(what)
 
     def _in_vain(self, k: int) -> bool:
         """Whether another process waits for this one at a tag that it did not come to."""
