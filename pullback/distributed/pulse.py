@@ -85,13 +85,12 @@ class Pulse:
         """
         self._stopped.set()
         end = time.monotonic() + self._cluster.patience
-        while self._busy() and time.monotonic() < end:
+        while any(t.is_alive() for t in self._threads) or self._cluster.telling():
+            if time.monotonic() > end:
+                return
             if lost == 0 or (self._relay is not None and self._relay.broken.is_set()):
                 end = min(end, time.monotonic() + 0.3)
             time.sleep(_POLL)
-
-    def _busy(self) -> bool:
-        return self._cluster.telling() or any(t.is_alive() for t in self._threads)
 
     # -- who is lost ------------------------------------------------------------------------------
 
@@ -191,9 +190,8 @@ class Pulse:
                 return ProcessMismatch(
                     f"process {k}{self.names[k]} has ended, and started {words[0]} programs on "
                     f"{group.name}, where process {self._cluster.process} started {mine.count}",
-                    hint="Every process must run the same programs in the same order: what only "
-                    "one of them needs\nmust be computed on all, and then used on one.",
-                )  # fmt: skip
+                    hint=f"{_SAME_ORDER}\nWhat one needs is computed on all, and then used on one.",
+                )
         return None
 
     def _failures(self, group: Any) -> Iterator[tuple[int, Failure]]:
