@@ -92,3 +92,13 @@ __all__ = [
     *functions.__all__,
 ]  # fmt: skip
 del functions
+
+
+def __getattr__(name: str) -> object:
+    """Names that are not there: NumPy's older ones say which is."""
+    from pullback.tensor.numpy_calls import NAMES
+
+    more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
+    ours = (NAMES | more).get(name)
+    hint = f": it is pullback.{ours} here" if ours else ""
+    raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)

@@ -22,7 +22,7 @@ from pullback.ir.errors import (
     IndexOutOfRange,
     ShapeError,
 )
-from pullback.tensor import functions
+from pullback.tensor import functions, numpy_calls
 
 RNG = np.random.default_rng(0)
 A = RNG.uniform(0.1, 0.9, (3, 4))
@@ -528,3 +528,14 @@ def _sum_to(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     x = x.sum(tuple(range(x.ndim - len(shape))))
     wide = tuple(i for i, n in enumerate(shape) if n == 1 and x.shape[i] != 1)
     return x.sum(wide, keepdims=True) if wide else x
+
+
+@pytest.mark.parametrize(("older", "here"), [("arccos", "acos"), ("cumsum", "cumulative_sum")])
+def test_numpys_older_names_say_what_is_called_so_here(older, here):
+    with pytest.raises(AttributeError, match=f"no attribute '{older}': it is pullback.{here} here"):
+        getattr(pb, older)
+
+
+def test_every_name_that_is_pointed_to_is_there():
+    assert all(hasattr(pb, here) for here in numpy_calls.NAMES.values())
+    assert not hasattr(pb, "no_such_function")

@@ -19,13 +19,13 @@ from pullback.tensor import functions
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor
 
-# NumPy's older names.
-_NAMES = {
+# NumPy's older names, and what is called so here.
+NAMES = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh",
     "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj",
     "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "power": "pow",
     "right_shift": "bitwise_right_shift", "true_divide": "divide", "amax": "max", "amin": "min",
-    "around": "round", "concatenate": "concat",
+    "around": "round", "concatenate": "concat", "mod": "remainder",
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
 _HOST = {"allclose", "can_cast", "result_type"}  # whose answers are Python's, or NumPy's
@@ -88,7 +88,7 @@ def _ours(function: Any) -> Callable | None:
     name = function.__name__
     if getattr(np, name, None) is not function or name in _HOST:
         return None
-    return _KNOWN.get(name) or getattr(functions, _NAMES.get(name, name), None)
+    return _KNOWN.get(name) or getattr(functions, NAMES.get(name, name), None)
 
 
 def _bound(function: Any, ours: Callable, args: tuple, kwargs: dict) -> Any:
