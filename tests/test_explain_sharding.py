@@ -66,7 +66,7 @@ def test_messages_of_conditions_and_branches_have_reasons():
 
     x = put(X, "dp")
     assert [(op, of[:3]) for op, _, _, of in explained(settle, x)] == [
-        ("less", "sum"), ("add", "div"), ("less", "sum"),
+        ("less", "sum"), ("div", "sum"), ("less", "sum"),
     ]  # fmt: skip
     assert [(op, why) for op, _, why, _ in explained(nested, x)][1:] == [
         ("cond", "the sum over dp"), ("scan", "the max over dp"),

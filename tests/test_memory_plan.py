@@ -271,7 +271,8 @@ def test_a_checkpointed_network_needs_less():
     plain = run(1, safe=False)
     assert plain > 2 * depth * activation
     assert run(1, safe=True) < plain - 0.8 * depth * activation
-    assert run(4, safe=True) < 0.5 * plain
+    block = 4 * 4 * d * d  # bytes of its weights: what passes a barrier is copied on CPU
+    assert run(4, safe=True) < 0.5 * plain + 1.1 * block
 
 
 def test_checkpointed_attention_needs_less():
