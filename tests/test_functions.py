@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -539,3 +540,16 @@ def test_numpys_older_names_say_what_is_called_so_here(older, here):
 def test_every_name_that_is_pointed_to_is_there():
     assert all(hasattr(pb, here) for here in numpy_calls.NAMES.values())
     assert not hasattr(pb, "no_such_function")
+
+
+def test_linspace_depends_on_tensors():
+    v = pb.tensor([1.0, 2.0], dtype="f64")
+    made = pb.linspace(v, 0.1, 4, endpoint=False)
+    np.testing.assert_allclose(made.numpy(), np.linspace([1.0, 2.0], 0.1, 4, endpoint=False))
+    assert made.dtype is pb.float64 and pb.linspace(pb.tensor(1), 3, 3).dtype is pb.float32
+    assert pb.grad(lambda v: pb.linspace(v, 2 * v, 3).sum())(pb.tensor(2.0)).item() == 4.5
+
+
+def test_arange_counts_as_range_does():
+    for start, stop, step in itertools.product((-5, 0, 3), (-4, 0, 7), (-3, -1, 1, 2)):
+        assert pb.arange(start, stop, step).tolist() == list(range(start, stop, step))

@@ -88,6 +88,12 @@ REFLECTION = {
                      "def f(x): return x * call(c)", "C.k = 3.0"),
     "vars": (f"{ATTRIBUTES}def f(x): return x * sum(vars(c).values())", "c.b = 3.0"),
     "vars, one more": (f"{ATTRIBUTES}def f(x): return x * sum(vars(c).values())", "c.z = 3.0"),
+    "__dict__ of a class": (
+        "class C:\n    k = 2.0\n"
+        "def f(x): return x * sum(v for v in C.__dict__.values() if isinstance(v, float))",
+        "C.j = 3.0"),
+    "comparison of records": (f"{RECORD}def f(x): return x * (2 if c == C(2.0) else 5)",
+                              "c.k = 3.0"),
     "__dict__": (f"{ATTRIBUTES}def f(x): return x * sum(c.__dict__.values())", "c.b = 3.0"),
     "astuple": (f"{RECORD}def f(x): return x * dataclasses.astuple(c)[0]", "c.k = 3.0"),
     "asdict with slots": (
@@ -225,6 +231,26 @@ def test_a_module_of_the_user_that_is_named_as_one_of_pythons(package, monkeypat
     monkeypatch.delitem(sys.modules, "calendar", raising=False)
     mine = importlib.import_module("calendar")
     honest(mine.h, lambda: setattr(mine, "K", 3.0))
+
+
+@pytest.mark.parametrize("before", ["z = {}", "q = lambda: x.a{}"])
+def test_functions_with_more_constants_or_names_than_a_byte_counts(package, before):
+    """Then the compiler writes a part of a number in front of an instruction."""
+    lines = [before.format(1000 + i) for i in range(300)]
+    lines += [f"from {package}.first import K", "import math", "return x * K"]
+    space: dict = {}
+    exec("def f(x):\n    " + "\n    ".join(lines), space)
+    honest(space["f"], lambda: setattr(sys.modules[f"{package}.first"], "K", 3.0))
+
+
+def test_all_that_is_in_a_module_counts_where_all_is_asked_for(package):
+    first = importlib.import_module(f"{package}.first")
+
+    def total(x):
+        return x * sum(v for v in vars(first).values() if isinstance(v, float))
+
+    honest(total, lambda: setattr(first, "K", 3.0))
+    honest(total, lambda: setattr(first, "L", 3.0))
 
 
 def test_a_function_without_a_module():

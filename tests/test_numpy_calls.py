@@ -118,3 +118,27 @@ def test_answers_that_have_no_derivative_may_be_asked_for():
         return x.sum() if np.array_equal(x, X) and np.allclose(x, X) else -x.sum()
 
     np.testing.assert_array_equal(pb.grad(f)(pb.tensor(X)).numpy(), np.ones_like(X))
+
+
+@pytest.mark.parametrize("write", [np.copyto, lambda z, v: np.put(z, [0], v)])
+def test_what_numpy_writes_elsewhere_is_told_too(write):
+    def f(v):
+        z = np.zeros(2)
+        write(z, v)
+        return pb.asarray(z).sum() + 0 * v
+
+    with pytest.raises(UnsupportedOp, match="its derivative would be lost"):
+        pb.grad(f)(pb.tensor(2.0))
+
+
+def test_options_and_axes_of_numpys():
+    x = np.array([[3.0, 1.0], [2.0, 0.0]])
+    t = pb.tensor(x)
+    for f in (
+        lambda a: np.pad(a, 1, constant_values=3.0), lambda a: np.pad(a, 1, mode="constant"),
+        lambda a: np.sort(a, axis=None), lambda a: np.argsort(a, axis=None),
+        lambda a: np.sort(a, axis=0), lambda a: np.sort(a),
+    ):  # fmt: skip
+        made = f(t)
+        assert isinstance(made, pb.Tensor)
+        np.testing.assert_array_equal(made.numpy(), f(x))

@@ -11,6 +11,7 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.xla import mlir
 from pullback.ir.table import TABLE
 from pullback.ops.collective import Collective
 from pullback.tensor.program import engine
@@ -229,6 +230,21 @@ def test_an_instruction_outside_is_named_with_its_place(line, what):
     with pytest.raises(pb.PullbackError, match=rf"{what} at line 3, column \d+") as caught:
         pb.ir.from_stablehlo(MODULE.format(line=line))
     assert caught.value.code == "E6003"
+
+
+def test_functions_that_double_at_each_call_are_refused(monkeypatch):
+    monkeypatch.setattr(mlir, "MOST", 1000)
+    last, t = 40, "tensor<2xf32>"
+    head = "func.func {}(%x: {t}) -> {t} {{\n"
+    lines = [head.format("private @f" + str(last), t=t), f"%0 = stablehlo.add %x, %x : {t}\n"]
+    lines.append(f"return %0 : {t}\n}}\n")
+    for k in reversed(range(last)):
+        lines.append(head.format("@main" if k == 0 else f"private @f{k}", t=t))
+        lines += [f"%{i} = call @f{k + 1}(%x) : ({t}) -> {t}\n" for i in (0, 1)]
+        lines.append(f"return %1 : {t}\n}}\n")
+    with pytest.raises(pb.PullbackError, match=r"func.call at line .*") as caught:
+        pb.ir.from_stablehlo("module {\n" + "".join(lines) + "}\n")
+    assert "more than 1,000" in caught.value.hint
 
 
 def test_text_that_is_no_stablehlo_is_an_error_with_its_place():

@@ -14,7 +14,13 @@ import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pullback.ir.errors import ArgumentError, EngineError, ProcessMismatch, WorkerLost
+from pullback.ir.errors import (
+    ArgumentError,
+    EngineError,
+    ProcessMismatch,
+    PullbackError,
+    WorkerLost,
+)
 from pullback.ir.where import user_line
 
 COORDINATOR, COUNT, INDEX, LAUNCHER = (
@@ -195,7 +201,8 @@ def _in_a_line(failed: BaseException | None) -> str:
     """What went wrong, in few words to add to a sentence."""
     if failed is None:
         return ""
-    text = getattr(failed, "message", str(failed)).strip().partition("\n")[0]
+    said = failed.message if isinstance(failed, PullbackError) else str(failed)
+    text = said.strip().partition("\n")[0]
     return f": {type(failed).__name__}{': ' if text else ''}{text[:300]}"
 
 

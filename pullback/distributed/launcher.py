@@ -22,7 +22,8 @@ _POLL = 0.05
 _GRACE = 20.0  # seconds for the others to notice that one has failed, and to save their state
 _LAST_GRACE = 5.0  # seconds between asking a process to end and ending it
 # Gloo announces each connection on standard output, in pieces, from several threads at once.
-_NOISE = re.compile(
+_MARKS = (b"[Gloo] Rank ", b"Expected number of connected peer ranks")
+NOISE = re.compile(
     rb"(?:\[Gloo\] Rank |\d* is connected to |\d* peer ranks\. "
     rb"|Expected number of connected peer ranks is : )+\d*"
 )
@@ -67,9 +68,14 @@ def free_port() -> Iterator[int]:
 
 
 def without_noise(line: bytes) -> bytes | None:
-    """A line of output without what Gloo says in it; None if nobody else said anything."""
-    said, noises = _NOISE.subn(b"", line)
-    return None if noises and said.strip(b"0123456789 \n") == b"" else said
+    """A line of output without what Gloo says in it; None if nobody else said anything.
+
+    Words that could be a user's too are only taken out beside words that nobody else uses.
+    """
+    if not any(mark in line for mark in _MARKS):
+        return line
+    said = NOISE.sub(b"", line)
+    return said if said.strip(b"0123456789 \n") else None
 
 
 class Launch:

@@ -39,7 +39,7 @@ def introduction(count: int, index: int) -> dict[str, Any]:
 
 
 class Meeting:
-    """The first process waits for the others at an address; as a context, until they go on."""
+    """The first process waits for the others at an address, until all go on."""
 
     def __init__(self, host: str, port: int, count: int, timeout: float) -> None:
         self._mine, self._timeout = introduction(count, 0), timeout
@@ -124,6 +124,7 @@ class Meeting:
             with contextlib.suppress(OSError):
                 connection.sendall(json.dumps(answer).encode() + b"\n")
             connection.close()
+        self._selector.close()
 
 
 def join(host: str, port: int, count: int, index: int, timeout: float) -> list[str]:

@@ -31,13 +31,15 @@ def gather(
     among = group or pulse.everyone
     pulse.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}
     try:
-        return _gathered(cluster, pulse, word, timeout, among)
+        return _gathered(cluster, pulse, tag, turn, word, timeout, among)
     finally:
         pulse.waits = None
 
 
-def _gathered(cluster: Any, pulse: Any, word: str, timeout: float, among: Any) -> dict[int, str]:
-    tag, turn, processes = pulse.waits.values()
+def _gathered(
+    cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: float, among: Any
+) -> dict[int, str]:
+    processes = among.processes
     directory = f"pullback/words/{tag}/{turn}/"
     end = time.monotonic() + timeout
     while True:

@@ -89,9 +89,8 @@ def to_function(module: Module) -> Callable[..., Any]:
     >>> pb.grad(cube)(pb.tensor(2.0)).item()
     12.0
     """
-    graph = require_module(
-        "to_function", module
-    ).graph  # what is wrong with it is told here, not at the first call
+    # what is wrong with it is told here, not at the first call
+    graph = require_module("to_function", module).graph
 
     def function(*args: Any, **named: Any) -> Any:
         made = apply(graph, bind("module", graph, args, named))

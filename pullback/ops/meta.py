@@ -62,8 +62,9 @@ class OpMeta(Interned):
         if "_made" not in cls.__dict__:
             table.changed()
             return
-        kinds: list[Any] = [cls, *cls.__subclasses__()]
-        for kind in kinds:
+        kinds: list[Any] = [cls]
+        for kind in kinds:  # which grows
+            kinds += kind.__subclasses__()
             for op in filter(None, [ref() for ref in list(kind._canonical.values())]):
                 vars(op).pop("inferred", None)
         table.replaced()

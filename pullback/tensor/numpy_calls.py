@@ -27,7 +27,7 @@ NAMES = {
     "right_shift": "bitwise_right_shift", "true_divide": "divide", "amax": "max", "amin": "min",
     "around": "round", "concatenate": "concat", "mod": "remainder",
 }  # fmt: skip
-_PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction"}
+_PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction", "constant_values": "value"}
 _HOST = {"allclose", "can_cast", "result_type"}  # whose answers are Python's, or NumPy's
 
 
@@ -62,6 +62,15 @@ def _along(f: Callable) -> Callable:
     return apply
 
 
+def _along_last(f: Callable) -> Callable:
+    """The same where NumPy takes the last axis if none is given, and `None` is all in a row."""
+
+    def apply(x: Any, axis: int | None = -1, stable: bool = True) -> Tensor:
+        return f(_flat(x)) if axis is None else f(x, axis=axis)
+
+    return apply
+
+
 def _dot(a: Any, b: Any) -> Tensor:
     a, b = functions.asarray(a), functions.asarray(b)
     if not a.ndim or not b.ndim:
@@ -78,6 +87,8 @@ _KNOWN: dict[str, Callable] = {
     "cumsum": _along(functions.cumulative_sum),
     "cumprod": _along(functions.cumulative_prod),
     "take": _along(functions.take),
+    "sort": _along_last(functions.sort),
+    "argsort": _along_last(functions.argsort),
     "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
     "dot": _dot,
 }
@@ -108,6 +119,8 @@ def _bound(function: Any, ours: Callable, args: tuple, kwargs: dict) -> Any:
         called = _PARAMETERS.get(name, name)
         if parameter.kind is parameter.VAR_POSITIONAL:
             operands.extend(value)
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            options.update({_PARAMETERS.get(k, k): v for k, v in value.items()})
         elif parameter.default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
             operands.append(value)
         elif called in mine.parameters:
@@ -128,7 +141,9 @@ def _on_host(name: str, function: Callable, args: Any, kwargs: dict) -> Any:
     found: list[Tensor] = []
     values, options = _values(args, found), _values(kwargs, found)
     result = function(*values, **options)
-    if any(map(_is_differentiated, found)) and _holds_floats(result):
+    # what returns nothing has written values somewhere
+    lost = result is None or _holds_floats(result)
+    if lost and any(map(_is_differentiated, found)):
         raise UnsupportedOp(
             f"np.{name}: NumPy would compute on the values of a tensor that is being "
             "differentiated, and its derivative would be lost",

@@ -13,9 +13,9 @@ from pullback.tensor.tensor import Tensor
 class Holder:
     """A namespace: a module's, a class's, a function's own.
 
-    One that is `strict` is asked for names of its own alone, not for every attribute. Functions
-    of one that is `trusted` are taken as they are. A name that a class does not have may be added
-    later, and hide that of a base.
+    One that is `strict` is asked for names of its own alone, not for every attribute; another is
+    `whole` where code asks for all there is (`vars`). Functions of one that is `trusted` are taken
+    as they are. A name that a class does not have may be added later, and hide that of a base.
     """
 
     def __init__(
@@ -29,13 +29,18 @@ class Holder:
         self.prefix, self.mapping, self.strict, self.trusted = prefix, mapping, strict, trusted
         self.owner = mapping if cls is None else cls
         self.complete = strict or cls is not None
+        self.whole = False  # whether all that is there counts
         self.asked: dict[str, Any] = {}
         self.at = 0
         self._read: dict[str, None] = {}  # names that were looked at
 
     def read(self, walk: Any) -> None:
         """Visit what has been asked for and was not visited yet."""
-        for name, line in [*self.asked.items(), *([] if self.strict else walk.unread(self))]:
+        names = [*self.asked.items(), *([] if self.strict else walk.unread(self))]
+        if walk.reflects and not self.strict and not self.trusted:
+            self.whole = True
+            names += [(name, None) for name in self.mapping if not name.startswith("__")]
+        for name, line in names:
             if name in self._read or not (self.complete or name in self.mapping):
                 continue
             value = self.mapping.get(name, EMPTY)
@@ -49,7 +54,7 @@ class Holder:
 
     def watch(self, probes: Probes) -> None:
         probes.mapping(self.mapping, self._read)
-        if not self.complete and not self.trusted:
+        if (self.whole or not self.complete) and not self.trusted:
             probes.size(self.mapping)
 
 

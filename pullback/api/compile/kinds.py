@@ -41,10 +41,8 @@ _ASIDE = frozenset(
 _STANDARD = sys.stdlib_module_names - {"test"}
 _INSTALLED = frozenset(("site-packages", "dist-packages"))
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # where Python's own modules are
-# Methods that `dataclass` writes: they read fields, and compute nothing.
-_WRITTEN = frozenset(
-    ("__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__")
-)
+# Methods that `dataclass` writes, and that compute nothing. Comparisons read fields: those count.
+_WRITTEN = frozenset(("__init__", "__setattr__", "__delattr__"))
 _BUILTIN = (list, tuple, dict, set, frozenset, deque, str, bytes)  # seen from outside
 _METHODS = (types.FunctionType, classmethod, staticmethod, property)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)

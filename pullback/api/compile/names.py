@@ -47,6 +47,8 @@ def names_of(code: CodeType) -> Names:
     for part in _parts(code):
         level: list[Any] = [0, 0]  # an import is told its level, and then what it is for
         for step in dis.get_instructions(part):
+            if step.opname == "EXTENDED_ARG":  # a part of the next one
+                continue
             name, where = step.argval, Where(part, step.offset)
             if step.opname in _GLOBALS:
                 found.globals.setdefault(name, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,12 +34,18 @@ def snapshot(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any])
 
 
 def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
-    code = getattr(f, "__code__", type(f))
+    code = _code_of(f)
     try:
         return _walk(f, arguments, Walk(own, brief=code in _large))
     except TooMuch:
         _large.add(code)
         return _walk(f, arguments, Walk(own, brief=True))
+
+
+def _code_of(f: Any) -> Any:
+    while isinstance(f, functools.partial):
+        f = f.func
+    return getattr(f, "__code__", type(f))
 
 
 def _walk(f: Any, arguments: list[tuple[str, Any]], made: Walk) -> Walk:

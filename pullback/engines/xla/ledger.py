@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zlib
 from array import array
 from typing import Any, NamedTuple
@@ -20,9 +21,13 @@ class Failure(NamedTuple):
 
 
 class Ledger:
-    """The programs that were started on a group, in their order; `failure` is the last one."""
+    """The programs that were started on a group, in their order; `failure` is the last one.
+
+    Threads that start programs, that wait for results and that tell other processes share it.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self.count = 0
         self.failure: Failure | None = None
         self.results: set[int] = set()  # of the last program: the arrays, by identity
@@ -32,11 +37,12 @@ class Ledger:
     def begin(self, program: int, values: int) -> None:
         """A program is about to be started; marks tell it from others, and what is put in, as far
         as that must be the same on all processes."""
-        for sums, mark in ((self._programs, program), (self._values, values)):
-            if len(sums) == _LONGEST:
-                del sums[: _LONGEST // 2]
-            sums.append(zlib.crc32(mark.to_bytes(4), sums[-1] if sums else 0))
-        self.count += 1
+        with self._lock:
+            for sums, mark in ((self._programs, program), (self._values, values)):
+                if len(sums) == _LONGEST:
+                    del sums[: _LONGEST // 2]
+                sums.append(zlib.crc32(mark.to_bytes(4), sums[-1] if sums else 0))
+            self.count += 1
 
     def fail(self, failure: Failure) -> None:
         """A program could not be run; after one that is `final` none can."""
@@ -46,14 +52,17 @@ class Ledger:
     def differs(self, words: list[Any]) -> str:
         """What another process, which said `words` about itself, did otherwise."""
         number, programs, values, _ = words
-        place = number - 1 - (self.count - len(self._programs))
-        if not 0 <= place < len(self._programs):
-            return ""
-        if self._programs[place] != programs:
+        with self._lock:
+            place = number - 1 - (self.count - len(self._programs))
+            if not 0 <= place < len(self._programs):
+                return ""
+            mine = self._programs[place], self._values[place]
+        if mine[0] != programs:
             return "ran another program"
-        return "put other values into a program" if self._values[place] != values else ""
+        return "put other values into a program" if mine[1] != values else ""
 
     def words(self) -> list[Any]:
-        if not self.count:
-            return [0, 0, 0, self.failure]
-        return [self.count, self._programs[-1], self._values[-1], self.failure]
+        with self._lock:
+            if not self.count:
+                return [0, 0, 0, self.failure]
+            return [self.count, self._programs[-1], self._values[-1], self.failure]

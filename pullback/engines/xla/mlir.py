@@ -19,6 +19,7 @@ from pullback.ir.types import Type
 from pullback.ir.where import user_line
 
 DEPTH = 64  # how deep functions may call each other
+MOST = 200_000  # instructions of a program, with those of a function counted at each call
 _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
 
 
@@ -121,6 +122,7 @@ class _Reader:
         self.numbers: dict[Any, int] = {}
         self.count = 0
         self.open = ["main"]  # the functions that are being read
+        self.count = 0
         self.functions: dict[str, Any] = {}
         for op in module.body.operations:
             f = op.operation
@@ -171,6 +173,9 @@ class _Reader:
 
     def instruction(self, op: Any) -> Instruction:
         where = _where(op.location)
+        self.count += 1
+        if self.count > MOST and len(self.open) > 1:
+            raise unsupported("func.call", where, f"Written out there are more than {MOST:,}.")
         dialect, _, name = op.name.partition(".")
         if dialect != "stablehlo":
             raise unsupported(op.name, where)

@@ -29,6 +29,7 @@ from pullback.tensor.functions.arguments import (
     placed,
     shape_of,
 )
+from pullback.tensor.functions.conversion import result_type
 from pullback.tensor.functions.shaping import shaped, spread
 from pullback.tensor.operators import NUMBERS
 from pullback.tensor.record import pending, record
@@ -52,7 +53,7 @@ def _filled(op: str, shape: Any, value: Any, dtype: DType) -> Tensor:
 def _array(op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
     """What `make` makes of numbers in this shape, if there is memory for it."""
     try:
-        if math.prod(shape) < MOST:
+        if math.prod([n or 1 for n in shape]) < MOST:
             return make()
     except MemoryError:
         pass
@@ -171,7 +172,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         raise ArgumentError("step must not be 0", op="arange", where=user_line())
     whole = all(isinstance(v, int) for v in (start, stop, step))
     wanted = _chosen("arange", dtype, int64 if whole else None)
-    count = max(0, len(range(start, stop, step)) if whole else math.ceil((stop - start) / step))
+    # of integers it is exact, however large
+    count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     numbers = _array("arange", (count,), lambda: start + np.arange(count) * step)
     return made(numbers.astype(wanted.numpy))
 
@@ -195,13 +197,25 @@ def linspace(start: Any, stop: Any, num: int, dtype: Any = None, endpoint: bool 
         raise ArgumentError(
             f"num must not be negative, got {num}", op="linspace", where=user_line()
         )
+    start, stop = number(start), number(stop)
+    if isinstance(start, Tensor) or isinstance(stop, Tensor):
+        return _between(start, stop, count, dtype, endpoint)
     wanted = _chosen("linspace", dtype)
     wide = np.complex128 if wanted.is_complex else np.float64
-    start, stop = map(_as_number, (start, stop))
     numbers = _array(
         "linspace", (count,), lambda: np.linspace(start, stop, count, endpoint, dtype=wide)
     )
     return made(numbers.astype(wanted.numpy))
+
+
+def _between(start: Any, stop: Any, count: int, dtype: Any, endpoint: bool) -> Tensor:
+    """Tensors at equal distances, stacked, which depend on `start` and `stop`."""
+    kind = result_type(start, stop)
+    kind = kind if kind.is_inexact else current().default_dtype
+    ones = (1,) * max([x.ndim for x in (start, stop) if isinstance(x, Tensor)])
+    share = linspace(0, 1, count, kind, endpoint).reshape(count, *ones)
+    made = start * (1 - share) + stop * share
+    return made if dtype is None else made.astype(_chosen("linspace", dtype))
 
 
 def eye(n_rows: int, n_cols: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:

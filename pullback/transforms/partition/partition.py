@@ -168,7 +168,8 @@ class Partitioner(Explained):
         op, out = node.op, node.type.plain
         own = type(op).part is not Op.part
         little = all(x.remake is not None or x.whole.size < out.size for x in xs)
-        if op.fallible or not (own or op.cheap or any(x.remake for x in xs)) or not little:
+        again = own or op.cheap or (any(x.remake for x in xs) and not op.product)
+        if op.fallible or not again or not little:
             return None
         depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
 
