@@ -2,6 +2,7 @@
 
 from pullback.ops import (
     along,
+    axes,
     call,
     checkpoint,
     collective,
@@ -18,12 +19,14 @@ from pullback.ops import (
     identity,
     index,
     instructions,
+    joining,
     matmul,
     movement,
     placement,
     random,
     reduce,
     scan,
+    scan_extrema,
     scatter,
     scatter_extrema,
     shard_map,
@@ -37,9 +40,9 @@ from pullback.ops import (
 )
 
 __all__ = [
-    "along", "call", "checkpoint", "collective", "control", "conv", "conv2d", "custom",
+    "along", "axes", "call", "checkpoint", "collective", "control", "conv", "conv2d", "custom",
     "dot_general", "dynamic", "einsum", "elementwise", "exchange", "extremes", "identity",
-    "index", "instructions", "matmul", "movement", "placement", "random", "reduce", "scan",
-    "scatter", "scatter_extrema", "shard_map", "slicing", "softmax", "sort", "structure",
-    "update", "window", "window_extrema",
+    "index", "instructions", "joining", "matmul", "movement", "placement", "random", "reduce",
+    "scan", "scan_extrema", "scatter", "scatter_extrema", "shard_map", "slicing", "softmax",
+    "sort", "structure", "update", "window", "window_extrema",
 ]  # fmt: skip

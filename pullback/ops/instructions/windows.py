@@ -13,8 +13,8 @@ from pullback.ir.graph import Graph
 from pullback.ops.base import Op, Type
 from pullback.ops.factoring import rule
 from pullback.ops.instructions.folds import Combining, added, check_combined, combined, elementwise
+from pullback.ops.joining import Pad
 from pullback.ops.sample import real
-from pullback.ops.slicing import Pad
 from pullback.ops.sliding import pairs, spread, window_count
 
 
