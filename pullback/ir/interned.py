@@ -110,7 +110,8 @@ class Interned(type):
                 if len(quick) > _QUICK_LIMIT:
                     quick.clear()
                 quick[typed] = known
-                _recent.append(found)
+                if not cls.equal_is_same:  # types live with the nodes that have them
+                    _recent.append(found)
         return found
 
 
