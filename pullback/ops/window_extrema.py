@@ -70,12 +70,19 @@ class WindowIndex(Windowed):
         yield cls((3,), (1,), ((1, 1),), (), False), (ties,)
 
 
-class WindowTake(Windowed):
-    """Of each window, the element at tap `index`; padding holds 0."""
+class ByTap(Windowed, abstract=True):
+    """Linear in its first operand; the second names a tap for each window."""
 
     kinds = "fc"
     linear_in: ClassVar[tuple[int, ...]] = (0,)
     positions: ClassVar[int | None] = 1
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0], xs[1])
+
+
+class WindowTake(ByTap):
+    """Of each window, the element at tap `index`; padding holds 0."""
 
     def infer(self, x: Type, index: Type) -> Type:
         return _with_index(super().infer(x), index)
@@ -96,9 +103,6 @@ class WindowTake(Windowed):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [WindowPut(*self.geometry, xs[0].type.shape)(g, xs[1]), None]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], xs[1])
-
     @classmethod
     def samples(cls) -> Any:
         for op, (x,) in super().samples():
@@ -106,14 +110,11 @@ class WindowTake(Windowed):
             yield op, (x, integers(*counts, high=taps).astype(np.int32))
 
 
-class WindowPut(Windowed):
+class WindowPut(ByTap):
     """The transpose of WindowTake: a tensor of `shape` with each window's element added at its
     tap `index`; what falls into padding is lost."""
 
     shape: tuple[int, ...] = ()
-    kinds = "fc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
 
     def infer(self, x: Type, index: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -162,9 +163,6 @@ class WindowPut(Windowed):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [WindowTake(*self.geometry)(g, xs[1]), None]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], xs[1])
 
     @classmethod
     def samples(cls) -> Any:

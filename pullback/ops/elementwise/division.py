@@ -41,7 +41,7 @@ class Div(Binary):
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
             return np.asarray(np.true_divide(x, y))
-        divisor = np.where(y == 0, np.ones((), y.dtype), y)
+        divisor = _not_zero(y)
         floored = np.floor_divide(x, divisor)
         inexact = (floored * divisor != x) & ((x < 0) != (divisor < 0))
         return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
@@ -78,7 +78,7 @@ class Rem(Binary):
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
             return np.asarray(np.fmod(x, y))
-        return np.where(y == 0, x, np.fmod(x, np.where(y == 0, np.ones((), y.dtype), y)))
+        return np.where(y == 0, x, np.fmod(x, _not_zero(y)))
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, lambda: -rounded((x - out) / y))
@@ -94,8 +94,7 @@ class FloorDiv(Binary):
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
             return np.asarray(np.floor_divide(x, y))
-        divisor = np.where(y == 0, np.ones((), y.dtype), y)
-        return np.where(y == 0, all_ones(x.dtype), np.floor_divide(x, divisor))
+        return np.where(y == 0, all_ones(x.dtype), np.floor_divide(x, _not_zero(y)))
 
     def expand(self, x: Node, y: Node) -> Node:
         kind, rest = x.type.dtype.kind, Rem()(x, y)
@@ -120,7 +119,7 @@ class Mod(Binary):
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
             return np.asarray(np.remainder(x, y))
-        return np.where(y == 0, x, np.remainder(x, np.where(y == 0, np.ones((), y.dtype), y)))
+        return np.where(y == 0, x, np.remainder(x, _not_zero(y)))
 
     def expand(self, x: Node, y: Node) -> Node:
         rest = Rem()(x, y)
@@ -133,6 +132,11 @@ class Mod(Binary):
 def signs_differ(rest: Node, y: Node) -> Node:
     """Where a remainder of truncated division has to be moved by one divisor."""
     return both(not_equal(rest, 0), differ(less(rest, 0), less(y, 0)))
+
+
+def _not_zero(y: np.ndarray) -> np.ndarray:
+    """Divisors for NumPy, which warns about 0: what it gives there is replaced."""
+    return np.where(y == 0, np.ones((), y.dtype), y)
 
 
 def all_ones(dtype: np.dtype) -> np.ndarray:
