@@ -39,7 +39,8 @@ from pullback.api.sharding_plan import ShardingPlan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
-from pullback.ir.dtypes import (
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import (
     DType,
     bfloat16,
     complex64,
@@ -56,9 +57,8 @@ from pullback.ir.dtypes import (
     uint32,
     uint64,
 )
-from pullback.ir.dtypes import bool_ as bool
-from pullback.ir.errors import PullbackError
-from pullback.ir.types import Type
+from pullback.graph.dtypes import bool_ as bool
+from pullback.graph.types import Type
 from pullback.ops.base import Composite, Op
 from pullback.ops.elementwise.base import Elementwise
 from pullback.sharding.cost import Machine

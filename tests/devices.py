@@ -12,9 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
-from pullback.ir.dtypes import ALL, bfloat16, float64
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.graph.dtypes import ALL, bfloat16, float64
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor.program import engine

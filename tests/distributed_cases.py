@@ -15,10 +15,10 @@ from devices import Grid, assert_same, check_words, dtype_named, op, varying
 import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import EngineError, OutOfMemory, PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
+from pullback.errors import EngineError, OutOfMemory, PullbackError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor.program import engine
 

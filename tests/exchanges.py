@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import pullback as pb
-from pullback.ir import dtypes
+from pullback.graph import dtypes
 
 PARTS = np.random.default_rng(7).standard_normal((3, 6, 2)) * 4
 

@@ -14,10 +14,10 @@ import pytest
 
 from pullback import testing
 from pullback.api.stage import stage
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, ancestors, graphs_within
-from pullback.ir.node import Node
-from pullback.ir.types import Type
+from pullback.errors import PullbackError
+from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.ops.base import Op, ones
 from pullback.ops.structure import Input
 from pullback.tensor import tree
@@ -82,7 +82,7 @@ def backward_nodes(found: Sequence[Node]) -> list[Node]:
 
 
 def source(*shape: int, dtype: Any = None, name: str = "x") -> Node:
-    from pullback.ir.dtypes import float64
+    from pullback.graph.dtypes import float64
 
     return Input(name, shape, dtype or float64)()
 

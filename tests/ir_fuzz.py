@@ -10,8 +10,8 @@ import numpy as np
 
 import pullback as pb
 from pullback import testing
+from pullback.graph.table import TABLE
 from pullback.ir.module import Module
-from pullback.ir.table import TABLE
 
 CORE = """
 # every instruction of Core v1

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pullback.ops  # noqa: F401  (fills the op table)
-from pullback.ir import dtypes
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, constant, results
-from pullback.ir.types import Type
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, constant, results
+from pullback.graph.types import Type
 from pullback.ops.base import Op
 from pullback.ops.elementwise.base import Binary, Unary
 from pullback.ops.identity import Alias, StopGradient

@@ -12,10 +12,10 @@ import numpy as np
 
 import pullback.ops  # noqa: F401  (fills the op table)
 from pullback import ir
-from pullback.ir.dtypes import float64
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 from pullback.ops.structure import Input
 
 STEP = 1e-6

@@ -13,9 +13,9 @@ from programs import SMOOTH, extreme, order, partner, run
 import pullback as pb
 from pullback import testing
 from pullback.api.stage import stage
-from pullback.ir.dtypes import dtype
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
+from pullback.graph.dtypes import dtype
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor import tree

@@ -11,7 +11,7 @@ import pytest
 from devices import on_devices
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, ShapeError
+from pullback.errors import ArgumentError, ShapeError
 
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
 BOTH = ("dp", "tp")

@@ -13,7 +13,7 @@ from counters import counting
 from helpers import line, told
 
 import pullback as pb
-from pullback.ir.errors import RecompileError
+from pullback.errors import RecompileError
 
 X = pb.tensor(np.array([1.0, 2.0, 3.0], np.float32))
 

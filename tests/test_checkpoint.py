@@ -7,9 +7,9 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import ArgumentError, HostReadError
-from pullback.ir.table import TABLE
+from pullback.errors import ArgumentError, HostReadError
+from pullback.graph.canonical import canonicalise
+from pullback.graph.table import TABLE
 
 X = np.linspace(-1.0, 1.0, 9).reshape(3, 3)
 W = np.linspace(0.5, -0.5, 9).reshape(3, 3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.ir.errors import IndexOutOfRange
+from pullback.errors import IndexOutOfRange
 from pullback.tensor import checks
 
 TABLE = np.arange(10.0).reshape(5, 2)

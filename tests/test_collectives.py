@@ -9,10 +9,10 @@ from helpers import told
 from rows import RNG, V, W, X, looped, loss, same
 
 import pullback as pb
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
+from pullback.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 from pullback.ops.call import Call
 from pullback.ops.collective import PSum
 from pullback.ops.structure import placeholder

@@ -18,7 +18,7 @@ from counters import counting
 from helpers import line, told
 
 import pullback as pb
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     DTypeError,
     HostReadError,

@@ -16,7 +16,7 @@ from helpers import told
 
 import pullback as pb
 from pullback.api.compile.portable import MAGIC, SavedProgramError
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     DonatedError,
     EngineError,

@@ -9,7 +9,7 @@ import pytest
 from helpers import line, told
 
 import pullback as pb
-from pullback.ir.errors import DonatedError
+from pullback.errors import DonatedError
 
 N = 1000
 ONES = np.ones(N, np.float32)

@@ -9,7 +9,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     DTypeError,
     HostReadError,

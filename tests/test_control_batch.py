@@ -10,8 +10,8 @@ import pytest
 from helpers import line
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, IndexOutOfRange
-from pullback.ir.table import TABLE
+from pullback.errors import ArgumentError, IndexOutOfRange
+from pullback.graph.table import TABLE
 
 XS = np.sin(np.arange(12.0)).reshape(4, 3)
 TABLE5 = np.arange(5.0) + 1

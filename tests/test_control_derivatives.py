@@ -10,7 +10,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.ir.errors import UnsupportedOp
+from pullback.errors import UnsupportedOp
 from pullback.ops.base import ones, zeros
 from pullback.transforms.reverse import gradients
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import VerificationError
+from pullback.errors import VerificationError
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.node import Node
 from pullback.ir.fingerprints import fingerprint
-from pullback.ir.graph import Graph, graphs_within
-from pullback.ir.node import Node
 from pullback.ir.text import print_graph
 from pullback.ir.verification import verify
 from pullback.ops.control import Scan
@@ -231,7 +231,7 @@ def test_verification_looks_inside():
 
 
 def _results(node: Node) -> tuple[Node, ...]:
-    from pullback.ir.node import results
+    from pullback.graph.node import results
 
     return results(node)
 

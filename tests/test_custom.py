@@ -9,8 +9,8 @@ import pytest
 from helpers import count_calls, line, told
 
 import pullback as pb
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import ArgumentError, GradientVerification, HostReadError, UnsupportedOp
+from pullback.errors import ArgumentError, GradientVerification, HostReadError, UnsupportedOp
+from pullback.graph.canonical import canonicalise
 
 X = np.array([0.3, -0.7, 1.1])
 

@@ -23,11 +23,11 @@ from devices import (
 
 import pullback as pb
 from pullback import testing
-from pullback.ir.dtypes import float32, float64, int64
-from pullback.ir.errors import EngineError, IndexOutOfRange
-from pullback.ir.graph import Graph
-from pullback.ir.node import results
-from pullback.ir.types import Type
+from pullback.errors import EngineError, IndexOutOfRange
+from pullback.graph.dtypes import float32, float64, int64
+from pullback.graph.graph import Graph
+from pullback.graph.node import results
+from pullback.graph.types import Type
 from pullback.ops.control.held import hold
 from pullback.ops.structure import placeholder
 from pullback.tensor.program import engine
@@ -345,7 +345,7 @@ IN_FLIGHT = """
 import threading
 import numpy as np
 from devices import Grid, op, varying
-from pullback.ir.graph import Graph
+from pullback.graph.graph import Graph
 from pullback.tensor.program import engine
 
 grid = Grid(x=8)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from pullback.engines import byte_sizes as sizes
 from pullback.engines.xla import client, disk, machine
 from pullback.engines.xla.disk import DiskCache, key_of
 from pullback.engines.xla.engine import XlaEngine
-from pullback.ir import sizes
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 

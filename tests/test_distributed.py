@@ -19,7 +19,7 @@ from pullback.distributed.launcher import NOISE, free_port, without_noise
 from pullback.distributed.meeting import Meeting, introduction, join
 from pullback.distributed.together import compare
 from pullback.engines.xla.ledger import Ledger
-from pullback.ir.errors import ArgumentError, EngineError, ProcessMismatch
+from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 
 HERE = os.path.dirname(__file__)
 CASES = os.path.join(HERE, "distributed_cases.py")
@@ -104,7 +104,7 @@ def test_a_process_that_fails_is_named_at_once():
     status, lines, errors = finish(start(2, "fail"))
     assert status == 1 and lines == []
     assert "[1] ValueError: something else went wrong" in errors
-    assert "[0] pullback.ir.errors.WorkerLost: process 1 (pid " in errors
+    assert "[0] pullback.errors.WorkerLost: process 1 (pid " in errors
     assert "ended with an error" in errors
 
 

@@ -7,7 +7,7 @@ import pytest
 from helpers import Opaque, line, told
 
 import pullback as pb
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AxisError,
     DTypeError,
@@ -101,9 +101,7 @@ def test_the_wording_of_the_design(x):
 def test_a_statement_over_several_lines_names_the_line_of_the_operation(x, v):
     wanted = line(3)
     with told(ShapeError, ValueError, "add:", at=wanted):
-        _ = (
-            x + v
-        )
+        _ = x + v
 
 
 def test_the_line_is_the_users_inside_a_function_of_theirs(x, v):
@@ -498,7 +496,7 @@ def test_calls_that_mean_nothing(words, act, x):
 
 
 def test_every_error_is_one_class_and_has_a_code():
-    import pullback.ir.errors as errors
+    import pullback.errors as errors
 
     found = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
     for error in found:

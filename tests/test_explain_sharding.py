@@ -8,7 +8,7 @@ from devices import on_meshes
 from helpers import line, told
 
 import pullback as pb
-from pullback.ir.errors import IndexOutOfRange
+from pullback.errors import IndexOutOfRange
 
 MESH = pb.DeviceMesh((2, 2), ("dp", "tp"))
 X = np.arange(24, dtype=np.float32).reshape(6, 4)

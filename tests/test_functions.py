@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.ir import dtypes
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AxisError,
     DTypeError,
     IndexOutOfRange,
     ShapeError,
 )
+from pullback.graph import dtypes
 from pullback.tensor import functions, numpy_calls
 
 RNG = np.random.default_rng(0)

@@ -14,12 +14,12 @@ from helpers import Opaque, array, count_calls, gradient, line, random_dag, sour
 
 import pullback as pb
 from pullback import debug
-from pullback.ir.dtypes import dtype, float64
-from pullback.ir.errors import UnsupportedOp
-from pullback.ir.graph import ancestors
-from pullback.ir.node import Node, constant, origin
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.errors import UnsupportedOp
+from pullback.graph.dtypes import dtype, float64
+from pullback.graph.graph import ancestors
+from pullback.graph.node import Node, constant, origin
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.structure import Leaf

@@ -13,7 +13,7 @@ import pytest
 from helpers import line
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, IndexOutOfRange, TraceError
+from pullback.errors import ArgumentError, IndexOutOfRange, TraceError
 
 
 def leaf(value: Any) -> pb.Tensor:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AxisError,
     DTypeError,

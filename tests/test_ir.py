@@ -25,11 +25,11 @@ from ir_ops import (
     source,
 )
 
-from pullback.ir import dtypes, where
-from pullback.ir.errors import DTypeError
-from pullback.ir.graph import Graph
-from pullback.ir.node import constant
-from pullback.ir.types import Type
+from pullback.errors import DTypeError
+from pullback.graph import dtypes, where
+from pullback.graph.graph import Graph
+from pullback.graph.node import constant
+from pullback.graph.types import Type
 from pullback.ops.reduce import Sum
 from pullback.ops.structure import Result, leaf
 

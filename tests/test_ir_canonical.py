@@ -19,13 +19,13 @@ from ir_ops import (
     source,
 )
 
-from pullback.ir import dtypes, where
-from pullback.ir.canonical import canonicalise, canonicalise_with_map
+from pullback.graph import dtypes, where
+from pullback.graph.canonical import canonicalise, canonicalise_with_map
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, constant, results
+from pullback.graph.types import Type
 from pullback.ir.fingerprints import fingerprint
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, constant, results
 from pullback.ir.text import print_graph
-from pullback.ir.types import Type
 from pullback.ir.verification import verify
 from pullback.ops.base import Op
 from pullback.ops.elementwise.arithmetic import Add, Mul, Neg, Sub

@@ -15,11 +15,11 @@ from command import pullback
 import pullback as pb
 from pullback.cli import reference
 from pullback.cli.cases import judge
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import ALL
+from pullback.graph.table import TABLE
 from pullback.ir.catalogue import CATALOGUE
-from pullback.ir.dtypes import ALL
-from pullback.ir.errors import PullbackError
 from pullback.ir.profile import PROFILES
-from pullback.ir.table import TABLE
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "ir.md").read_text(encoding="utf-8")

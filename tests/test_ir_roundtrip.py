@@ -10,11 +10,11 @@ from ir_ops import Marked, source
 
 import pullback as pb
 from pullback import testing
-from pullback.ir import dtypes
-from pullback.ir.errors import TraceError
-from pullback.ir.graph import Graph
+from pullback.errors import TraceError
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.table import TABLE
 from pullback.ir.module import Module
-from pullback.ir.table import TABLE
 from pullback.ops.structure import Const
 
 SAMPLED = [name for name in sorted(TABLE) if list(TABLE[name].samples())]

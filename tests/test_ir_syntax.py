@@ -11,11 +11,11 @@ from ir_texts import X, fails, input_line
 
 import pullback as pb
 from pullback import testing
+from pullback.graph.graph import Graph
+from pullback.graph.table import TABLE
 from pullback.ir.catalogue import CATALOGUE
-from pullback.ir.graph import Graph
 from pullback.ir.module import Module
 from pullback.ir.profile import PROFILES
-from pullback.ir.table import TABLE
 from pullback.ops.base import ones
 from pullback.transforms.reverse import gradients
 

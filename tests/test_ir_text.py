@@ -22,14 +22,14 @@ from ir_ops import (
     source,
 )
 
-from pullback.ir import dtypes, where
-from pullback.ir.canonical import canonicalise
+from pullback.graph import dtypes, where
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.fingerprints import fingerprint
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, constant
-from pullback.ir.table import TABLE
 from pullback.ir.text import print_graph
-from pullback.ir.types import Type
 from pullback.ops.elementwise.arithmetic import Mul, Neg
 from pullback.ops.identity import Alias
 from pullback.ops.movement import Reshape
@@ -233,7 +233,7 @@ def test_input_names_of_inner_graphs_do_not_count():
 
 PROGRAM = """
 from ir_ops import Graph, Marked, program, source
-from pullback.ir.canonical import canonicalise
+from pullback.graph.canonical import canonicalise
 from pullback.ir.fingerprints import fingerprint
 from pullback.ir.text import print_graph
 graph = program()

@@ -12,11 +12,11 @@ from ir_ops import (
     source,
 )
 
-from pullback.ir import where
-from pullback.ir.errors import PullbackError, VerificationError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, constant, results
-from pullback.ir.types import Type
+from pullback.errors import PullbackError, VerificationError
+from pullback.graph import where
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, constant, results
+from pullback.graph.types import Type
 from pullback.ir.verification import verify
 from pullback.ops.elementwise.arithmetic import Add, Neg
 from pullback.ops.movement import Reshape

@@ -9,7 +9,7 @@ import pytest
 from counters import counting
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError
+from pullback.errors import ArgumentError
 
 rng = np.random.default_rng(8)
 

@@ -7,7 +7,7 @@ import pytest
 from helpers import line
 
 import pullback as pb
-from pullback.ir.canonical import canonicalise
+from pullback.graph.canonical import canonicalise
 from pullback.tensor.program import engine
 
 RNG = np.random.default_rng(0)

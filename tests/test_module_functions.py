@@ -8,7 +8,7 @@ from helpers import line, told
 
 import pullback as pb
 from pullback import ir
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from pullback.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 
 def network(params, x):

@@ -7,7 +7,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.ir.errors import UnsupportedOp
+from pullback.errors import UnsupportedOp
 
 X = np.array([[0.5, 2.0, 1.0], [3.0, 0.25, 4.0]])
 

@@ -10,9 +10,9 @@ import pytest
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
 from pullback.engines.xla.stablehlo import Builder, module
-from pullback.ir import dtypes
-from pullback.ir.graph import Graph
-from pullback.ir.table import TABLE
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.table import TABLE
 from pullback.ops.base import Op
 from pullback.ops.collective import Collective
 from pullback.ops.elementwise.base import Elementwise

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from pullback.engines.xla import client
-from pullback.ir.errors import EngineError
+from pullback.errors import EngineError
 
 
 @pytest.fixture

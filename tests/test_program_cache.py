@@ -20,7 +20,7 @@ from long import many_shapes
 
 import pullback as pb
 from pullback.engines import reference
-from pullback.ir.errors import ArgumentError, EngineError
+from pullback.errors import ArgumentError, EngineError
 from pullback.tensor import cache, settings
 from pullback.tensor.launch import state
 from pullback.tensor.program import engine

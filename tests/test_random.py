@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.ir import dtypes
+from pullback.graph import dtypes
 from pullback.ops.random.affine import Affine, Between
 from pullback.ops.random.discrete import MulHigh
 from pullback.tensor.program import engine

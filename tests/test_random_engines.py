@@ -9,8 +9,8 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.ir import dtypes
-from pullback.ir.table import TABLE
+from pullback.graph import dtypes
+from pullback.graph.table import TABLE
 from pullback.ops.random import functions
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.tensor.program import engine

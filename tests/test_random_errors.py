@@ -5,7 +5,7 @@ from __future__ import annotations
 from helpers import told
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
+from pullback.errors import ArgumentError, DTypeError, ShapeError
 
 R = pb.random
 KEY = R.key(0)

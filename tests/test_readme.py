@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pullback as pb
-from pullback.ir.table import TABLE
+from pullback.graph.table import TABLE
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -161,7 +161,7 @@ def test_deep_graphs_are_garbage_collected_without_recursion(how):
     with pb.config(engine="reference"):
         x = pb.tensor(np.ones(1))
         if how == "pending":
-            from pullback.ir.node import Node
+            from pullback.graph.node import Node
             from pullback.ops.base import TABLE
 
             node: Any = x._node

@@ -10,8 +10,8 @@ import pytest
 import pullback as pb
 from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.ir.graph import Graph
-from pullback.ir.segments import segments
+from pullback.graph.compile_split import segments
+from pullback.graph.graph import Graph
 from pullback.ops.base import interpret
 from pullback.tensor.program import engine
 

@@ -14,7 +14,7 @@ from rows import same
 
 import pullback as pb
 from pullback import P
-from pullback.ir.errors import ArgumentError, IndexOutOfRange, ShapeError
+from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
 
 RNG = np.random.default_rng(52)
 X = RNG.standard_normal((8, 4))
@@ -385,7 +385,7 @@ def test_the_axis_of_a_vmap_around_it():
 
 def count_ops(graph, names):
     """How often ops of these names are in a graph, by name; `loops` counts those in held graphs."""
-    from pullback.ir.graph import graphs_within
+    from pullback.graph.graph import graphs_within
 
     found = {}
     for node in graph.nodes:
@@ -400,7 +400,7 @@ def count_ops(graph, names):
 def per_device(f, *args, mesh=MESH):
     """The program of one device."""
     from pullback.api.stage import stage
-    from pullback.ir.canonical import canonicalise
+    from pullback.graph.canonical import canonicalise
     from pullback.transforms.partition.partition import partition
 
     leaves, tree = pb.tree.flatten((args, {}))

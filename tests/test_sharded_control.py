@@ -11,8 +11,8 @@ from helpers import collectives, staged
 
 import pullback as pb
 from pullback import testing
-from pullback.ir.dtypes import dtype
-from pullback.ir.types import Type
+from pullback.graph.dtypes import dtype
+from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 from pullback.transforms.partition.partition import partition

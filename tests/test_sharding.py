@@ -16,8 +16,8 @@ from devices import on_devices, on_meshes
 from helpers import line, told
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
-from pullback.ir.types import Type
+from pullback.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
+from pullback.graph.types import Type
 from pullback.ops.base import TABLE
 from pullback.sharding.propagate import plan
 from pullback.tensor import program

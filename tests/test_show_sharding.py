@@ -11,7 +11,7 @@ from helpers import told
 
 import pullback as pb
 from pullback.debug import show_sharding
-from pullback.ir.errors import ArgumentError
+from pullback.errors import ArgumentError
 
 P = pb.P
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))

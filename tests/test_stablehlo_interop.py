@@ -12,7 +12,7 @@ import pytest
 import pullback as pb
 from pullback import testing
 from pullback.engines.xla import mlir
-from pullback.ir.table import TABLE
+from pullback.graph.table import TABLE
 from pullback.ops.collective import Collective
 from pullback.tensor.program import engine
 

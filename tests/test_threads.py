@@ -11,8 +11,8 @@ import pytest
 from counters import counting
 
 import pullback as pb
-from pullback.ir.errors import PullbackError
-from pullback.ir.types import Type
+from pullback.errors import PullbackError
+from pullback.graph.types import Type
 from pullback.ops.base import Op
 from pullback.tensor.record import apply
 

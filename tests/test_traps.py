@@ -10,10 +10,10 @@ import pytest
 from helpers import Opaque, array, line, names, source, told, vjp_graph
 
 import pullback as pb
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import AxisError, IndexOutOfRange, ShapeError, UnsupportedOp
-from pullback.ir.graph import Graph
-from pullback.ir.table import TABLE
+from pullback.errors import AxisError, IndexOutOfRange, ShapeError, UnsupportedOp
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph
+from pullback.graph.table import TABLE
 from pullback.tensor import record
 from pullback.transforms.reverse import gradients
 
@@ -331,7 +331,7 @@ def test_a_loop_that_never_reads_does_not_grow_without_bound():
 
 
 def _pending_behind(x):
-    from pullback.ir.graph import ancestors
+    from pullback.graph.graph import ancestors
 
     return sum(1 for n in ancestors([x._node]) if n.value is None)
 

@@ -10,7 +10,7 @@ from helpers import line, told
 
 import pullback as pb
 from pullback import testing
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     EngineError,
     GradientVerification,
@@ -18,7 +18,7 @@ from pullback.ir.errors import (
     UnsupportedOp,
     VerificationError,
 )
-from pullback.ir.table import TABLE
+from pullback.graph.table import TABLE
 
 X = np.array([0.3, -0.7, 1.1])
 

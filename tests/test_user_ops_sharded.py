@@ -10,7 +10,7 @@ from helpers import collectives
 
 import pullback as pb
 from pullback import testing
-from pullback.ir.errors import EngineError, VerificationError
+from pullback.errors import EngineError, VerificationError
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
 from pullback.transforms.partition.partition import partition

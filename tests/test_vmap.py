@@ -11,8 +11,7 @@ from helpers import line, told
 from rows import V, W, X, looped, loss, same
 
 import pullback as pb
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AxisError,
     HostReadError,
@@ -20,9 +19,10 @@ from pullback.ir.errors import (
     ShapeError,
     UnsupportedOp,
 )
-from pullback.ir.graph import Graph
-from pullback.ir.node import results
-from pullback.ir.table import TABLE
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.node import results
+from pullback.graph.table import TABLE
 from pullback.ops.base import Axis, Op
 from pullback.ops.structure import Input
 from pullback.tensor.record import apply

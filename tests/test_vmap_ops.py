@@ -10,9 +10,9 @@ import pytest
 
 import pullback as pb
 from pullback import testing
-from pullback.ir.errors import ArgumentError, IndexOutOfRange
-from pullback.ir.graph import ancestors
-from pullback.ir.table import TABLE
+from pullback.errors import ArgumentError, IndexOutOfRange
+from pullback.graph.graph import ancestors
+from pullback.graph.table import TABLE
 from pullback.ops.base import Axis
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.threefry import Threefry

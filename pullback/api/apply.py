@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.ops.base import Op
 from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor.operators import as_tensor, node_of, operands

@@ -10,9 +10,9 @@ from typing import Any
 
 from pullback.api.layout import comparable, is_array
 from pullback.api.sharding_plan import PlannedArgument, ShardingPlan
-from pullback.ir.errors import ArgumentError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import P, Sharding

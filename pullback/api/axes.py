@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 from pullback.ops.base import Axis
 from pullback.sharding.mesh import DeviceMesh
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.api.linear import jvp, vjp
-from pullback.ir.errors import ArgumentError, GradientVerification
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, GradientVerification
+from pullback.graph.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray, from_host
 

@@ -9,8 +9,8 @@ from typing import Any
 from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.layout import is_array
 from pullback.api.stage import stage
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 from pullback.ops.call import written_out
 from pullback.ops.checkpoint import Checkpoint, Named
 from pullback.tensor import tree

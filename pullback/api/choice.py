@@ -7,12 +7,12 @@ from typing import Any
 
 from pullback.api.stage import Staged, stage
 from pullback.api.state import Joined, array_leaf, is_number, returned_values, shown
-from pullback.ir.dtypes import DType, bool_, int64
-from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, emit
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, bool_, int64
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, emit
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.base import Op
 from pullback.ops.control import Cond, Switch
 from pullback.ops.control.choice import no_branch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, constant
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node, constant
 from pullback.ops.structure import SCALAR, placeholder
 from pullback.tensor.tensor import wrap
 

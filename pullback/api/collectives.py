@@ -7,10 +7,10 @@ from typing import Any
 
 from pullback.api.axes import Names, bound_names, one_name, size_of
 from pullback.api.function import deliver
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, AxisError, ShapeError
-from pullback.ir.node import Node, vary_over
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, AxisError, ShapeError
+from pullback.graph.dtypes import DType
+from pullback.graph.node import Node, vary_over
+from pullback.graph.where import user_line
 from pullback.ops.base import Op
 from pullback.ops.collective import AxisIndex, PMax, PMin, PSum
 from pullback.ops.exchange import AllGather, AllToAll, PPermute, ReduceScatter

@@ -10,11 +10,11 @@ from typing import Any
 from pullback.api.function import outputs
 from pullback.api.layout import Arguments, line_of
 from pullback.api.rule import UserRule, answer
-from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import ancestors
-from pullback.ir.node import Node, next_number
-from pullback.ir.token import of_constant
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.graph import ancestors
+from pullback.graph.node import Node, next_number
+from pullback.graph.tape import of_constant
+from pullback.graph.where import user_line
 from pullback.ops.custom import Custom, closes_over
 from pullback.ops.identity import StopGradient
 from pullback.tensor import tree

@@ -9,11 +9,11 @@ from typing import Any
 
 from pullback.api.memory_plan import readable
 from pullback.api.stage import program_of
-from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.types import Type, show
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type, show
+from pullback.graph.where import user_line
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.partition.price import applied, operations

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, NonDifferentiableInput
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, NonDifferentiableInput
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ops.base import zeros_like
 from pullback.ops.identity import Alias
 from pullback.tensor import settings, tree

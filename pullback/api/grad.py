@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.function import Recording, Transform, normal_argnums, outputs
-from pullback.ir.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
+from pullback.graph.where import user_line
 from pullback.ops.base import ones
 from pullback.transforms.reverse import gradients
 

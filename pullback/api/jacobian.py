@@ -12,10 +12,10 @@ import numpy as np
 from pullback.api.function import Recording, Transform, deliver, normal_argnums, outputs
 from pullback.api.loops import map as map_rows
 from pullback.api.vmap import vmap
-from pullback.ir.dtypes import int64
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node, vary_over
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import int64
+from pullback.graph.node import Node, vary_over
+from pullback.graph.where import user_line
 from pullback.ops.base import ones, zeros_like
 from pullback.ops.index import Iota
 from pullback.tensor import tree

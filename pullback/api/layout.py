@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, GradientVerification
-from pullback.ir.interned import exact
-from pullback.ir.node import Node
-from pullback.ir.types import Type
-from pullback.ir.where import Where, user_line
+from pullback.errors import ArgumentError, GradientVerification
+from pullback.graph.interned import exact
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+from pullback.graph.where import Where, user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of

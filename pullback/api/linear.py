@@ -7,9 +7,9 @@ from typing import Any
 
 from pullback.api.function import Recording, Transform, deliver, outputs
 from pullback.api.grad import grad, split_aux
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ops.base import zeros_like
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray

@@ -7,10 +7,10 @@ from typing import Any
 
 from pullback.api.stage import Staged, stage
 from pullback.api.state import Joined, State, array_leaf, is_number, returned_values
-from pullback.ir.dtypes import bool_, promote
-from pullback.ir.errors import ArgumentError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import bool_, promote
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.control import Scan, While
 from pullback.ops.control.held import held, row
 from pullback.ops.control.varying import scan_body, while_graphs

@@ -10,9 +10,9 @@ from typing import Any
 
 from pullback.api.stage import program_of
 from pullback.engines.xla.footprint import Buffer, Footprint
-from pullback.ir.dtypes import DType
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
+from pullback.graph.dtypes import DType
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 from pullback.tensor.on_mesh import per_device
 from pullback.tensor.program import engine, mesh_of
 

@@ -11,10 +11,10 @@ from typing import Any
 from pullback.api.axes import bind, bound_axes, rebind
 from pullback.api.layout import expect, line_of
 from pullback.api.stage import stage, tracing
-from pullback.ir.errors import ArgumentError, GradientVerification, UnsupportedOp
-from pullback.ir.graph import ancestors
-from pullback.ir.node import Node, next_number, origin
-from pullback.ir.types import Type
+from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
+from pullback.graph.graph import ancestors
+from pullback.graph.node import Node, next_number, origin
+from pullback.graph.types import Type
 from pullback.ops.base import Axis, spread, sum_to, zeros
 from pullback.ops.custom import Rule
 from pullback.ops.structure import placeholder

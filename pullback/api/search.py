@@ -11,11 +11,11 @@ from typing import Any
 from pullback.api.explain import Explanation, explain_sharding
 from pullback.api.memory_plan import readable
 from pullback.api.stage import stage
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import ArgumentError, PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, PullbackError
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.call import written_out
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh

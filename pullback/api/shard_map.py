@@ -10,11 +10,11 @@ from pullback.api.axes import bind_mesh, bound_mesh
 from pullback.api.function import deliver, outputs
 from pullback.api.layout import is_array
 from pullback.api.stage import stage
-from pullback.ir.errors import ArgumentError, ShapeError
-from pullback.ir.graph import ancestors
-from pullback.ir.node import Node, origin
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.graph import ancestors
+from pullback.graph.node import Node, origin
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.control.varying import union
 from pullback.ops.shard_map import ShardMap, join_parts, local_type, take_part
 from pullback.ops.structure import placeholder

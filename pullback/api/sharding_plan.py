@@ -11,10 +11,10 @@ from typing import Any
 
 from pullback.api.explain import Explanation
 from pullback.api.memory_plan import readable
-from pullback.ir.dtypes import dtype
-from pullback.ir.errors import ArgumentError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import dtype
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P
 

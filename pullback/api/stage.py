@@ -9,10 +9,10 @@ from typing import Any
 from pullback.api.closure import close_over
 from pullback.api.function import outputs
 from pullback.api.layout import is_array
-from pullback.ir.canonical import canonicalise
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, next_number
-from pullback.ir.types import Type
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, next_number
+from pullback.graph.types import Type
 from pullback.ops.call import written_out
 from pullback.ops.structure import placeholder
 from pullback.tensor import tree

@@ -8,12 +8,12 @@ from typing import Any
 
 from pullback.api.function import is_value
 from pullback.api.stage import Staged
-from pullback.ir.dtypes import DType, promote
-from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, promote
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.base import Op
 from pullback.ops.control.flow import positions
 from pullback.ops.control.varying import axes_of, union

@@ -9,10 +9,10 @@ from typing import Any
 from pullback.api.closure import close_over
 from pullback.api.function import Recording, Transform, deliver, outputs
 from pullback.api.linear import _matching
-from pullback.ir.errors import ArgumentError, TraceError
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, TraceError
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ops.base import ones, zeros_like
 from pullback.ops.structure import placeholder
 from pullback.tensor import tree

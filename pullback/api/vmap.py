@@ -9,10 +9,10 @@ from typing import Any
 from pullback.api.axes import bind
 from pullback.api.function import deliver, is_value
 from pullback.api.stage import stage
-from pullback.ir.errors import ArgumentError, AxisError
-from pullback.ir.node import Node, origin
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, AxisError
+from pullback.graph.node import Node, origin
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.base import Axis, laid_out, spread
 from pullback.ops.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh

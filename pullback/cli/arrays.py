@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from pullback.cli.source import Trouble
-from pullback.ir.dtypes import bfloat16
-from pullback.ir.errors import ParseError, PullbackError
-from pullback.ir.graph import Graph
+from pullback.errors import ParseError, PullbackError
+from pullback.graph.dtypes import bfloat16
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 from pullback.ir.literals import type_text
 from pullback.ir.syntax import parse
-from pullback.ir.types import Type
 
 
 def read_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.cli.diagnostics import message_of, place_of
-from pullback.ir.dtypes import NAMES
-from pullback.ir.errors import PullbackError
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import NAMES
 from pullback.ir.module import Module, canonicalise, verify
 from pullback.ir.syntax import parse
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from pullback.cli.source import Source, Trouble
 from pullback.cli.style import BLUE, BOLD, RED, Style, columns_of, printable, terminal_width
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import Place, PullbackError
+from pullback.errors import Place, PullbackError
+from pullback.graph.dtypes import DType
+from pullback.graph.types import Type
 from pullback.ir.literals import type_text
-from pullback.ir.types import Type
 
 
 class Failure(Exception):

@@ -11,7 +11,7 @@ from typing import Any
 from pullback.cli.diagnostics import blaming, report
 from pullback.cli.options import command, profile_option
 from pullback.cli.source import Source, Trouble
-from pullback.ir.errors import PullbackError
+from pullback.errors import PullbackError
 
 SPOKEN = {
     'write profile="extended"': "use --profile extended",

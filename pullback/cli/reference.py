@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import ALL, dtype
+from pullback.graph.graph import Graph
+from pullback.graph.node import results
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.catalogue import CATALOGUE
-from pullback.ir.dtypes import ALL, dtype
-from pullback.ir.errors import PullbackError
 from pullback.ir.flatten import flattened
-from pullback.ir.graph import Graph
-from pullback.ir.node import results
 from pullback.ir.profile import CORE, EXTENDED, PROFILES
-from pullback.ir.table import TABLE
 from pullback.ir.text import Writer
-from pullback.ir.types import Type
 from pullback.module.autodiff import FORWARD_ONLY
 from pullback.module.extensions import derivative
 from pullback.ops.structure import placeholder

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.sharding.spec import Sharding
 from pullback.tensor.tensor import Tensor
 

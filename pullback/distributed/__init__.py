@@ -14,14 +14,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     EngineError,
     ProcessMismatch,
     PullbackError,
     WorkerLost,
 )
-from pullback.ir.where import user_line
+from pullback.graph.where import user_line
 
 COORDINATOR, COUNT, INDEX, LAUNCHER = (
     "PULLBACK_COORDINATOR", "PULLBACK_NUM_PROCESSES", "PULLBACK_PROCESS_ID", "PULLBACK_LAUNCHER",

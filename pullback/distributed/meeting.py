@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from pullback.ir.errors import EngineError
-from pullback.ir.where import user_line
+from pullback.errors import EngineError
+from pullback.graph.where import user_line
 
 # Processes that differ in these run different programs, or get different bits.
 _SETTINGS = ("PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM", "PULLBACK_THREADS")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
 from pullback.engines.xla.ledger import Failure, Ledger
-from pullback.ir.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
-from pullback.ir.where import user_line
+from pullback.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
+from pullback.graph.where import user_line
 
 _DIRECTORY = "pullback/pulse/"
 _EVERY = 1.0

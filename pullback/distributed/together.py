@@ -7,8 +7,8 @@ from typing import Any
 
 from pullback.distributed import ENDED, LEFT
 from pullback.distributed.meeting import these
-from pullback.ir.errors import ProcessMismatch
-from pullback.ir.where import user_line
+from pullback.errors import ProcessMismatch
+from pullback.graph.where import user_line
 
 _POLL = 0.005
 

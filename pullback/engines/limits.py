@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pullback.ir.errors import OutOfMemory
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type, show
+from pullback.errors import OutOfMemory
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type, show
 
 MOST = 1 << 58  # bytes; what is computed on the way to a result may be somewhat larger
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.limits import refuse_too_large
-from pullback.ir.errors import OutOfMemory, PullbackError
-from pullback.ir.graph import Graph, dependence
-from pullback.ir.types import Type
+from pullback.errors import OutOfMemory, PullbackError
+from pullback.graph.graph import Graph, dependence
+from pullback.graph.types import Type
 from pullback.ops.base import interpret
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from pullback.ir.canonical import canonicalise_all
+from pullback.graph.canonical import canonicalise_all
+from pullback.graph.graph import Graph
 from pullback.ir.flatten import Flattener
-from pullback.ir.graph import Graph
 from pullback.ir.text import Writer
 
 

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.ir.errors import PullbackError, TraceError
-from pullback.ir.graph import Graph
+from pullback.errors import PullbackError, TraceError
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 from pullback.ir.literals import has_literal
 from pullback.ir.module import Instruction, Module
-from pullback.ir.node import Node
 from pullback.ir.parameters import without_defaults
 from pullback.ir.profile import EXTENDED, PROFILES, Profile
-from pullback.ir.table import TABLE
 from pullback.ir.text import constant_name
 
 _SOURCES = ("Leaf", "Scalar", "Const", "Input")

@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback.ir.errors import Place, PullbackError, VerificationError
-from pullback.ir.graph import Graph
+from pullback.errors import Place, PullbackError, VerificationError
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, results
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type, show
 from pullback.ir.module import Instruction, Module
-from pullback.ir.node import Node, results
 from pullback.ir.profile import PROFILES, Profile
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type, show
 from pullback.ir.verification import arity
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, bfloat16, dtype, float64
-from pullback.ir.graph import Graph, graphs_within
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.graph.dtypes import DType, bfloat16, dtype, float64
+from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.values import Applied, Nan, Pair, Range, Word
 
 ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})

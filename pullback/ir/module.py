@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
-from pullback.ir.canonical import canonicalise_all
-from pullback.ir.errors import ArgumentError, Place, PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
+from pullback.errors import ArgumentError, Place, PullbackError
+from pullback.graph.canonical import canonicalise_all
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ir.profile import CORE, PROFILES
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
 
 if TYPE_CHECKING:
     import numpy as np

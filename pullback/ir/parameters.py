@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from pullback.ir.dtypes import NAMES, DType
-from pullback.ir.errors import VerificationError
-from pullback.ir.graph import Graph
-from pullback.ir.interned import exact
-from pullback.ir.table import TABLE
+from pullback.errors import VerificationError
+from pullback.graph.dtypes import NAMES, DType
+from pullback.graph.graph import Graph
+from pullback.graph.interned import exact
+from pullback.graph.table import TABLE
 from pullback.ir.values import Applied, Nan, Pair, Word
 
 _MISSING = inspect.Parameter.empty

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import ALL, DType, bool_, float32, float64, int32, int64
-from pullback.ir.errors import VerificationError
-from pullback.ir.types import Type
+from pullback.errors import VerificationError
+from pullback.graph.dtypes import ALL, DType, bool_, float32, float64, int32, int64
+from pullback.graph.types import Type
 
 CORE, GRADIENT, EXTENDED = "core-v1", "core-v1+gradient", "extended"
 

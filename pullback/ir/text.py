@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, float32, float64, int64
-from pullback.ir.graph import Graph
+from pullback.graph.dtypes import DType, float32, float64, int64
+from pullback.graph.graph import Graph
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.literals import applied, array_text, bracketed, literal, quoted, type_text
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
 
 if TYPE_CHECKING:
     from pullback.ir.module import Instruction, Module

@@ -6,10 +6,10 @@ import inspect
 from functools import cache
 from typing import Any, NoReturn
 
-from pullback.ir.errors import PullbackError, VerificationError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.types import Type, show
+from pullback.errors import PullbackError, VerificationError
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type, show
 
 # Rules that are handed the operands, and how many arguments come before them.
 _RULES = (("infer", 0), ("expand", 0), ("numpy", 0), ("partials", 1), ("hlo", 2))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pullback.ir.canonical import canonicalise_all
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AutodiffError,
     GradientVerification,
@@ -17,13 +16,14 @@ from pullback.ir.errors import (
     UnsupportedOp,
     UnsupportedShape,
 )
-from pullback.ir.graph import Graph
+from pullback.graph.canonical import canonicalise_all
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ir.link import link
 from pullback.ir.module import Module, require_module
-from pullback.ir.node import Node
 from pullback.ir.profile import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.ir.verification import verify
-from pullback.ir.where import user_line
 from pullback.module.gradients import differentiate
 from pullback.transforms.reverse import on_path
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pullback.ops  # noqa: F401  (fills the op table)
-from pullback.ir.dtypes import dtype
-from pullback.ir.errors import UnsupportedOp
-from pullback.ir.graph import Graph, ancestors
+from pullback.errors import UnsupportedOp
+from pullback.graph.dtypes import dtype
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node, results
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.literals import literal
-from pullback.ir.node import Node, results
 from pullback.ir.profile import CORE, EXTENDED
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
 from pullback.module.autodiff import FORWARD_ONLY
 from pullback.module.gradients import without_guards
 from pullback.ops.structure import placeholder

@@ -7,14 +7,14 @@ from typing import Any
 
 from pullback.api.function import deliver
 from pullback.api.trace import Trace
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, DTypeError, PullbackError, ShapeError
-from pullback.ir.graph import Graph
+from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
+from pullback.graph.dtypes import DType
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, next_number
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ir.module import Module, require_module
-from pullback.ir.node import Node, next_number
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
 from pullback.ops.structure import LEAF, placeholder
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of

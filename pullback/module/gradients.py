@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node
 from pullback.ops.base import ones, zeros
 from pullback.ops.structure import placeholder
 from pullback.transforms.reverse import derive, reach

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     EngineError,
     InvalidNumber,
@@ -18,11 +18,11 @@ from pullback.ir.errors import (
     TimeLimit,
     UnsupportedOp,
 )
-from pullback.ir.graph import Graph
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.ir.module import Module, require_module
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
 from pullback.module.functions import apply, bind
 from pullback.ops.interpret import deadline
 from pullback.tensor.evaluate import evaluate

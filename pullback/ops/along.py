@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, batch_along
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factoring import named, rule

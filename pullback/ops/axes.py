@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
 from pullback.ops.base import Node, Op, Type, batch_along, counted
 from pullback.ops.factoring import alike, named, rule
 from pullback.ops.movement import Movement

@@ -1,8 +1,8 @@
 """What op modules are written with: the op classes, and the words of their rules."""
 
-from pullback.ir.node import Node, constant, results
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.graph.node import Node, constant, results
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ops.composite import Composite
 from pullback.ops.interpret import interpret
 from pullback.ops.op import Op

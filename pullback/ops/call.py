@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import PullbackError, ShapeError
-from pullback.ir.graph import Graph
-from pullback.ir.node import vary_over
-from pullback.ir.types import show
+from pullback.errors import PullbackError, ShapeError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.node import vary_over
+from pullback.graph.types import show
 from pullback.ops.base import Composite, Node, Op, Type, interpret
 from pullback.ops.sample import real
 from pullback.ops.structure import Input, placeholder

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import float64
-from pullback.ir.graph import Graph
-from pullback.ir.node import emit, origin, results, vary_over
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.node import emit, origin, results, vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import Call
 from pullback.ops.identity import Alias, Barrier, _Identity

@@ -11,9 +11,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ir.dtypes import int64
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import vary_over
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import int64
+from pullback.graph.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import UnsupportedOp
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.errors import UnsupportedOp
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ops.interpret import interpret
 from pullback.ops.op import Op
 
@@ -24,7 +24,7 @@ class Composite(Op, abstract=True):
 
     def expansion(self, types: Sequence[Type]) -> Any:  # type: ignore[override]
         """The expansion as a Graph over inputs of the given types."""
-        from pullback.ir.graph import Graph
+        from pullback.graph.graph import Graph
 
         inputs = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
         made = self.expand(*inputs)
@@ -35,7 +35,7 @@ class Composite(Op, abstract=True):
         return types if len(types) > 1 else types[0]
 
     def numpy(self, *xs: np.ndarray) -> Any:
-        from pullback.ir.dtypes import dtype
+        from pullback.graph.dtypes import dtype
 
         graph = self.expansion([Type(x.shape, dtype(x.dtype)) for x in map(np.asarray, xs)])
         made = interpret(graph, xs)

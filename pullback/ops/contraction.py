@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
+from pullback.graph.dtypes import DType
 from pullback.ops.base import (
     TABLE,
     Node,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
 from pullback.ops.base import Node, Op, Type, conjugate
 from pullback.ops.contraction import wide
 from pullback.ops.conv_lowering import convolve, convolve_filter

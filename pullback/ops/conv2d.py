@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ir.errors import ArgumentError, ShapeError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate
 from pullback.ops.contraction import Contraction

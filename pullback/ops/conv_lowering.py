@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.dtypes import float32
+from pullback.graph.dtypes import float32
 from pullback.ops.base import Type
 from pullback.ops.contraction import dot_general, precision
 from pullback.ops.sliding import UNROLLED, Padding, Taps, pad, spread

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
-from pullback.ir.types import show
+from pullback.errors import ShapeError
+from pullback.graph.types import show
 from pullback.ops.base import Axis, Node, Op, Type, same_dtype, zeros
 from pullback.ops.contraction import Contraction, wide
 from pullback.ops.elementwise.base import check_kind

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import UnsupportedOp
-from pullback.ir.node import origin
+from pullback.errors import UnsupportedOp
+from pullback.graph.node import origin
 from pullback.ops.base import Axis, Node, Op, Type, spread
 from pullback.ops.collective import total
 

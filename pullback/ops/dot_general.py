@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import AxisError, ShapeError
+from pullback.errors import AxisError, ShapeError
 from pullback.ops.base import (
     Axis,
     Node,

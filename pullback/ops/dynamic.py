@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import int64
-from pullback.ir.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
-from pullback.ir.types import show
+from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
+from pullback.graph.dtypes import int64
+from pullback.graph.types import show
 from pullback.ops.base import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
 from pullback.ops.factoring import named, rule
 from pullback.ops.movement import moved

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
-from pullback.ir.types import show
+from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.types import show
 from pullback.ops.base import TABLE, Axis, Composite, Node, Type
 from pullback.ops.sample import complexes, real
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, int64
-from pullback.ir.errors import ShapeError
-from pullback.ir.node import vary_over
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import bool_, int64
+from pullback.graph.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, constant, spread
 from pullback.ops.collective import Exchange, require_varying, total, without
 from pullback.ops.elementwise.base import check_kind, where

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, int64
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import DType, int64
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, constant, zeros
 from pullback.ops.elementwise.base import check_kind, either, equal, not_equal, where
 from pullback.ops.factoring import named, rule

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, dtype, int32, int64
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import DType, dtype, int32, int64
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
 from pullback.ops.elementwise.base import cast, check_kind
 from pullback.ops.factoring import named, placed, rule

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import EngineError, OutOfMemory, PullbackError, TimeLimit
-from pullback.ir.node import Node
-from pullback.ir.types import show
+from pullback.errors import EngineError, OutOfMemory, PullbackError, TimeLimit
+from pullback.graph.node import Node
+from pullback.graph.types import show
 
 
 class Deadline(threading.local):

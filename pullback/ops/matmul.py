@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
 from pullback.ops.base import (
     Axis,
     Node,

@@ -6,11 +6,11 @@ import dataclasses
 import re
 from typing import Any, dataclass_transform
 
-from pullback.ir import table
-from pullback.ir.errors import ArgumentError
-from pullback.ir.interned import Interned
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph import table
+from pullback.graph.interned import Interned
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 
 
 def _has_fields(namespace: dict) -> bool:

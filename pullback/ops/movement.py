@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, counted
 from pullback.ops.elementwise.base import align
 from pullback.ops.factoring import named, reshaped, rule

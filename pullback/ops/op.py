@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.errors import PullbackError, UnsupportedOp, VerificationError
-from pullback.ir.graph import graphs_within
-from pullback.ir.node import Node, emit, results, vary_alike
-from pullback.ir.types import Type
+from pullback.errors import PullbackError, UnsupportedOp, VerificationError
+from pullback.graph.graph import graphs_within
+from pullback.graph.node import Node, emit, results, vary_alike
+from pullback.graph.types import Type
 from pullback.ops.meta import OpMeta
 from pullback.ops.words import Axis, counted, zeros
 from pullback.sharding.propagate import lay_out, plan

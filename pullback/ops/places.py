@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, int32, int64
-from pullback.ir.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
-from pullback.ir.types import show
+from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
+from pullback.graph.dtypes import bool_, int32, int64
+from pullback.graph.types import show
 from pullback.ops.base import Type
 from pullback.ops.reduce import check_axes
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, bfloat16, float16, float32
-from pullback.ir.errors import AxisError
+from pullback.errors import AxisError
+from pullback.graph.dtypes import DType, bfloat16, float16, float32
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factoring import named, rule

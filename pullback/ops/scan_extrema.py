@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import int64
+from pullback.graph.dtypes import int64
 from pullback.ops.base import (
     TABLE,
     Node,

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_
-from pullback.ir.errors import ShapeError, UnsupportedOp
-from pullback.ir.node import operand
+from pullback.errors import ShapeError, UnsupportedOp
+from pullback.graph.dtypes import bool_
+from pullback.graph.node import operand
 from pullback.ops.base import (
     TABLE,
     Axis,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import UnsupportedOp
+from pullback.errors import UnsupportedOp
 from pullback.ops.base import (
     TABLE,
     Node,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, EngineError, ShapeError
-from pullback.ir.graph import Graph
-from pullback.ir.node import vary_over
+from pullback.errors import ArgumentError, EngineError, ShapeError
+from pullback.graph.graph import Graph
+from pullback.graph.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, results
 from pullback.ops.call import check_operands
 from pullback.ops.control.flow import positions

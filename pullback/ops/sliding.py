@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, int32
-from pullback.ir.errors import ArgumentError
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, int32
 from pullback.ops.base import Type
 
 UNROLLED = 64  # windows of up to this many taps are written out, so that XLA fuses them

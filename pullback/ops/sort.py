@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import int64
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import int64
 from pullback.ops.along import PutAlongAxisAdd, TakeAlongAxis
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, batch_along, results
 from pullback.ops.elementwise.base import check_kind

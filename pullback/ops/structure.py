@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir import dtypes
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import DTypeError, ShapeError, VerificationError
+from pullback.errors import DTypeError, ShapeError, VerificationError
+from pullback.graph import dtypes
+from pullback.graph.dtypes import DType
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, constant
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
+from pullback.graph.dtypes import DType
 from pullback.ops.base import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
 from pullback.ops.elementwise.base import align, cast, check_kind
 from pullback.ops.sample import complexes, positive, real

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import dtype, float32, int32
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import dtype, float32, int32
 from pullback.ops.base import Axis, Node, Op, Type
 from pullback.ops.contraction import wide
 from pullback.ops.elementwise.base import check_kind

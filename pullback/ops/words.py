@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pullback.ir.errors import ShapeError
-from pullback.ir.node import Node, constant, vary_over
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type, show
+from pullback.errors import ShapeError
+from pullback.graph.node import Node, constant, vary_over
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type, show
 
 if TYPE_CHECKING:
     from pullback.ops.op import Op
@@ -125,7 +125,7 @@ def counted(axes: Any, rank: int) -> Any:
 
 def same_dtype(op: str, *xs: Type) -> Any:
     """The one element type of all operands: the IR never promotes."""
-    from pullback.ir.errors import DTypeError
+    from pullback.errors import DTypeError
 
     first = xs[0].dtype
     for x in xs:

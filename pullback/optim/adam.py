@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ops.update import AdamCorrections, AdamStep
 from pullback.optim.base import Optimizer, Rule, Slots
 from pullback.tensor.creation import asarray

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, float32, int32
-from pullback.ir.errors import ArgumentError, UnsupportedOp
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, UnsupportedOp
+from pullback.graph.dtypes import DType, float32, int32
+from pullback.graph.where import user_line
 from pullback.sharding.spec import P
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray

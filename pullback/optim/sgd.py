@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 from pullback.optim.base import Optimizer, Rule, Slots
 from pullback.tensor.tensor import Tensor
 

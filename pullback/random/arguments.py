@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, float32, float64, promote, uint32
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.dtypes import DType, float32, float64, promote, uint32
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ops.base import broadcast_shapes
 from pullback.tensor.creation import asarray
 from pullback.tensor.functions.arguments import (

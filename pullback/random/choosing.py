@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.ir.dtypes import float64, int64, uint64
-from pullback.ir.errors import ShapeError
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import float64, int64, uint64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.integers import randint
 from pullback.tensor.functions.arguments import (

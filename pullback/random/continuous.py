@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, float64
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.graph.dtypes import DType, float64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 from pullback.random.arguments import (
     computed_in,
     float_dtype,

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import uint32, uint64
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.dtypes import uint32, uint64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.random.arguments import key_of
 from pullback.tensor.functions.arguments import (
     as_tensor,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.ir.types import Type
+from pullback.graph.types import Type
 
 
 @dataclass(frozen=True)

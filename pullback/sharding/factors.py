@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pullback.ir.errors import VerificationError
-from pullback.ir.types import Type
+from pullback.errors import VerificationError
+from pullback.graph.types import Type
 
 Side = tuple[tuple[tuple[str, ...], ...], ...]  # the factors of each dimension of each value
 _WORD = re.compile(r"\s*(?:(\.\.\.)|\(([\w\s=]*)\)|(\w+))")

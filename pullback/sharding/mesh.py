@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.interned import Interned
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.interned import Interned
+from pullback.graph.where import user_line
 
 
 class DeviceMesh(metaclass=Interned):

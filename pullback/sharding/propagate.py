@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.types import Type, show
+from pullback.errors import ArgumentError
+from pullback.graph.types import Type, show
 from pullback.sharding.factors import Form, form_of
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, ShapeError
-from pullback.ir.interned import Interned
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.interned import Interned
+from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 
 Dims = tuple[tuple[str, ...], ...]  # the axes of each dimension, the major one first

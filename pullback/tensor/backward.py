@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pullback.ir.errors import ArgumentError, GraphConsumed, UnsupportedShape
-from pullback.ir.node import Node, origin
-from pullback.ir.token import Consumed, consumption
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
+from pullback.graph.node import Node, origin
+from pullback.graph.tape import Consumed, consumption
+from pullback.graph.where import user_line
 from pullback.ops.base import ones
 from pullback.tensor.history import forget
 from pullback.tensor.operators import node_of

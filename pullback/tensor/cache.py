@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from pullback.ir.node import Node
-from pullback.ir.types import Type
-from pullback.ir.where import Where
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+from pullback.graph.where import Where
 from pullback.ops.base import Op
 from pullback.tensor.collect import Work
 

@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import PullbackError
-from pullback.ir.node import Node
+from pullback.errors import PullbackError
+from pullback.graph.node import Node
 
 
 class Failed:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pullback.ir.errors import HostReadError
-from pullback.ir.graph import by_number
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import HostReadError
+from pullback.graph.graph import by_number
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.ops.op import Op
 from pullback.ops.structure import SCALAR, Input
 

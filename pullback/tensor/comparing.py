@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.dtypes import DType, int64
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.graph.dtypes import DType, int64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 from pullback.tensor.record import record
 from pullback.tensor.unknown import UnknownInt
 

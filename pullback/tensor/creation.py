@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, complex64, complex128, float64, int64
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.errors import ArgumentError, DTypeError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.structure import leaf
 from pullback.tensor.operators import node_of
 from pullback.tensor.settings import current, user_dtype

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
-from pullback.ir.graph import by_number
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
+from pullback.graph.graph import by_number
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.tensor import checks, tree
 from pullback.tensor.collect import base, pending_ancestors, related
 from pullback.tensor.history import realise

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from pullback.ir.node import Node
-from pullback.ir.token import Token, lasting
+from pullback.graph.node import Node
+from pullback.graph.tape import Token, lasting
 from pullback.ops.structure import Leaf
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, int64
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AxisError,
     DTypeError,
@@ -18,9 +17,10 @@ from pullback.ir.errors import (
     PullbackError,
     ShapeError,
 )
-from pullback.ir.node import Node, constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.graph.dtypes import bool_, int64
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.ops.base import broadcast_shapes
 from pullback.tensor.creation import asarray, from_host
 from pullback.tensor.operators import cast_node, node_of

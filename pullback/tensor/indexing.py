@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_
-from pullback.ir.errors import ArgumentError, DTypeError, ShapeError
-from pullback.ir.node import Node, constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.dtypes import bool_
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.ops.base import broadcast_shapes
 from pullback.tensor.index_plan import Plan, plan
 from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar

@@ -6,9 +6,9 @@ import gc
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.tensor.cache import CacheInfo
 from pullback.tensor.launch import lock, state
 from pullback.tensor.program import engine

@@ -9,9 +9,9 @@ import threading
 import time
 from typing import Any
 
-from pullback.ir import table
-from pullback.ir.errors import PullbackError, RecompileError
-from pullback.ir.node import Node
+from pullback.errors import PullbackError, RecompileError
+from pullback.graph import table
+from pullback.graph.node import Node
 from pullback.tensor import checks
 from pullback.tensor.cache import Cache, Cause, Entry, announce
 from pullback.tensor.collect import Work, base, pending_ancestors

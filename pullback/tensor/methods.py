@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pullback.ir.errors import ShapeError
-from pullback.ir.where import user_line
+from pullback.errors import ShapeError
+from pullback.graph.where import user_line
 
 if TYPE_CHECKING:
     from pullback.tensor.indexing import At

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import UnsupportedOp
-from pullback.ir.where import user_line
+from pullback.errors import UnsupportedOp
+from pullback.graph.where import user_line
 from pullback.tensor import functions
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor

@@ -9,11 +9,11 @@ import numpy as np
 
 from pullback.distributed import agree_on_program, process_index
 from pullback.distributed.meeting import these
-from pullback.ir.errors import EngineError, PullbackError
+from pullback.errors import EngineError, PullbackError
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.ir.fingerprints import fingerprint
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import layout
 from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import HostReadError, PullbackError
-from pullback.ir.graph import Graph, dependence
-from pullback.ir.node import Node
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import HostReadError, PullbackError
+from pullback.graph.graph import Graph, dependence
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, part, places
 from pullback.sharding.spec import P, Sharding

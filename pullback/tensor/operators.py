@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.ir.dtypes import ALL, DType, complex64, complex128, float64, int64, promote
-from pullback.ir.errors import ArgumentError, DTypeError
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.structure import SCALAR, pack_bits
 from pullback.tensor.comparing import FLIPPED, beyond, limits
 from pullback.tensor.record import record, root

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.ir.node import Node
+from pullback.graph.node import Node
 from pullback.ops.elementwise.base import Elementwise
 from pullback.tensor.collect import base
 from pullback.tensor.record import PENDING_LIMIT

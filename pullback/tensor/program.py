@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.reference import ReferenceEngine
-from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.dtypes import complex128, int64, uint64
-from pullback.ir.errors import EngineError, PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import EngineError, PullbackError
+from pullback.graph.canonical import canonicalise_with_map
+from pullback.graph.dtypes import complex128, int64, uint64
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.structure import Input, placeholder
 from pullback.tensor.collect import Work, base
 

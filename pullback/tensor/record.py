@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pullback.ir.errors import InPlaceError, PullbackError
-from pullback.ir.node import Node, origin, results
-from pullback.ir.token import merge_tokens, of_constant
-from pullback.ir.where import user_line
+from pullback.errors import InPlaceError, PullbackError
+from pullback.graph.node import Node, origin, results
+from pullback.graph.tape import merge_tokens, of_constant
+from pullback.graph.where import user_line
 from pullback.ops.identity import Alias, StopGradient
 from pullback.ops.structure import LEAF
 from pullback.tensor.settings import Settings, current

@@ -7,10 +7,10 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pullback.ir.dtypes import DType, dtype, float32
-from pullback.ir.errors import ArgumentError, DTypeError
-from pullback.ir.sizes import bytes_of, from_environment
-from pullback.ir.where import user_line
+from pullback.engines.byte_sizes import bytes_of, from_environment
+from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.dtypes import DType, dtype, float32
+from pullback.graph.where import user_line
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def no_recompile() -> Scope:
     ...     double(pb.tensor([3.0]))
     Traceback (most recent call last):
         ...
-    pullback.ir.errors.RecompileError: ... shape at ...: x was f32[2], is f32[1] ...
+    pullback.errors.RecompileError: ... shape at ...: x was f32[2], is f32[1] ...
     """
     return Scope(may_compile=False)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 from pullback.sharding.parts import places
 from pullback.tensor.evaluate import readable
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, InPlaceError, NonDifferentiableInput
-from pullback.ir.node import Node
-from pullback.ir.token import Consumed, LeafToken
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.graph.dtypes import DType
+from pullback.graph.node import Node
+from pullback.graph.tape import Consumed, LeafToken
+from pullback.graph.where import user_line
 from pullback.ops.structure import LEAF, SCALAR
 from pullback.tensor import settings
 from pullback.tensor.methods import Methods

@@ -8,9 +8,9 @@ from typing import Any
 
 import optree
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.interned import exact
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.interned import exact
+from pullback.graph.where import user_line
 
 NAMESPACE = "pullback"
 

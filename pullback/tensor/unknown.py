@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, complex64, complex128, float64, int64
-from pullback.ir.errors import HostReadError
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import HostReadError
+from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.record import record
 from pullback.tensor.settings import current
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import EngineError
-from pullback.ir.node import Node
+from pullback.errors import EngineError
+from pullback.graph.node import Node
 from pullback.tensor import checks
 from pullback.tensor.program import engine
 

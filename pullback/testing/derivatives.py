@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ir import dtypes
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
 from pullback.ops.base import Op, sum_to, zeros
 from pullback.ops.structure import Input
 from pullback.testing.programs import Function, graph_of, is_differentiable, run

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
+from pullback.graph.dtypes import DType
 from pullback.ops.base import Op
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives

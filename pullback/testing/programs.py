@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.reference import ReferenceEngine
-from pullback.ir import dtypes
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, results
-from pullback.ir.types import Type
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, results
+from pullback.graph.types import Type
 from pullback.ops.structure import Input
 
 TOLERANCE = {"f16": 4e-3, "bf16": 4e-2, "f32": 2e-5, "f64": 1e-11, "complex64": 4e-5,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir import dtypes
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 from pullback.ops.structure import Input
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, places

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import GradientVerification, PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, emit, origin, results
+from pullback.errors import GradientVerification, PullbackError
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, emit, origin, results
 from pullback.ops.base import TABLE, Axis, spread
 from pullback.transforms.rules import check_nodes, deriving
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import GradientVerification
-from pullback.ir.node import Node, results
+from pullback.errors import GradientVerification
+from pullback.graph.node import Node, results
 from pullback.ops.base import TABLE
 from pullback.transforms.reverse import on_path
 from pullback.transforms.rules import check_nodes, derive_from, deriving, require_rule

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import by_number
-from pullback.ir.node import Node, results
+from pullback.errors import PullbackError
+from pullback.graph.graph import by_number
+from pullback.graph.node import Node, results
 from pullback.ops.base import TABLE, laid_out, sum_to, zeros
 from pullback.transforms.rules import (
     carries_derivative,

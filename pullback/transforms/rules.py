@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.ir.errors import GradientVerification, UnsupportedOp
-from pullback.ir.node import Node, next_number, origin
+from pullback.errors import GradientVerification, UnsupportedOp
+from pullback.graph.node import Node, next_number, origin
 
 
 class _Log(threading.local):

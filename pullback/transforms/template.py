@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.ir import table
-from pullback.ir.graph import ancestors
-from pullback.ir.node import Node, inherited
+from pullback.graph import table
+from pullback.graph.graph import ancestors
+from pullback.graph.node import Node, inherited
 from pullback.transforms.rules import note
 
 # Larger graphs are derived each time: their keys are long, and they seldom come again.

@@ -34,11 +34,11 @@ from helpers import (
 
 import pullback as pb
 from pullback import testing
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, GraphConsumed, InPlaceError, UnsupportedShape
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.errors import ArgumentError, GraphConsumed, InPlaceError, UnsupportedShape
+from pullback.graph.dtypes import DType
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 from pullback.ops.base import Op, ones, sum_to
 from pullback.ops.collective import Collective
 from pullback.ops.elementwise.base import Binary, Elementwise
@@ -222,9 +222,7 @@ def test_C6_rules_are_pure_and_read_no_grad():
     for name in ("Mul", "Div", "Pow", "Maximum"):
         made = op(name)
         out = made(x, y)
-        texts = {
-            str(Graph([x, y, g], made.vjp(g, out, (x, y), (True, True)))) for _ in range(3)
-        }
+        texts = {str(Graph([x, y, g], made.vjp(g, out, (x, y), (True, True)))) for _ in range(3)}
         assert len(texts) == 1
 
 

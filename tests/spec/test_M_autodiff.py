@@ -9,15 +9,15 @@ import pytest
 from modules import Derived, build, in_a_process, instructions, op
 
 from pullback import ir
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     AutodiffError,
     GradientVerification,
     PullbackError,
 )
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 
 X = '%0 = Input() {name: "x"} : Tensor<f32, [2, 3]>\n'
 LOSS = ir.parse(

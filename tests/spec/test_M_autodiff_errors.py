@@ -8,7 +8,7 @@ from modules import build, feed, in_a_process, op
 
 import pullback as pb
 from pullback import ir
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     GradientVerification,
     InvalidAxis,

@@ -10,7 +10,7 @@ import pytest
 from modules import Derived, build, check_rule, feed, op
 
 from pullback import ir
-from pullback.ir.errors import UnsupportedOp
+from pullback.errors import UnsupportedOp
 
 # name: (instruction, shapes, what is emitted, the gradients)
 RULES = {

@@ -11,7 +11,7 @@ from modules import build, feed, op
 import pullback as pb
 from pullback import ir
 from pullback.engines.reference import ReferenceProgram
-from pullback.ir.errors import (
+from pullback.errors import (
     ArgumentError,
     DTypeError,
     EngineError,
@@ -23,7 +23,7 @@ from pullback.ir.errors import (
     ShapeError,
     TimeLimit,
 )
-from pullback.ir.table import TABLE
+from pullback.graph.table import TABLE
 from pullback.ops.elementwise.base import Unary
 from pullback.tensor.launch import state
 

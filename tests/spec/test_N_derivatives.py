@@ -13,8 +13,8 @@ from helpers import Opaque, count_calls
 
 import pullback as pb
 from pullback import debug
-from pullback.ir.errors import ArgumentError, GradientVerification, TraceError, UnsupportedOp
-from pullback.ir.table import TABLE
+from pullback.errors import ArgumentError, GradientVerification, TraceError, UnsupportedOp
+from pullback.graph.table import TABLE
 from pullback.ops.base import Op
 from pullback.ops.structure import Input
 from pullback.tensor.record import apply
@@ -161,8 +161,8 @@ def differentiable_samples():
 
 @pytest.mark.parametrize("name", list(differentiable_samples()))
 def test_N24_a_rule_returns_one_cotangent_per_input(name):
-    from pullback.ir import dtypes
-    from pullback.ir.node import results
+    from pullback.graph import dtypes
+    from pullback.graph.node import results
 
     for op, arrays in TABLE[name].samples():
         arrays = [np.asarray(a) for a in arrays]

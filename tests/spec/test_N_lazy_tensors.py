@@ -14,9 +14,9 @@ from counters import counting
 from helpers import line
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, EngineError
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.errors import ArgumentError, EngineError
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ops.base import Op
 from pullback.ops.collective import Collective
 from pullback.tensor import launch

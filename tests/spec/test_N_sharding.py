@@ -10,10 +10,10 @@ from devices import on_devices, on_meshes
 from helpers import told
 
 import pullback as pb
-from pullback.ir.dtypes import float32
-from pullback.ir.errors import ArgumentError, ShapeError, VerificationError
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
+from pullback.errors import ArgumentError, ShapeError, VerificationError
+from pullback.graph.dtypes import float32
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.sharding.factors import instantiate, parse
 from pullback.sharding.propagate import plan
 

@@ -11,7 +11,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.ir.errors import ArgumentError, AxisError
+from pullback.errors import ArgumentError, AxisError
 
 RNG = np.random.default_rng(33)
 X = RNG.standard_normal((3, 4, 5))

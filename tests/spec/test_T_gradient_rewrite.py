@@ -28,9 +28,7 @@ from helpers import (
 
 import pullback as pb
 from pullback import testing
-from pullback.ir import dtypes
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import (
+from pullback.errors import (
     AutodiffError,
     GradientVerification,
     InPlaceError,
@@ -38,11 +36,13 @@ from pullback.ir.errors import (
     UnsupportedOp,
     UnsupportedShape,
 )
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.graph import dtypes
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.text import print_graph
-from pullback.ir.types import Type
 from pullback.ops.base import Op, ones
 from pullback.ops.elementwise.base import Unary
 from pullback.tensor import record

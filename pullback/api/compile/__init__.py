@@ -10,8 +10,8 @@ from pullback.api.compile.arguments import Options
 from pullback.api.compile.function import Compiled
 from pullback.api.compile.lower import Cost, Lowered
 from pullback.api.compile.portable import Loaded, load_compiled
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 
 
 def compile(

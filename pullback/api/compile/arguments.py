@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, complex128, float64, int64
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.errors import ArgumentError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, complex128, float64, int64
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.api.compile.arguments import STATIC
-from pullback.ir.types import Type
+from pullback.graph.types import Type
 from pullback.tensor.cache import Cause, differing
 from pullback.tensor.launch import lock, refuse, state
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import float32
-from pullback.ir.errors import DonatedError
-from pullback.ir.node import Node
-from pullback.ir.types import Type
+from pullback.errors import DonatedError
+from pullback.graph.dtypes import float32
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.ops.structure import leaf
 from pullback.tensor.checks import Failed
 from pullback.tensor.evaluate import submit_pending

@@ -16,7 +16,7 @@ from pullback.api.compile.arguments import STATIC, Options, sorted_out
 from pullback.api.compile.lower import Lowered
 from pullback.api.compile.snapshot import Snapshot, snapshot
 from pullback.api.compile.version import MISSED, Version, mode_key
-from pullback.ir.where import user_line
+from pullback.graph.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.launch import lock, state
 from pullback.tensor.settings import current

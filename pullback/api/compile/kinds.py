@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
-from pullback.ir.interned import exact
-from pullback.ir.types import Type
-from pullback.ir.where import is_internal_file
+from pullback.graph.dtypes import DType
+from pullback.graph.interned import exact
+from pullback.graph.types import Type
+from pullback.graph.where import is_internal_file
 from pullback.tensor import tree
 
 _PLAIN = (

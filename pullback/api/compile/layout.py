@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
-from pullback.ir.dtypes import DType, dtype
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, dtype
+from pullback.graph.where import user_line
 from pullback.tensor import tree
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from pullback.api.compile.arguments import STATIC, sorted_out
 from pullback.api.compile.version import Version
-from pullback.ir.errors import ArgumentError, EngineError
-from pullback.ir.graph import Graph
+from pullback.errors import ArgumentError, EngineError
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ir.text import print_graph
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
 from pullback.tensor import tree
 
 

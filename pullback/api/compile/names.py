@@ -9,8 +9,8 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from pullback.ir.interned import exact
-from pullback.ir.where import Where
+from pullback.graph.interned import exact
+from pullback.graph.where import Where
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from pullback import errors
 from pullback.api.compile.arguments import STATIC, WIDE, Number, sorted_out
 from pullback.api.compile.kinds import same_plain
 from pullback.api.compile.layout import read_tree, read_value, written_tree, written_value
 from pullback.api.compile.runner import Runner
-from pullback.ir import errors
-from pullback.ir.dtypes import dtype
-from pullback.ir.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
+from pullback.graph.dtypes import dtype
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.creation import from_host
 from pullback.tensor.program import engine

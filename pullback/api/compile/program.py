@@ -8,12 +8,12 @@ from typing import Any
 
 from pullback.api.compile.arguments import STATIC, Number
 from pullback.api.compile.tracing import Trace
-from pullback.ir.canonical import canonicalise
-from pullback.ir.dtypes import complex128, uint64
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.types import Type
+from pullback.errors import PullbackError
+from pullback.graph.canonical import canonicalise
+from pullback.graph.dtypes import complex128, uint64
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.ops.call import written_out
 from pullback.ops.structure import Input, Unpack
 from pullback.tensor.cache import Entry, announce

@@ -8,10 +8,10 @@ from typing import Any
 
 from pullback.api.compile.arguments import STATIC, WIDE, Number
 from pullback.api.compile.donation import give_up, protect, seen_by_others
-from pullback.ir.errors import ArgumentError, PullbackError
-from pullback.ir.node import Node, next_number
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, PullbackError
+from pullback.graph.node import Node, next_number
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ops.structure import LEAF
 from pullback.tensor import checks, tree
 from pullback.tensor.checks import any_unchecked

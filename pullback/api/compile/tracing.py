@@ -13,11 +13,11 @@ from pullback.api.compile.arguments import STATIC, Number, types_of
 from pullback.api.compile.guards import Walk
 from pullback.api.compile.snapshot import Snapshot, walk
 from pullback.api.stage import Staged, stage
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import InPlaceError
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, constant, next_number
-from pullback.ir.where import user_line
+from pullback.errors import InPlaceError
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node, constant, next_number
+from pullback.graph.where import user_line
 from pullback.tensor import tree
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import alias_of, leaf_of

@@ -14,7 +14,7 @@ from pullback.api.compile.reading import reader_of
 from pullback.api.compile.runner import Runner
 from pullback.api.compile.snapshot import Snapshot
 from pullback.api.compile.tracing import Trace
-from pullback.ir.node import Node
+from pullback.graph.node import Node
 from pullback.ops.call import Call
 from pullback.tensor import tree
 from pullback.tensor.launch import state

@@ -20,9 +20,9 @@ from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
 from pullback.engines.xla.placing import OnDevice, aval_of, device_list
 from pullback.engines.xla.sharded import Group, Queue, Shards, Spmd
-from pullback.ir.dtypes import int32
-from pullback.ir.errors import ArgumentError, EngineError
-from pullback.ir.types import Type
+from pullback.errors import ArgumentError, EngineError
+from pullback.graph.dtypes import int32
+from pullback.graph.types import Type
 
 # Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)

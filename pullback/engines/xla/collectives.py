@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.ir.dtypes import (
+from pullback.graph.dtypes import (
     DType,
     bool_,
     float32,
@@ -23,7 +23,7 @@ from pullback.ir.dtypes import (
     uint16,
     uint32,
 )
-from pullback.ir.types import Type
+from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.stablehlo import Value

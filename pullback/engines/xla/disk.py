@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pullback.ir.sizes import from_environment
+from pullback.engines.byte_sizes import from_environment
 
 FORMAT = 1
 _MAGIC = b"PULLBACK"

@@ -15,11 +15,11 @@ from pullback.engines.xla.disk import disk_cache, key_of
 from pullback.engines.xla.program import Check, Code, MeshProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.engines.xla.stablehlo import Builder, module, result_types
-from pullback.ir.dtypes import bool_
-from pullback.ir.graph import Graph, Structure
-from pullback.ir.node import Node
-from pullback.ir.segments import Segment, segments
-from pullback.ir.types import Type
+from pullback.graph.compile_split import Segment, segments
+from pullback.graph.dtypes import bool_
+from pullback.graph.graph import Graph, Structure
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.sharded import Group

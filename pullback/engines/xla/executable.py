@@ -7,8 +7,8 @@ from typing import Any
 
 from pullback.engines.xla.memory import Memory
 from pullback.engines.xla.placing import result_handler
-from pullback.ir.errors import EngineError, OutOfMemory
-from pullback.ir.types import Type
+from pullback.errors import EngineError, OutOfMemory
+from pullback.graph.types import Type
 
 
 class Executable:

@@ -13,9 +13,9 @@ from typing import Any
 
 from pullback.engines.xla.recorder import Instruction, Recorded
 from pullback.engines.xla.stablehlo import Value
-from pullback.ir.graph import Graph
-from pullback.ir.segments import segments
-from pullback.ir.types import Type
+from pullback.graph.compile_split import segments
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 
 # The operand under another shape or name: no memory of its own.
 _SAME = {"reshape", "optimization_barrier", "bitcast_convert"}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla.stablehlo import dense, mlir_type
-from pullback.ir import dtypes
-from pullback.ir.types import Type
+from pullback.graph import dtypes
+from pullback.graph.types import Type
 
 # Attributes that say what holds without them too; portable programs leave them out.
 _DEFAULTS = {

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla.instructions import Block, Instruction, type_of
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import ArgumentError, ParseError, PullbackError, VerificationError
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, ParseError, PullbackError, VerificationError
+from pullback.graph.dtypes import DType
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 
 DEPTH = 64  # how deep functions may call each other
 MOST = 200_000  # instructions of a program, with those of a function counted at each call

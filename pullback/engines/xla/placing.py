@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
-from pullback.ir.types import Type
+from pullback.graph.types import Type
 
 
 class Aval:

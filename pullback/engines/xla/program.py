@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pullback.engines.xla.memory import Memory
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, dependence
-from pullback.ir.node import Node
+from pullback.errors import PullbackError
+from pullback.graph.graph import Graph, dependence
+from pullback.graph.node import Node
 
 if TYPE_CHECKING:
     from pullback.engines.xla.sharded import Group

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.engines.xla.stablehlo import Builder, Value
-from pullback.ir.graph import Graph
+from pullback.graph.graph import Graph
 
 
 @dataclass

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
-from pullback.ir.dtypes import bool_
-from pullback.ir.types import Type
+from pullback.graph.dtypes import bool_
+from pullback.graph.types import Type
 
 FLAG = Type((), bool_)
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from pullback.engines.xla.memory import Memory
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
-from pullback.ir.dtypes import uint64
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, dependence
-from pullback.ir.node import Node
-from pullback.ir.segments import Segment
-from pullback.ir.types import Type
+from pullback.errors import PullbackError
+from pullback.graph.compile_split import Segment
+from pullback.graph.dtypes import uint64
+from pullback.graph.graph import Graph, dependence
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 
 
 class XlaSequence:

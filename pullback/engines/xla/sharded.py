@@ -17,8 +17,8 @@ import numpy as np
 from pullback.engines.xla.bindings import _jax
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.placing import OnDevice, OnDevices, aval_of, device_list
-from pullback.ir.errors import EngineError
-from pullback.ir.types import Type
+from pullback.errors import EngineError
+from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.client import Client

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.xla.collectives import Collectives
-from pullback.ir.dtypes import DType, bool_, float32, int64
-from pullback.ir.errors import EngineError, PullbackError
-from pullback.ir.graph import Graph
-from pullback.ir.types import Type
+from pullback.errors import EngineError, PullbackError
+from pullback.graph.dtypes import DType, bool_, float32, int64
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
 
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
-from pullback.ir.errors import VerificationError
-from pullback.ir.types import Type
+from pullback.errors import VerificationError
+from pullback.graph.dtypes import DType
+from pullback.graph.types import Type
 from pullback.ir.values import Nan, Pair
 
 

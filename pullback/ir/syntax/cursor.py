@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pullback.ir.errors import Place
+from pullback.errors import Place
 from pullback.ir.syntax.tokens import Tokens, shown
 
 DEPTH = 64  # how deep lists, graphs and applied words may nest

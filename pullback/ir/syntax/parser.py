@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, ParseError
+from pullback.errors import ArgumentError, ParseError
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
 from pullback.ir.module import Instruction, Module
 from pullback.ir.profile import CORE, PROFILES
 from pullback.ir.syntax.reader import Reader
 from pullback.ir.syntax.statements import stated
-from pullback.ir.types import Type
-from pullback.ir.where import user_line
 
 _HALF = re.compile("[\ud800-\udfff]")  # what a string may hold and no UTF-8 does
 _ENDS = frozenset(("\n", ";", "", ")"))

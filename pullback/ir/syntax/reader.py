@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from pullback.ir.dtypes import NAMES
-from pullback.ir.errors import ParseError, PullbackError
+from pullback.errors import ParseError, PullbackError
+from pullback.graph.dtypes import NAMES
+from pullback.graph.types import Type
 from pullback.ir.syntax.cursor import DEPTH, START, Cursor
 from pullback.ir.syntax.tokens import shown
-from pullback.ir.types import Type
 from pullback.ir.values import Applied, Nan, Pair, Range, Word
 
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}

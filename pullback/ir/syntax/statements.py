@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pullback.ir.errors import Place, PullbackError, VerificationError
+from pullback.errors import Place, PullbackError, VerificationError
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.module import Instruction
 from pullback.ir.parameters import bind
 from pullback.ir.syntax.constants import array_of
-from pullback.ir.table import TABLE
 from pullback.ir.text import BINARY, CONSTANTS
-from pullback.ir.types import Type
 from pullback.ir.values import Word
 
 _CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import NoReturn
 
-from pullback.ir.errors import ParseError, Place
+from pullback.errors import ParseError, Place
 
 # The patterns never give back what they took, so the time is linear. A malformed number or an
 # unclosed string is one token: the parser says what is wrong with it. The last token is empty.

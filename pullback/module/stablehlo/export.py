@@ -9,7 +9,7 @@ from typing import Any
 from pullback.engines.xla import mlir
 from pullback.engines.xla.instructions import Block, normal, quoted, written
 from pullback.engines.xla.stablehlo import Builder, Value, mlir_type, module
-from pullback.ir.graph import Graph
+from pullback.graph.graph import Graph
 from pullback.ir.module import require_module
 
 

@@ -6,8 +6,8 @@ import dataclasses
 
 from pullback.engines.xla.instructions import Block, Instruction
 from pullback.engines.xla.stablehlo import COMPARISONS
-from pullback.ir.dtypes import bool_, int64
-from pullback.ir.types import Type
+from pullback.graph.dtypes import bool_, int64
+from pullback.graph.types import Type
 
 
 def in_our_words(block: Block) -> Block:

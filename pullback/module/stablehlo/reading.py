@@ -14,13 +14,13 @@ from typing import Any
 
 from pullback.engines.xla import mlir
 from pullback.engines.xla.instructions import Block, Instruction, normal
-from pullback.ir import table
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph
+from pullback.errors import PullbackError
+from pullback.graph import table
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, results
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
 from pullback.ir.module import Module
-from pullback.ir.node import Node, results
-from pullback.ir.table import TABLE
-from pullback.ir.types import Type
 from pullback.module.stablehlo.export import Unchecked, lowered
 from pullback.module.stablehlo.foreign import in_our_words
 from pullback.ops.elementwise.base import Elementwise

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import vary_over
+from pullback.errors import ArgumentError
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import vary_over
 from pullback.ops.base import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.control.examples import borrowed, chosen, masked
 from pullback.ops.control.flow import bits, dependence, positions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pullback.ir.node import Node
+from pullback.graph.node import Node
 from pullback.ops.base import TABLE, Axis, Op, results
 from pullback.ops.control.held import hold
 from pullback.ops.elementwise.base import where

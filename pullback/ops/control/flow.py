@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
 
 
 def dependence(graph: Graph) -> list[int]:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.canonical import canonicalise
-from pullback.ir.errors import PullbackError
-from pullback.ir.graph import Graph, ancestors, graphs_within
-from pullback.ir.node import vary_over
+from pullback.errors import PullbackError
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.node import vary_over
 from pullback.ops.base import Node, Op, Type, interpret, zeros
 from pullback.ops.control.varying import Axes, axes_of, union
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.canonical import canonicalise
-from pullback.ir.dtypes import bool_, float64, int64
-from pullback.ir.embed import embed
-from pullback.ir.errors import ArgumentError, ShapeError, UnsupportedOp
-from pullback.ir.graph import Graph
-from pullback.ir.node import origin, vary_over
-from pullback.ir.types import show
+from pullback.errors import ArgumentError, ShapeError, UnsupportedOp
+from pullback.graph.canonical import canonicalise
+from pullback.graph.dtypes import bool_, float64, int64
+from pullback.graph.graph import Graph
+from pullback.graph.node import origin, vary_over
+from pullback.graph.subgraph import embed
+from pullback.graph.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.call import check_operands
 from pullback.ops.control import parts

@@ -13,8 +13,8 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from pullback.ir.graph import Graph
-from pullback.ir.node import vary_over
+from pullback.graph.graph import Graph
+from pullback.graph.node import vary_over
 from pullback.ops.base import TABLE, Node, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh

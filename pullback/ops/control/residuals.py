@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from pullback.ir.graph import ancestors, by_number
-from pullback.ir.node import Node
+from pullback.graph.graph import ancestors, by_number
+from pullback.graph.node import Node
 
 _ENDLESS = 1 << 62
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import float64, int32, int64
-from pullback.ir.embed import embed
-from pullback.ir.errors import ShapeError
-from pullback.ir.graph import Graph
-from pullback.ir.types import show
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import float64, int32, int64
+from pullback.graph.graph import Graph
+from pullback.graph.subgraph import embed
+from pullback.graph.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.call import check_operands
 from pullback.ops.control import parts, scan_rules

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback.ir.graph import Graph, ancestors
+from pullback.graph.graph import Graph, ancestors
 from pullback.ops.base import TABLE, Axis, Node, results, spread, zeros
 from pullback.ops.control.flow import (
     bits,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, vary_over
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, vary_over
 from pullback.ops.structure import placeholder
 
 Axes = tuple[str, ...]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType
+from pullback.graph.dtypes import DType
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,

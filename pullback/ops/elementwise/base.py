@@ -7,10 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, bool_, float32
-from pullback.ir.errors import DTypeError, GradientVerification, UnsupportedOp
-from pullback.ir.graph import Graph
-from pullback.ir.node import operand, origin
+from pullback.errors import DTypeError, GradientVerification, UnsupportedOp
+from pullback.graph.dtypes import DType, bool_, float32
+from pullback.graph.graph import Graph
+from pullback.graph.node import operand, origin
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.sample import complexes, real
 

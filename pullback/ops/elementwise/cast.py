@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir import dtypes
-from pullback.ir.dtypes import DType, bool_
-from pullback.ir.errors import DTypeError
+from pullback.errors import DTypeError
+from pullback.graph import dtypes
+from pullback.graph.dtypes import DType, bool_
 from pullback.ops.base import Axis, Node, Op, Type
 from pullback.ops.sample import booleans, complexes, integers, real
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ir.errors import DTypeError
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
 from pullback.ops.base import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, word
 from pullback.ops.sample import complexes, real

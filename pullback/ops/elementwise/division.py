@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import float32
+from pullback.graph.dtypes import float32
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import dtype
+from pullback.graph.dtypes import dtype
 from pullback.ops.base import TABLE, Node, constant
 from pullback.ops.elementwise.base import Binary, both, either, equal, less, less_equal, where, word
 from pullback.ops.sample import real

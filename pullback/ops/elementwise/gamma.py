@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, float64
-from pullback.ir.errors import ArgumentError
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, float64
 from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where, word
 from pullback.ops.elementwise.power import IntegerPow

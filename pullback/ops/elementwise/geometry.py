@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ir.dtypes import float32
+from pullback.graph.dtypes import float32
 from pullback.ops.base import Node
 from pullback.ops.elementwise.base import Binary, either, equal, guarded, nonzero, where, word
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import float32
-from pullback.ir.errors import DTypeError
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import float32
 from pullback.ops.base import Node, Type, constant
 from pullback.ops.elementwise.base import (
     Binary,

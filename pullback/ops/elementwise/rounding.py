@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir import dtypes
-from pullback.ir.dtypes import bool_
-from pullback.ir.errors import UnsupportedOp
+from pullback.errors import UnsupportedOp
+from pullback.graph import dtypes
+from pullback.graph.dtypes import bool_
 from pullback.ops.base import Type
 from pullback.ops.elementwise.base import Unary
 from pullback.ops.sample import real

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_
-from pullback.ir.errors import DTypeError
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import bool_
 from pullback.ops.base import Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.sample import booleans, complexes, real

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pullback.ir.dtypes import float64, int32, int64
+from pullback.graph.dtypes import float64, int32, int64
 from pullback.ops.base import TABLE, Node, constant
 from pullback.ops.elementwise.base import (
     Transcendental,

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import DTypeError, ShapeError
-from pullback.ir.graph import Graph
-from pullback.ir.types import show
+from pullback.errors import DTypeError, ShapeError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.types import show
 from pullback.ops.base import Op, Type, same_dtype
 from pullback.ops.factoring import rule
 from pullback.ops.instructions.folds import Combining, added, check_body, combined, elementwise

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, float64, int32
-from pullback.ir.errors import DTypeError
-from pullback.ir.graph import Graph
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import bool_, float64, int32
+from pullback.graph.graph import Graph
 from pullback.ops.base import TABLE, Node, Op, Type
 from pullback.ops.control.choice import Choice
 from pullback.ops.control.held import run

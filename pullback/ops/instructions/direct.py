@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import dtype
-from pullback.ir.errors import ArgumentError, ShapeError
-from pullback.ir.types import show
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.dtypes import dtype
+from pullback.graph.types import show
 from pullback.ops.base import TABLE, Composite, Node, Op, Type, constant
 from pullback.ops.contraction import precision
 from pullback.ops.movement import Broadcast, Reshape, Transpose

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, float64, int64
-from pullback.ir.errors import ArgumentError, ShapeError
-from pullback.ir.graph import Graph
-from pullback.ir.types import show
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.dtypes import bool_, float64, int64
+from pullback.graph.graph import Graph
+from pullback.graph.types import show
 from pullback.ops.base import TABLE, Axis, Node, Op, Type
 from pullback.ops.control.examples import one_after_the_other
 from pullback.ops.control.held import run

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import ShapeError
-from pullback.ir.graph import Graph
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
 from pullback.ops.base import Op, Type
 from pullback.ops.factoring import rule
 from pullback.ops.instructions.folds import Combining, added, check_combined, combined, elementwise

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, bfloat16, dtype, float16, float32, float64
-from pullback.ir.errors import DTypeError
-from pullback.ir.types import show
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import DType, bfloat16, dtype, float16, float32, float64
+from pullback.graph.types import show
 from pullback.ops.base import Node, Type, broadcast_types
 from pullback.ops.elementwise.base import Elementwise, cast
 from pullback.ops.random.stepwise import NUMPY, lifted, sibling

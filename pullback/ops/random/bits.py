@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, dtype, uint32, uint64
-from pullback.ir.errors import ArgumentError, DTypeError
-from pullback.ir.node import vary_alike
+from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.dtypes import DType, dtype, uint32, uint64
+from pullback.graph.node import vary_alike
 from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_shapes, spread_all
 from pullback.ops.factoring import named, rule
 from pullback.ops.random.stepwise import NUMPY, lifted

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ir.dtypes import dtype, float64, int32, int64, uint32, uint64
-from pullback.ir.errors import DTypeError, ShapeError
-from pullback.ir.types import show
+from pullback.errors import DTypeError, ShapeError
+from pullback.graph.dtypes import dtype, float64, int32, int64, uint32, uint64
+from pullback.graph.types import show
 from pullback.ops.base import (
     Axis,
     Node,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.dtypes import float64, int64
+from pullback.graph.dtypes import float64, int64
 from pullback.ops.elementwise.special import SCALED
 from pullback.ops.random.stepwise import is_single, sibling
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import bool_, dtype, float64, int32, int64, uint32
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import bool_, dtype, float64, int32, int64, uint32
 from pullback.ops.base import Axis, Node, Op, Type, spread_all
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.random.affine import LEAST

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, dtype, float64
-from pullback.ir.errors import ShapeError
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import DType, dtype, float64
 from pullback.ops.base import TABLE, Axis, Composite, Node, Type, same_dtype, spread_all
 from pullback.ops.elementwise.base import cast, check_kind, less, where, word
 from pullback.ops.sample import positive, real

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
-from pullback.ir.errors import DTypeError
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
 from pullback.ops.base import Type
 from pullback.ops.random.bits import KEY, KEYS, PerKey, joined
 from pullback.ops.random.functions import ends, minus_log, normal

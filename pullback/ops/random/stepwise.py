@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import DType, dtype, float32
+from pullback.graph.dtypes import DType, dtype, float32
 
 LIMIT = {32: 2.0**100, 64: 2.0**1000}  # of magnitudes, by the number of bits
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.ir.dtypes import int64, uint32, uint64
-from pullback.ir.errors import DTypeError, ShapeError
+from pullback.errors import DTypeError, ShapeError
+from pullback.graph.dtypes import int64, uint32, uint64
 from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.elementwise.base import align
 from pullback.ops.random.stepwise import lifted

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import float64
-from pullback.ir.errors import DTypeError
-from pullback.ir.types import show
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import float64
+from pullback.graph.types import show
 from pullback.ops.base import Node, Type, broadcast_types
 from pullback.ops.elementwise.base import Elementwise, word
 from pullback.ops.random.functions import exp, log, mills, quantile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.table import TABLE
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.table import TABLE
 from pullback.tensor.functions.arguments import (
     Tensor,
     apply,

@@ -6,11 +6,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.ir.dtypes import DType, bool_, int64, uint64
-from pullback.ir.errors import ArgumentError, AxisError, PullbackError, ShapeError
-from pullback.ir.node import Node, constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
+from pullback.graph.dtypes import DType, bool_, int64, uint64
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.indexing import handle
 from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands, weak
 from pullback.tensor.operators import scalar as scalar

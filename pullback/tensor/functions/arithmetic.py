@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.node import constant
-from pullback.ir.table import TABLE
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
 from pullback.tensor.functions.arguments import (
     Tensor,
     apply,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.dtypes import bool_
-from pullback.ir.node import Node
+from pullback.graph.dtypes import bool_
+from pullback.graph.node import Node
 from pullback.tensor.comparing import FLIPPED, beyond
 from pullback.tensor.functions.arguments import (
     Tensor,

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 
-from pullback.ir.dtypes import DType, promote
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.errors import ArgumentError, DTypeError
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.dtypes import DType, promote
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.functions.arguments import (
     Tensor,
     as_tensor,

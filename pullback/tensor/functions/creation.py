@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.limits import MOST
-from pullback.ir.dtypes import DType, int64
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.errors import ArgumentError, OutOfMemory
-from pullback.ir.node import constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, OutOfMemory
+from pullback.graph.dtypes import DType, int64
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.creation import from_host
 from pullback.tensor.functions.arguments import (
     Tensor,

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.ir.errors import ArgumentError, ShapeError
-from pullback.ir.node import constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.functions.arguments import (
     Tensor,
     as_tensor,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 from pullback.ops.placement import Reshard
 from pullback.ops.structure import leaf
 from pullback.sharding.mesh import as_mesh

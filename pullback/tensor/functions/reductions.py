@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.dtypes import bool_, int64
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.table import TABLE
+from pullback.graph.dtypes import bool_, int64
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.table import TABLE
 from pullback.tensor.functions.arguments import (
     Tensor,
     axes_of,

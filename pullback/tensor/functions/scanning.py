@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.dtypes import dtype as dtype_of
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node, constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.functions.arguments import (
     Tensor,
     as_tensor,

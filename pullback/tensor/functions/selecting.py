@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.dtypes import int64
-from pullback.ir.errors import ArgumentError, IndexOutOfRange, ShapeError
-from pullback.ir.node import Node, constant
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
+from pullback.graph.dtypes import int64
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.ops.base import broadcast_shapes
 from pullback.ops.extremes import bounds
 from pullback.tensor.functions.arguments import (

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.ir.errors import ArgumentError, ShapeError
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.creation import from_host
 from pullback.tensor.functions.arguments import (
     Tensor,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.ir.dtypes import float32
-from pullback.ir.errors import ArgumentError
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import float32
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.functions.arguments import (
     Tensor,
     apply,

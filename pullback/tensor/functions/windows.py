@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import ShapeError
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
-from pullback.ir.where import user_line
+from pullback.errors import ShapeError
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.ops.sliding import resolve_padding
 from pullback.tensor.functions.arguments import (
     Tensor,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.types import Type
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.ops.base import Op
 from pullback.sharding.factors import instantiate
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pullback.ir.graph import Graph, graphs_within
-from pullback.ir.node import Node
-from pullback.ir.types import Type
+from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, work
 from pullback.sharding.factors import Form, Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh

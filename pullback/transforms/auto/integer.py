@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.node import Node
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
 from pullback.sharding.spec import Dims
 from pullback.transforms.auto.bound import Taken, from_inputs, settle
 from pullback.transforms.auto.groups import Choice, Claim, Group, Groups

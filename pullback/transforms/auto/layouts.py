@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pullback.ir.types import Type
+from pullback.graph.types import Type
 from pullback.sharding.factors import Rule
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.propagate import Plan, along

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, results
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, results
 
 BYTES = 64 * 2**20  # of one bucket; what is larger goes in several
 

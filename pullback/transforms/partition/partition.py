@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pullback.ir.errors import EngineError
-from pullback.ir.graph import Graph, ancestors
-from pullback.ir.node import Node, emit, origin, results, vary_over
+from pullback.errors import EngineError
+from pullback.graph.graph import Graph, ancestors
+from pullback.graph.node import Node, emit, origin, results, vary_over
 from pullback.ops.base import Op, Type
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pullback.ir.node import Node, vary_over
+from pullback.graph.node import Node, vary_over
 from pullback.ops.base import Op, Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims

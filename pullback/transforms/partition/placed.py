@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.ir.dtypes import int64
-from pullback.ir.node import Node
+from pullback.graph.dtypes import int64
+from pullback.graph.node import Node
 from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import equal, less, where
 from pullback.sharding.factors import Form

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pullback.ir.graph import Graph, graphs_within
-from pullback.ir.node import Node
-from pullback.ir.types import Type
+from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.node import Node
+from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic, work
 from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node, emit, origin, results
+from pullback.graph.canonical import canonicalise_with_map
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node, emit, origin, results
 from pullback.ops.base import Op
 from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.partition.buckets import bucketed

@@ -6,7 +6,7 @@ program on a mesh, without any device.
 
 from __future__ import annotations
 
-from pullback.ir.graph import Graph
+from pullback.graph.graph import Graph
 from pullback.ops.base import TABLE, Axis, Node
 from pullback.ops.structure import placeholder
 from pullback.sharding.mesh import DeviceMesh

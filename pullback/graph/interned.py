@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.errors import ArgumentError
-from pullback.ir.where import user_line
+from pullback.errors import ArgumentError
+from pullback.graph.where import user_line
 
 _lock = threading.Lock()
 _QUICK_LIMIT = 4096

@@ -7,7 +7,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from pullback.ir.node import Node, emit, origin
+from pullback.graph.node import Node, emit, origin
 
 by_number = attrgetter("number")
 

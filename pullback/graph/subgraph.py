@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.ir.graph import Graph, by_number
-from pullback.ir.node import Node
+from pullback.graph.graph import Graph, by_number
+from pullback.graph.node import Node
 
 
 def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
@@ -43,7 +43,7 @@ def _key(node: Node, xs: tuple[Node, ...]) -> tuple:
 
 
 def _result(place: Node, index: int) -> tuple:
-    from pullback.ir.table import TABLE
+    from pullback.graph.table import TABLE
 
     return TABLE["Result"](index), (place,)
 

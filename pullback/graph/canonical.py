@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ir.graph import Graph, by_number, graphs_within
-from pullback.ir.node import Node, results
-from pullback.ir.subsume import subsume
-from pullback.ir.table import TABLE
+from pullback.graph.graph import Graph, by_number, graphs_within
+from pullback.graph.merge_loops import subsume
+from pullback.graph.node import Node, results
+from pullback.graph.table import TABLE
 
 
 def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.ir.table import TABLE
-from pullback.ir.token import merge_tokens, of_constant
+from pullback.graph.table import TABLE
+from pullback.graph.tape import merge_tokens, of_constant
 
 if TYPE_CHECKING:
     from pullback.ops.base import Op

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pullback.ir.canonical import canonicalise_with_map
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.graph.canonical import canonicalise_with_map
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 
 SHORTEST = 24  # nodes: a shorter stretch is not worth a start of its own
 FEWEST = 4  # repetitions: fewer are compiled together, which runs a little faster

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pullback.ir.node import Node
+    from pullback.graph.node import Node
 
 
 class Token:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from pullback.ir.dtypes import DType
-from pullback.ir.interned import Interned
+from pullback.graph.dtypes import DType
+from pullback.graph.interned import Interned
 
 
 class Type(metaclass=Interned):

@@ -6,9 +6,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from pullback.ir.graph import Graph
-from pullback.ir.node import Node
-from pullback.ir.table import TABLE
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 
 Place = tuple[Node, Sequence[int]]  # an application, and which of its results are meant
 

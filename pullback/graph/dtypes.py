@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from pullback.ir.errors import DTypeError
+from pullback.errors import DTypeError
 
 
 class DType:
