@@ -106,5 +106,5 @@ def test_nothing_runs_after_an_error_of_verification(monkeypatch: pytest.MonkeyP
     def refuse(*args: Any) -> None:
         raise AssertionError("it was run")
 
-    monkeypatch.setattr("pullback.module.run.run", refuse)
+    monkeypatch.setattr("pullback.static.run.run", refuse)
     assert "error[E3001]" in ir("run", "-", "--random", "0", stdin=UNFIT).err

@@ -24,9 +24,6 @@ from pullback.graph.canonical import canonicalise, canonicalise_with_map
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant, results
 from pullback.graph.types import Type
-from pullback.ir.fingerprints import fingerprint
-from pullback.ir.text import print_graph
-from pullback.ir.verification import verify
 from pullback.ops.base import Op
 from pullback.ops.elementwise.arithmetic import Add, Mul, Neg, Sub
 from pullback.ops.elementwise.division import Div
@@ -34,6 +31,9 @@ from pullback.ops.identity import Alias, OptimizationBarrier, StopGradient
 from pullback.ops.movement import Broadcast
 from pullback.ops.reduce import Sum
 from pullback.ops.structure import Result, leaf
+from pullback.static.fingerprints import fingerprint
+from pullback.static.text import print_graph
+from pullback.static.verify import verify
 from pullback.testing import run
 
 # -- the canonical form -------------------------------------------------------------------------

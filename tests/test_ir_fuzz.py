@@ -12,7 +12,7 @@ from ir_fuzz import CORE, FRAGMENTS, corpus, mutations, survives
 from ir_texts import input_line
 
 import pullback as pb
-from pullback.ir.catalogue import CATALOGUE
+from pullback.static.catalogue import CATALOGUE
 
 
 def test_thousands_of_broken_texts():

@@ -18,8 +18,8 @@ from pullback.cli.cases import judge
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import ALL
 from pullback.graph.table import TABLE
-from pullback.ir.catalogue import CATALOGUE
-from pullback.ir.profile import PROFILES
+from pullback.static.catalogue import CATALOGUE
+from pullback.static.profiles import PROFILES
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "ir.md").read_text(encoding="utf-8")

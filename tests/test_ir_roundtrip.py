@@ -14,8 +14,8 @@ from pullback.errors import TraceError
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ir.module import Module
 from pullback.ops.structure import Const
+from pullback.static.module import Module
 
 SAMPLED = [name for name in sorted(TABLE) if list(TABLE[name].samples())]
 

@@ -13,10 +13,10 @@ import pullback as pb
 from pullback import testing
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ir.catalogue import CATALOGUE
-from pullback.ir.module import Module
-from pullback.ir.profile import PROFILES
 from pullback.ops.base import ones
+from pullback.static.catalogue import CATALOGUE
+from pullback.static.module import Module
+from pullback.static.profiles import PROFILES
 from pullback.transforms.reverse import gradients
 
 EXTENDED = "profile: extended\n"

@@ -28,13 +28,13 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.fingerprints import fingerprint
-from pullback.ir.text import print_graph
 from pullback.ops.elementwise.arithmetic import Mul, Neg
 from pullback.ops.identity import Alias
 from pullback.ops.movement import Reshape
 from pullback.ops.reduce import Sum
 from pullback.ops.structure import SCALAR, Const, Result, leaf
+from pullback.static.fingerprints import fingerprint
+from pullback.static.text import print_graph
 
 # -- text ---------------------------------------------------------------------------------------
 
@@ -234,8 +234,8 @@ def test_input_names_of_inner_graphs_do_not_count():
 PROGRAM = """
 from ir_ops import Graph, Marked, program, source
 from pullback.graph.canonical import canonicalise
-from pullback.ir.fingerprints import fingerprint
-from pullback.ir.text import print_graph
+from pullback.static.fingerprints import fingerprint
+from pullback.static.text import print_graph
 graph = program()
 x = source(2)
 words = Graph([x], [Marked(frozenset("abcdefgh"))(x)])

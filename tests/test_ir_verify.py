@@ -17,11 +17,11 @@ from pullback.graph import where
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant, results
 from pullback.graph.types import Type
-from pullback.ir.verification import verify
 from pullback.ops.elementwise.arithmetic import Add, Neg
 from pullback.ops.movement import Reshape
 from pullback.ops.reduce import Sum
 from pullback.ops.structure import Result, leaf
+from pullback.static.verify import verify
 
 
 def fails(graph: Graph, code: str, instruction: int | None = None) -> VerificationError:

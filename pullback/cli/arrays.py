@@ -13,8 +13,8 @@ from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import bfloat16
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.ir.literals import type_text
-from pullback.ir.syntax import parse
+from pullback.static.literals import type_text
+from pullback.static.parser import parse
 
 
 def read_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:

@@ -30,8 +30,8 @@ import numpy as np
 from pullback.cli.diagnostics import message_of, place_of
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import NAMES
-from pullback.ir.module import Module, canonicalise, verify
-from pullback.ir.syntax import parse
+from pullback.static.module import Module, canonicalise, verify
+from pullback.static.parser import parse
 
 LARGEST = {"f32": 1e-6, "f64": 1e-12}  # tolerances that the specification allows
 
@@ -108,14 +108,14 @@ def _outcome(case: Mapping, given: Mapping, wanted: Mapping, engine: str | None)
     if "ir" in wanted:
         found["ir"] = canonicalise(module).text()
     if "result" in wanted or "values" in given:
-        from pullback.module.run import run
+        from pullback.static.run import run
 
         found["result"] = run(module, given.get("values") or {}, engine)[count:]
     return found
 
 
 def _gradient(module: Module, given: Mapping) -> Module:
-    from pullback.module.autodiff import autodiff
+    from pullback.static.autodiff import autodiff
 
     output = given.get("output")
     return autodiff(

@@ -9,8 +9,8 @@ from typing import Any
 from pullback.cli.diagnostics import Failure, blaming, report, report_failures
 from pullback.cli.options import command, profile_option
 from pullback.cli.source import Source, Trouble
-from pullback.ir.literals import type_text
-from pullback.ir.module import Module, canonicalise, fingerprint, verify
+from pullback.static.literals import type_text
+from pullback.static.module import Module, canonicalise, fingerprint, verify
 
 
 def register(commands: Any) -> None:

@@ -15,7 +15,7 @@ from pullback.cli.style import BLUE, BOLD, RED, Style, columns_of, printable, te
 from pullback.errors import Place, PullbackError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
-from pullback.ir.literals import type_text
+from pullback.static.literals import type_text
 
 
 class Failure(Exception):

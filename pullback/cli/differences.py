@@ -16,8 +16,8 @@ from pullback.cli.diagnostics import blaming, report
 from pullback.cli.options import command
 from pullback.cli.source import Source, Trouble
 from pullback.cli.style import BLUE, GREEN, RED, Style, printable, terminal_width
-from pullback.ir.module import Instruction, Module, canonicalise, fingerprint
-from pullback.ir.text import Writer
+from pullback.static.module import Instruction, Module, canonicalise, fingerprint
+from pullback.static.text import Writer
 
 LEAST = 24  # columns for a side
 Lines = Sequence[Instruction]

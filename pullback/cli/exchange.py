@@ -23,7 +23,7 @@ def register(commands: Any) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from pullback.module.stablehlo import to_stablehlo
+    from pullback.interop.stablehlo import to_stablehlo
 
     if args.portable and not args.out and (args.json or sys.stdout.isatty()):
         raise Trouble("--portable writes bytes: name a file with --out")
@@ -51,7 +51,7 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from pullback.module.stablehlo import from_stablehlo
+    from pullback.interop.stablehlo import from_stablehlo
 
     source = Source.read(args.file)
     with blaming(source):

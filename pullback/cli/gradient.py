@@ -45,7 +45,7 @@ def register(commands: Any) -> None:
 
 
 def _grad(args: argparse.Namespace) -> int:
-    from pullback.module.autodiff import GradientOptions, autodiff
+    from pullback.static.autodiff import GradientOptions, autodiff
 
     options = GradientOptions(
         verify=not args.no_verify,

@@ -8,7 +8,7 @@ from typing import Any
 from pullback.cli.diagnostics import report
 from pullback.cli.options import command, profile_option
 from pullback.cli.source import Trouble
-from pullback.ir.profile import EXTENDED
+from pullback.static.profiles import EXTENDED
 
 
 def register(commands: Any) -> None:

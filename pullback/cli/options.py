@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pullback.ir.profile import PROFILES
+from pullback.static.profiles import PROFILES
 
 
 def profile_option(parser: argparse.ArgumentParser, help: str) -> None:

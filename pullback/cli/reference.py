@@ -20,13 +20,13 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.catalogue import CATALOGUE
-from pullback.ir.flatten import flattened
-from pullback.ir.profile import CORE, EXTENDED, PROFILES
-from pullback.ir.text import Writer
-from pullback.module.autodiff import FORWARD_ONLY
-from pullback.module.extensions import derivative
 from pullback.ops.structure import placeholder
+from pullback.static.autodiff import FORWARD_ONLY
+from pullback.static.catalogue import CATALOGUE
+from pullback.static.extensions import derivative
+from pullback.static.flatten import flattened
+from pullback.static.profiles import CORE, EXTENDED, PROFILES
+from pullback.static.text import Writer
 
 # Those that are no ops: name, example, element types, summary.
 _SOURCES = (

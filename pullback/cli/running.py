@@ -13,8 +13,8 @@ from pullback.cli.diagnostics import blaming, plain, report
 from pullback.cli.options import command, natural, seconds
 from pullback.cli.source import Source
 from pullback.cli.style import terminal_width
-from pullback.ir.literals import type_text
-from pullback.ir.module import Module
+from pullback.static.literals import type_text
+from pullback.static.module import Module
 
 
 def register(commands: Any) -> None:
@@ -44,7 +44,7 @@ def _run(args: argparse.Namespace) -> int:
         inputs: dict[str, Any] = read_inputs(args.input, module.graph)
         if args.random is not None:
             inputs = random_inputs(args.random, module.graph, inputs)
-        from pullback.module.run import run
+        from pullback.static.run import run
 
         checks = "finite" if args.check else None
         found = run(module, inputs, args.engine, checks, args.timeout)

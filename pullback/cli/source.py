@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 
-from pullback.ir.module import Module
-from pullback.ir.syntax import parse
+from pullback.static.module import Module
+from pullback.static.parser import parse
 
 
 class Trouble(Exception):

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 import pullback
-from pullback.ir.profile import PROFILES
+from pullback.static.profiles import PROFILES
 
 SPECIFICATION = "Core v1.0 (spec/mind-autodiff)"
 OPTIONAL = {  # what can be done besides, and the package that it takes

@@ -123,6 +123,6 @@ class Graph:
         return tuple([new[y] for y in self.outputs])
 
     def __str__(self) -> str:
-        from pullback.ir.text import print_graph
+        from pullback.static.text import print_graph
 
         return print_graph(self)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.ir.values import Applied, Word
 from pullback.ops.base import Axis, Composite, Node, Op, Type, conjugate
 from pullback.ops.contraction import Contraction
 from pullback.ops.conv import Convolution, ConvolutionBackwardFilter, ConvolutionBackwardInput
 from pullback.ops.convolving import Convolving, batch_one, examples
 from pullback.ops.sample import complexes, real
 from pullback.ops.sliding import Padding, pairs, resolve_padding
+from pullback.ops.text import Applied, Word
 
 Shape = tuple[int, ...]
 

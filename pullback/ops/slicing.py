@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ir.values import Range
 from pullback.ops.base import (
     TABLE,
     Axis,
@@ -20,6 +19,7 @@ from pullback.ops.base import (
 from pullback.ops.factoring import alike
 from pullback.ops.movement import Movement
 from pullback.ops.sample import real
+from pullback.ops.text import Range
 
 
 class Slice(Movement):

@@ -13,9 +13,9 @@ from pullback.errors import EngineError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.ir.fingerprints import fingerprint
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import layout
+from pullback.static.fingerprints import fingerprint
 from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh
 
 

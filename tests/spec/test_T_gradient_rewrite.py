@@ -42,9 +42,9 @@ from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.text import print_graph
 from pullback.ops.base import Op, ones
 from pullback.ops.elementwise.base import Unary
+from pullback.static.text import print_graph
 from pullback.tensor import record
 from pullback.transforms import reverse
 from pullback.transforms.reverse import gradients

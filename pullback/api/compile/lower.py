@@ -13,7 +13,7 @@ from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ir.text import print_graph
+from pullback.static.text import print_graph
 from pullback.tensor import tree
 
 

@@ -14,11 +14,11 @@ from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.literals import literal
-from pullback.ir.profile import CORE, EXTENDED
-from pullback.module.autodiff import FORWARD_ONLY
-from pullback.module.gradients import without_guards
 from pullback.ops.structure import placeholder
+from pullback.static.autodiff import FORWARD_ONLY
+from pullback.static.gradients import without_guards
+from pullback.static.literals import literal
+from pullback.static.profiles import CORE, EXTENDED
 from pullback.transforms.reverse import derive, reach
 
 INFIX = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}

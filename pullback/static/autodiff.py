@@ -20,11 +20,11 @@ from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.ir.link import link
-from pullback.ir.module import Module, require_module
-from pullback.ir.profile import CORE, EXTENDED, GRADIENT, PROFILES
-from pullback.ir.verification import verify
-from pullback.module.gradients import differentiate
+from pullback.static.gradients import differentiate
+from pullback.static.link import link
+from pullback.static.module import Module, require_module
+from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES
+from pullback.static.verify import verify
 from pullback.transforms.reverse import on_path
 
 # Core v1 has these two forward only: its text excludes them from differentiation by name.

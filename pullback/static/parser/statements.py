@@ -8,11 +8,11 @@ from typing import Any
 from pullback.errors import Place, PullbackError, VerificationError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.module import Instruction
-from pullback.ir.parameters import bind
-from pullback.ir.syntax.constants import array_of
-from pullback.ir.text import BINARY, CONSTANTS
-from pullback.ir.values import Word
+from pullback.ops.text import Word
+from pullback.static.module import Instruction
+from pullback.static.parameters import bind
+from pullback.static.parser.constants import array_of
+from pullback.static.text import BINARY, CONSTANTS
 
 _CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
 _DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
-from pullback.ir.values import Nan, Pair
+from pullback.ops.text import Nan, Pair
 
 
 def array_of(literal: Any, type: Type) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pullback.errors import Place
-from pullback.ir.syntax.tokens import Tokens, shown
+from pullback.static.parser.tokens import Tokens, shown
 
 DEPTH = 64  # how deep lists, graphs and applied words may nest
 START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")

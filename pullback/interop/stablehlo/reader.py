@@ -20,11 +20,11 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.module import Module
-from pullback.module.stablehlo.export import Unchecked, lowered
-from pullback.module.stablehlo.foreign import in_our_words
+from pullback.interop.stablehlo.foreign import in_our_words
+from pullback.interop.stablehlo.writer import Unchecked, lowered
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.structure import Const, Input
+from pullback.static.module import Module
 
 Key = tuple[Any, ...]
 

@@ -12,9 +12,9 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
-from pullback.ir.module import Instruction, Module
-from pullback.ir.profile import PROFILES, Profile
-from pullback.ir.verification import arity
+from pullback.static.module import Instruction, Module
+from pullback.static.profiles import PROFILES, Profile
+from pullback.static.verify import arity
 
 
 def link(module: Module, verify: bool = True) -> tuple[Graph, dict[int, Node]]:

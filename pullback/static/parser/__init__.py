@@ -25,6 +25,6 @@ Only a copy (`%8 = %7`) may leave out its type. Lists, graphs and applied words 
 64 deep; integers fit 64 bits.
 """
 
-from pullback.ir.syntax.parser import parse
+from pullback.static.parser.parser import parse
 
 __all__ = ["parse"]

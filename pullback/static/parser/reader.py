@@ -8,9 +8,9 @@ from typing import Any
 from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import NAMES
 from pullback.graph.types import Type
-from pullback.ir.syntax.cursor import DEPTH, START, Cursor
-from pullback.ir.syntax.tokens import shown
-from pullback.ir.values import Applied, Nan, Pair, Range, Word
+from pullback.ops.text import Applied, Nan, Pair, Range, Word
+from pullback.static.parser.cursor import DEPTH, START, Cursor
+from pullback.static.parser.tokens import shown
 
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
 _SIGNED = {"-inf": -float("inf"), "+inf": float("inf"), "+nan": float("nan")}

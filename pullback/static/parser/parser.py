@@ -1,4 +1,4 @@
-"""The parser: tokens to a Module. `pullback.ir.syntax` has the grammar.
+"""The parser: tokens to a Module. `pullback.static.parser` has the grammar.
 
 What the text states is taken down as it stands; whether it makes sense is for linking to say.
 """
@@ -11,10 +11,10 @@ from typing import Any
 from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ir.module import Instruction, Module
-from pullback.ir.profile import CORE, PROFILES
-from pullback.ir.syntax.reader import Reader
-from pullback.ir.syntax.statements import stated
+from pullback.static.module import Instruction, Module
+from pullback.static.parser.reader import Reader
+from pullback.static.parser.statements import stated
+from pullback.static.profiles import CORE, PROFILES
 
 _HALF = re.compile("[\ud800-\udfff]")  # what a string may hold and no UTF-8 does
 _ENDS = frozenset(("\n", ";", "", ")"))

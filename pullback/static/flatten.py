@@ -11,11 +11,11 @@ from pullback.errors import PullbackError, TraceError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.ir.literals import has_literal
-from pullback.ir.module import Instruction, Module
-from pullback.ir.parameters import without_defaults
-from pullback.ir.profile import EXTENDED, PROFILES, Profile
-from pullback.ir.text import constant_name
+from pullback.static.literals import has_literal
+from pullback.static.module import Instruction, Module
+from pullback.static.parameters import without_defaults
+from pullback.static.profiles import EXTENDED, PROFILES, Profile
+from pullback.static.text import constant_name
 
 _SOURCES = ("Leaf", "Scalar", "Const", "Input")
 

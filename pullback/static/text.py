@@ -11,10 +11,10 @@ from pullback.graph.dtypes import DType, float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.literals import applied, array_text, bracketed, literal, quoted, type_text
+from pullback.static.literals import applied, array_text, bracketed, literal, quoted, type_text
 
 if TYPE_CHECKING:
-    from pullback.ir.module import Instruction, Module
+    from pullback.static.module import Instruction, Module
 
 # What the text writes in a way of its own. A reader of the text uses the same tables.
 BINARY = ("Add", "Sub", "Mul", "Div")  # BinOp(Add, %0, %1)
@@ -23,14 +23,14 @@ CONSTANTS: dict[DType, str] = {float32: "ConstF32", float64: "ConstF64", int64: 
 
 def print_graph(graph: Graph, provenance: bool = False) -> str:
     """The graph as text; `provenance` adds the user's line to each instruction."""
-    from pullback.ir.flatten import Flattener
+    from pullback.static.flatten import Flattener
 
     return "\n".join(Writer().lines(Flattener(provenance).module(graph)))
 
 
 def module_text(module: Module) -> str:
     """A module as text; its first line names the profile, if that is not the usual one."""
-    from pullback.ir.profile import CORE
+    from pullback.static.profiles import CORE
 
     first = [] if module.profile == CORE else [f"profile: {module.profile}"]
     return "\n".join([*first, *Writer().lines(module)])

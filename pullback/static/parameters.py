@@ -15,7 +15,7 @@ from pullback.graph.dtypes import NAMES, DType
 from pullback.graph.graph import Graph
 from pullback.graph.interned import exact
 from pullback.graph.table import TABLE
-from pullback.ir.values import Applied, Nan, Pair, Word
+from pullback.ops.text import Applied, Nan, Pair, Word
 
 _MISSING = inspect.Parameter.empty
 

@@ -12,7 +12,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ir.profile import CORE, PROFILES
+from pullback.static.profiles import CORE, PROFILES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,13 +77,13 @@ class Module:
     @classmethod
     def from_graph(cls, graph: Graph, profile: str | None = None) -> Module:
         """The module that a graph is; without a profile, it has the smallest one that fits."""
-        from pullback.ir.flatten import flattened
+        from pullback.static.flatten import flattened
 
         return flattened(graph, profile)[0]
 
     @cached_property
     def _linked(self) -> tuple[Graph, dict[int, Node]]:
-        from pullback.ir.link import link
+        from pullback.static.link import link
 
         return link(self)
 
@@ -103,7 +103,7 @@ class Module:
 
     @cached_property
     def _text(self) -> str:
-        from pullback.ir.text import module_text
+        from pullback.static.text import module_text
 
         return module_text(self)
 
@@ -148,7 +148,7 @@ def verify(module: Module | Graph) -> None:
     E3007 line 3, column 1
     """
     if isinstance(module, Graph):
-        from pullback.ir.verification import verify as verify_graph
+        from pullback.static.verify import verify as verify_graph
 
         verify_graph(module)
     else:
@@ -180,7 +180,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     >>> places
     {3: 0, 5: 0, 8: 1}
     """
-    from pullback.ir.flatten import flattened
+    from pullback.static.flatten import flattened
 
     graph, places = canonicalise_all(require_module("canonicalise", module).graph)
     made, (numbers, several) = flattened(graph, module.profile)
@@ -204,7 +204,7 @@ def fingerprint(module: Module | Graph) -> str:
     >>> pb.ir.fingerprint(one) == pb.ir.fingerprint(pb.ir.Module.from_graph(two))
     True
     """
-    from pullback.ir.fingerprints import fingerprint as of_graph
+    from pullback.static.fingerprints import fingerprint as of_graph
 
     if not isinstance(module, Graph):
         module = require_module("fingerprint", module).graph

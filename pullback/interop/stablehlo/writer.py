@@ -10,7 +10,7 @@ from pullback.engines.xla import mlir
 from pullback.engines.xla.instructions import Block, normal, quoted, written
 from pullback.engines.xla.stablehlo import Builder, Value, mlir_type, module
 from pullback.graph.graph import Graph
-from pullback.ir.module import require_module
+from pullback.static.module import require_module
 
 
 class Unchecked(Builder):

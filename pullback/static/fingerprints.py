@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
-from pullback.ir.flatten import Flattener
-from pullback.ir.text import Writer
+from pullback.static.flatten import Flattener
+from pullback.static.text import Writer
 
 
 def fingerprint(graph: Graph) -> str:

@@ -13,7 +13,7 @@ from pullback.graph.dtypes import DType, bfloat16, dtype, float64
 from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ir.values import Applied, Nan, Pair, Range, Word
+from pullback.ops.text import Applied, Nan, Pair, Range, Word
 
 ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 WORDS = {None: "none", True: "true", False: "false"}

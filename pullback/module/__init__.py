@@ -1,1 +1,0 @@
-"""What stands above the transforms: modules are differentiated, run, made from functions."""
