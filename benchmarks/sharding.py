@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pullback as pb
-from pullback.ops.base import Op
+from pullback.ops.prelude import Op
 from pullback.sharding import factors, propagate, spec
 
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))

@@ -59,8 +59,8 @@ from pullback.graph.dtypes import (
 )
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
-from pullback.ops.base import Composite, Op
 from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.prelude import Composite, Op
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding

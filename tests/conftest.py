@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import pullback as pb
-from pullback.transforms import template
+from pullback.transforms import gradient_cache
 
 # The same examples every time: a failure is a change of ours, not a throw of dice.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -55,7 +55,7 @@ def cold_disk(no_disk):
 @pytest.fixture
 def no_templates(monkeypatch):
     """Every derivative calls its rules: for tests that watch how."""
-    monkeypatch.setattr(template, "LARGEST", -1)
+    monkeypatch.setattr(gradient_cache, "LARGEST", -1)
 
 
 @pytest.fixture(params=["reference", "xla"])

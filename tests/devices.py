@@ -15,7 +15,7 @@ from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
 from pullback.graph.dtypes import ALL, bfloat16, float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.structure import placeholder
+from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.tensor.program import engine
 

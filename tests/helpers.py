@@ -18,11 +18,11 @@ from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, ancestors, graphs_within
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.ops.base import Op, ones
-from pullback.ops.structure import Input
+from pullback.ops.prelude import Op, ones
+from pullback.ops.sources import Input
 from pullback.tensor import tree
+from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import gradients
-from pullback.transforms.rules import start_log
 
 
 class Opaque(Op, abstract=True):

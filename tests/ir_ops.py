@@ -11,11 +11,11 @@ from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant, results
 from pullback.graph.types import Type
-from pullback.ops.base import Op
 from pullback.ops.elementwise.base import Binary, Unary
-from pullback.ops.identity import Alias, StopGradient
-from pullback.ops.reduce import Sum
-from pullback.ops.structure import Input
+from pullback.ops.prelude import Op
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.sources import Input
+from pullback.ops.wrap.identity import Alias, StopGradient
 
 F32, F64, I32, I64 = dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64
 

@@ -16,7 +16,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.ops.structure import Input
+from pullback.ops.sources import Input
 
 STEP = 1e-6
 

@@ -11,7 +11,7 @@ from helpers import told
 
 import pullback as pb
 from pullback.errors import UnsupportedOp
-from pullback.ops.base import ones, zeros
+from pullback.ops.prelude import ones, zeros
 from pullback.transforms.reverse import gradients
 
 XS = np.sin(np.arange(12.0)).reshape(4, 3)

@@ -12,9 +12,9 @@ from pullback.errors import VerificationError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.node import Node
-from pullback.ops.control import Scan
-from pullback.ops.control.held import hold
+from pullback.ops.control.holder import hold
 from pullback.ops.control.residuals import residuals, size_in_bytes
+from pullback.ops.control.scan import Scan
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
 from pullback.static.verify import verify

@@ -28,8 +28,8 @@ from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.types import Type
-from pullback.ops.control.held import hold
-from pullback.ops.structure import placeholder
+from pullback.ops.control.holder import hold
+from pullback.ops.sources import placeholder
 from pullback.tensor.program import engine
 from pullback.transforms.partition.simulate import simulated
 

@@ -22,10 +22,10 @@ from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.structure import Leaf
-from pullback.ops.update import AdamStep
+from pullback.ops.optimizer_steps import AdamStep
+from pullback.ops.sources import Leaf
 from pullback.tensor.record import apply, record_several
-from pullback.transforms import reverse, template
+from pullback.transforms import gradient_cache, reverse
 from pullback.transforms.reverse import gradients
 
 A = array(0.5, 1.5, 2.5)
@@ -36,7 +36,7 @@ M = np.arange(9.0).reshape(3, 3) / 7 + 0.1
 @pytest.fixture(autouse=True)
 def forget():
     """No test finds what another one left."""
-    template.clear()
+    gradient_cache.clear()
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ def test_programs_that_differ_are_told_apart(name, argnums, monkeypatch):
 
     points = [(A, B), (B, A), (A, A)]
     with monkeypatch.context() as patch:
-        patch.setattr(template, "LARGEST", -1)
+        patch.setattr(gradient_cache, "LARGEST", -1)
         want = [[bits(f, *p) for p in points] for f in PAIRS[name]]
     for _ in range(3):
         assert [[bits(f, *p) for p in points] for f in PAIRS[name]] == want
@@ -268,7 +268,7 @@ def test_seeds_outputs_and_targets_are_part_of_the_question(monkeypatch):
     questions += [([w], (g,), targets) for targets in ([x], [y], [z], [x, z], [z, x], [x, x])]
     questions += [([z], (g,), [x]), ([x], (g,), [x]), ([x], (g,), [z])]
     with monkeypatch.context() as patch:
-        patch.setattr(template, "LARGEST", -1)
+        patch.setattr(gradient_cache, "LARGEST", -1)
         want = [written(gradients(*q)) for q in questions]
     for _ in range(2):
         assert [written(gradients(*q)) for q in questions] == want
@@ -397,7 +397,7 @@ def test_an_error_is_raised_every_time():
 
 
 def test_large_graphs_are_derived_each_time(calls, monkeypatch):
-    monkeypatch.setattr(template, "LARGEST", 20)
+    monkeypatch.setattr(gradient_cache, "LARGEST", 20)
 
     def f(x):
         for _ in range(30):
@@ -411,7 +411,7 @@ def test_large_graphs_are_derived_each_time(calls, monkeypatch):
 
 
 def test_memory_is_bounded_and_the_latest_are_kept(calls, monkeypatch):
-    monkeypatch.setattr(template, "CAPACITY", 300)
+    monkeypatch.setattr(gradient_cache, "CAPACITY", 300)
 
     def g(n):
         x = np.ones(n)
@@ -419,8 +419,8 @@ def test_memory_is_bounded_and_the_latest_are_kept(calls, monkeypatch):
 
     for n in range(1, 60):
         g(n)
-        assert template._known.size <= 300
-    held = len(template._known._templates)
+        assert gradient_cache._known.size <= 300
+    held = len(gradient_cache._known._templates)
     assert 1 < held < 59
     calls.clear()
     for n in range(60 - held, 60):
@@ -431,7 +431,7 @@ def test_memory_is_bounded_and_the_latest_are_kept(calls, monkeypatch):
 
 
 def test_what_is_used_stays(calls, monkeypatch):
-    monkeypatch.setattr(template, "CAPACITY", 300)
+    monkeypatch.setattr(gradient_cache, "CAPACITY", 300)
     for n in range(1, 60):
         for size in (100, n):
             pb.grad(lambda x: (pb.sin(x) * x).sum())(np.ones(size))
@@ -439,10 +439,10 @@ def test_what_is_used_stays(calls, monkeypatch):
 
 
 def test_what_is_larger_than_the_memory_is_not_kept(monkeypatch):
-    monkeypatch.setattr(template, "CAPACITY", 10)
+    monkeypatch.setattr(gradient_cache, "CAPACITY", 10)
     for _ in range(2):
         assert pb.grad(lambda x: (x * x).sum())(A).tolist() == (2 * A).tolist()
-    assert template._known.size == 0
+    assert gradient_cache._known.size == 0
 
 
 def test_no_node_and_no_value_is_kept_alive():
@@ -458,7 +458,7 @@ def test_no_node_and_no_value_is_kept_alive():
     del x
     assert node() is None
     assert live_nodes() <= before
-    assert template._known.size > 0
+    assert gradient_cache._known.size > 0
 
 
 def test_threads_share_what_is_remembered():
@@ -472,7 +472,7 @@ def test_threads_share_what_is_remembered():
             if pb.grad(functions[k])(pb.tensor(A)).numpy().tobytes() != want[k]:
                 wrong.append((turn, i))
             if i % 9 == turn:
-                template.clear()
+                gradient_cache.clear()
 
     workers = [threading.Thread(target=work, args=(n,)) for n in range(6)]
     for worker in workers:

@@ -30,8 +30,8 @@ from pullback.graph import dtypes, where
 from pullback.graph.graph import Graph
 from pullback.graph.node import constant
 from pullback.graph.types import Type
-from pullback.ops.reduce import Sum
-from pullback.ops.structure import Result, leaf
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.sources import Result, leaf
 
 
 class Pair(NamedTuple):

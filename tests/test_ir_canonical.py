@@ -24,13 +24,13 @@ from pullback.graph.canonical import canonicalise, canonicalise_with_map
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant, results
 from pullback.graph.types import Type
-from pullback.ops.base import Op
 from pullback.ops.elementwise.arithmetic import Add, Mul, Neg, Sub
 from pullback.ops.elementwise.division import Div
-from pullback.ops.identity import Alias, OptimizationBarrier, StopGradient
-from pullback.ops.movement import Broadcast
-from pullback.ops.reduce import Sum
-from pullback.ops.structure import Result, leaf
+from pullback.ops.prelude import Op
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.shape.movement import Broadcast
+from pullback.ops.sources import Result, leaf
+from pullback.ops.wrap.identity import Alias, OptimizationBarrier, StopGradient
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
 from pullback.static.verify import verify

@@ -14,7 +14,7 @@ from pullback.errors import TraceError
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ops.structure import Const
+from pullback.ops.sources import Const
 from pullback.static.module import Module
 
 SAMPLED = [name for name in sorted(TABLE) if list(TABLE[name].samples())]

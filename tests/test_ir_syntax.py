@@ -13,7 +13,7 @@ import pullback as pb
 from pullback import testing
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ops.base import ones
+from pullback.ops.prelude import ones
 from pullback.static.catalogue import CATALOGUE
 from pullback.static.module import Module
 from pullback.static.profiles import PROFILES

@@ -29,10 +29,10 @@ from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Mul, Neg
-from pullback.ops.identity import Alias
-from pullback.ops.movement import Reshape
-from pullback.ops.reduce import Sum
-from pullback.ops.structure import SCALAR, Const, Result, leaf
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.shape.movement import Reshape
+from pullback.ops.sources import SCALAR, Const, Result, leaf
+from pullback.ops.wrap.identity import Alias
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
 
@@ -74,7 +74,7 @@ def test_operands_then_positional_parameters_then_keys():
 
 
 def test_a_slice_is_a_list_of_ranges():
-    slicing = pytest.importorskip("pullback.ops.slicing")
+    slicing = pytest.importorskip("pullback.ops.shape.slicing")
     x = source(4, 8)
     y = slicing.Slice((0, 2), (4, 8), (1, 3))(x)
     assert line_of(y, x) == "%1 = Slice(%0, [0:4:1, 2:8:3])"

@@ -18,9 +18,9 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant, results
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Add, Neg
-from pullback.ops.movement import Reshape
-from pullback.ops.reduce import Sum
-from pullback.ops.structure import Result, leaf
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.shape.movement import Reshape
+from pullback.ops.sources import Result, leaf
 from pullback.static.verify import verify
 
 

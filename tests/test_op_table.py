@@ -13,9 +13,9 @@ from pullback.engines.xla.stablehlo import Builder, module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ops.base import Op
-from pullback.ops.collective import Collective
+from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.prelude import Op
 from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding

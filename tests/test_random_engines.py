@@ -11,7 +11,7 @@ import pullback as pb
 from pullback import testing
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE
-from pullback.ops.random import functions
+from pullback.ops.random import formulas as functions
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.tensor.program import engine
 

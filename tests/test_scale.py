@@ -162,7 +162,7 @@ def test_deep_graphs_are_garbage_collected_without_recursion(how):
         x = pb.tensor(np.ones(1))
         if how == "pending":
             from pullback.graph.node import Node
-            from pullback.ops.base import TABLE
+            from pullback.ops.prelude import TABLE
 
             node: Any = x._node
             for _ in range(LONG):  # deeper than what is ever pending

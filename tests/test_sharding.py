@@ -18,7 +18,7 @@ from helpers import line, told
 import pullback as pb
 from pullback.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.graph.types import Type
-from pullback.ops.base import TABLE
+from pullback.ops.prelude import TABLE
 from pullback.sharding.propagate import plan
 from pullback.tensor import program
 

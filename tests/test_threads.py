@@ -13,7 +13,7 @@ from counters import counting
 import pullback as pb
 from pullback.errors import PullbackError
 from pullback.graph.types import Type
-from pullback.ops.base import Op
+from pullback.ops.prelude import Op
 from pullback.tensor.record import apply
 
 THREADS = 8

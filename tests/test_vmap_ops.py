@@ -13,7 +13,7 @@ from pullback import testing
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.graph import ancestors
 from pullback.graph.table import TABLE
-from pullback.ops.base import Axis
+from pullback.ops.prelude import Axis
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.threefry import Threefry
 from pullback.tensor.program import engine as engine_named

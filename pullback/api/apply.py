@@ -8,8 +8,8 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.ops.base import Op
 from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.prelude import Op
 from pullback.tensor.operators import as_tensor, node_of, operands
 from pullback.tensor.record import record, several
 

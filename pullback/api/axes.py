@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
-from pullback.ops.base import Axis
+from pullback.ops.prelude import Axis
 from pullback.sharding.mesh import DeviceMesh
 
 Names = str | tuple[str, ...]

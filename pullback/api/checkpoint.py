@@ -11,8 +11,8 @@ from pullback.api.layout import is_array
 from pullback.api.stage import stage
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
-from pullback.ops.call import written_out
-from pullback.ops.checkpoint import Checkpoint, Named
+from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.checkpoint import Checkpoint, Named
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of

@@ -13,13 +13,12 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.base import Op
-from pullback.ops.control import Cond, Switch
-from pullback.ops.control.choice import no_branch
-from pullback.ops.control.held import held
+from pullback.ops.control.cond import Cond, Switch, no_branch
+from pullback.ops.control.holder import held
 from pullback.ops.control.varying import alike
 from pullback.ops.elementwise.cast import Cast
-from pullback.ops.structure import placeholder
+from pullback.ops.prelude import Op
+from pullback.ops.sources import placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import NUMBERS, node_of, number, scalar, scalar_dtype

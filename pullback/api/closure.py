@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, constant
-from pullback.ops.structure import SCALAR, placeholder
+from pullback.ops.sources import SCALAR, placeholder
 from pullback.tensor.tensor import wrap
 
 

@@ -11,10 +11,10 @@ from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node, vary_over
 from pullback.graph.where import user_line
-from pullback.ops.base import Op
-from pullback.ops.collective import AxisIndex, PMax, PMin, PSum
-from pullback.ops.exchange import AllGather, AllToAll, PPermute, ReduceScatter
-from pullback.ops.reduce import accumulator
+from pullback.ops.collective.move import AllGather, AllToAll, PPermute, ReduceScatter
+from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
+from pullback.ops.prelude import Op
+from pullback.ops.reduce.reductions import accumulator
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.functions import reshape

@@ -15,8 +15,8 @@ from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
 from pullback.graph.tape import of_constant
 from pullback.graph.where import user_line
-from pullback.ops.custom import Custom, closes_over
-from pullback.ops.identity import StopGradient
+from pullback.ops.wrap.custom import Custom, closes_over
+from pullback.ops.wrap.identity import StopGradient
 from pullback.tensor import tree
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import record_several

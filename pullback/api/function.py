@@ -10,8 +10,8 @@ from typing import Any
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.ops.base import zeros_like
-from pullback.ops.identity import Alias
+from pullback.ops.prelude import zeros_like
+from pullback.ops.wrap.identity import Alias
 from pullback.tensor import settings, tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.evaluate import submit_pending
@@ -20,7 +20,7 @@ from pullback.tensor.operators import node_of
 from pullback.tensor.record import cut, register
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.tensor.unknown import Unknown
-from pullback.transforms.rules import start_log
+from pullback.transforms.call_rules import start_log
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")

@@ -9,7 +9,7 @@ from typing import Any
 from pullback.api.function import Recording, Transform, normal_argnums, outputs
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
 from pullback.graph.where import user_line
-from pullback.ops.base import ones
+from pullback.ops.prelude import ones
 from pullback.transforms.reverse import gradients
 
 

@@ -16,8 +16,8 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.graph.where import user_line
-from pullback.ops.base import ones, zeros_like
-from pullback.ops.index import Iota
+from pullback.ops.index.indexing import Iota
+from pullback.ops.prelude import ones, zeros_like
 from pullback.tensor import tree
 from pullback.tensor.evaluate import evaluate
 from pullback.tensor.functions import concat, moveaxis, reshape

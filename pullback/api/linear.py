@@ -10,7 +10,7 @@ from pullback.api.grad import grad, split_aux
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.ops.base import zeros_like
+from pullback.ops.prelude import zeros_like
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of

@@ -11,9 +11,10 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import bool_, promote
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.control import Scan, While
-from pullback.ops.control.held import held, row
+from pullback.ops.control.holder import held, row
+from pullback.ops.control.scan import Scan
 from pullback.ops.control.varying import scan_body, while_graphs
+from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 from pullback.tensor import tree
 from pullback.tensor.functions.arguments import placed

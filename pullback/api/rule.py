@@ -15,9 +15,9 @@ from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number, origin
 from pullback.graph.types import Type
-from pullback.ops.base import Axis, spread, sum_to, zeros
-from pullback.ops.custom import Rule
-from pullback.ops.structure import placeholder
+from pullback.ops.prelude import Axis, spread, sum_to, zeros
+from pullback.ops.sources import placeholder
+from pullback.ops.wrap.custom import Rule
 from pullback.tensor import tree
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.transforms.batch import batched_graph

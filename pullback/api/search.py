@@ -16,7 +16,7 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.call import written_out
+from pullback.ops.wrap.call import written_out
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, P, Sharding

@@ -15,16 +15,16 @@ from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, origin
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.ops.collective.shard_map import ShardMap, join_parts, local_type, take_part
 from pullback.ops.control.varying import union
-from pullback.ops.shard_map import ShardMap, join_parts, local_type, take_part
-from pullback.ops.structure import placeholder
+from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import Dims, P
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import record_several
-from pullback.transforms.rules import deriving
+from pullback.transforms.call_rules import deriving
 
 
 def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> Callable:

@@ -13,8 +13,8 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
-from pullback.ops.call import written_out
-from pullback.ops.structure import placeholder
+from pullback.ops.sources import placeholder
+from pullback.ops.wrap.call import written_out
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.record import pending

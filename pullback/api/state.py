@@ -14,10 +14,10 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.base import Op
-from pullback.ops.control.flow import positions
+from pullback.ops.control.dependence import positions
 from pullback.ops.control.varying import axes_of, union
-from pullback.ops.structure import SCALAR, placeholder
+from pullback.ops.prelude import Op
+from pullback.ops.sources import SCALAR, placeholder
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import NUMBERS, node_of, scalar_dtype, weak

@@ -13,8 +13,8 @@ from pullback.errors import ArgumentError, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.ops.base import ones, zeros_like
-from pullback.ops.structure import placeholder
+from pullback.ops.prelude import ones, zeros_like
+from pullback.ops.sources import placeholder
 from pullback.tensor import tree
 from pullback.tensor.tensor import Tensor
 from pullback.transforms.reverse import Contribution, accumulate, gradients

@@ -13,8 +13,8 @@ from pullback.errors import ArgumentError, AxisError
 from pullback.graph.node import Node, origin
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.base import Axis, laid_out, spread
-from pullback.ops.movement import Transpose
+from pullback.ops.prelude import Axis, laid_out, spread
+from pullback.ops.shape.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
 from pullback.tensor import tree
@@ -22,7 +22,7 @@ from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of
 from pullback.tensor.tensor import Tensor
 from pullback.transforms.batch import batched
-from pullback.transforms.rules import deriving
+from pullback.transforms.call_rules import deriving
 
 
 def vmap(

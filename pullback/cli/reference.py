@@ -20,7 +20,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.structure import placeholder
+from pullback.ops.sources import placeholder
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.catalogue import CATALOGUE
 from pullback.static.extensions import derivative

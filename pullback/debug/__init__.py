@@ -2,6 +2,6 @@
 
 from pullback.api.explain import explain_sharding as explain_sharding
 from pullback.debug.picture import show_sharding as show_sharding
-from pullback.transforms.rules import rules_applied as rules_applied
+from pullback.transforms.call_rules import rules_applied as rules_applied
 
 __all__ = ["explain_sharding", "rules_applied", "show_sharding"]

@@ -11,7 +11,7 @@ from pullback.engines.limits import refuse_too_large
 from pullback.errors import OutOfMemory, PullbackError
 from pullback.graph.graph import Graph, dependence
 from pullback.graph.types import Type
-from pullback.ops.base import interpret
+from pullback.ops.prelude import interpret
 
 
 class ReferenceEngine:

@@ -13,7 +13,7 @@ from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, of_constant
 
 if TYPE_CHECKING:
-    from pullback.ops.base import Op
+    from pullback.ops.prelude import Op
 
 next_number = itertools.count().__next__
 

@@ -18,8 +18,8 @@ from pullback.errors import PullbackError, UnsupportedOp, VerificationError
 from pullback.graph.graph import graphs_within
 from pullback.graph.node import Node, emit, results, vary_alike
 from pullback.graph.types import Type
-from pullback.ops.meta import OpMeta
-from pullback.ops.words import Axis, counted, zeros
+from pullback.ops.helpers import Axis, counted, zeros
+from pullback.ops.registration import OpMeta
 from pullback.sharding.propagate import lay_out, plan
 
 _INFERRED_LIMIT = 1024
@@ -102,7 +102,7 @@ class Op(metaclass=OpMeta, abstract=True):
         so must the result; a result without it is one for all examples. Without a rule of its
         own, an op is applied to one example after the other.
         """
-        from pullback.ops.control.examples import one_after_the_other
+        from pullback.ops.control.masked import one_after_the_other
 
         return one_after_the_other(self, axis, xs, mapped)
 

@@ -10,7 +10,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.ops.update import AdamCorrections, AdamStep
+from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
 from pullback.optim.base import Optimizer, Rule, Slots
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of, scalar

@@ -11,7 +11,7 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import DType, float32, float64, promote, uint32
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.ops.base import broadcast_shapes
+from pullback.ops.prelude import broadcast_shapes
 from pullback.tensor.creation import asarray
 from pullback.tensor.functions.arguments import (
     as_tensor,

@@ -14,7 +14,7 @@ from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.structure import placeholder
+from pullback.ops.sources import placeholder
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.gradients import without_guards
 from pullback.static.literals import literal

@@ -14,7 +14,7 @@ from pullback.graph.node import Node, next_number
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.structure import LEAF, placeholder
+from pullback.ops.sources import LEAF, placeholder
 from pullback.static.module import Module, require_module
 from pullback.tensor.creation import asarray
 from pullback.tensor.operators import node_of

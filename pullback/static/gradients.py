@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
-from pullback.ops.base import ones, zeros
-from pullback.ops.structure import placeholder
+from pullback.ops.prelude import ones, zeros
+from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import derive, reach
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import Where
-from pullback.ops.base import Op
+from pullback.ops.prelude import Op
 from pullback.tensor.collect import Work
 
 MOST_PROGRAMS = 1024

@@ -10,7 +10,7 @@ from pullback.graph.graph import by_number
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
 from pullback.ops.op import Op
-from pullback.ops.structure import SCALAR, Input
+from pullback.ops.sources import SCALAR, Input
 
 
 def base(node: Node) -> Node:

@@ -11,7 +11,7 @@ from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.structure import leaf
+from pullback.ops.sources import leaf
 from pullback.tensor.operators import node_of
 from pullback.tensor.settings import current, user_dtype
 from pullback.tensor.tensor import Tensor, wrap

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.graph.node import Node
 from pullback.graph.tape import Token, lasting
-from pullback.ops.structure import Leaf
+from pullback.ops.sources import Leaf
 
 
 def realise(node: Node, value: Any) -> None:

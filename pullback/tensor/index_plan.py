@@ -21,7 +21,7 @@ from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.ops.base import broadcast_shapes
+from pullback.ops.prelude import broadcast_shapes
 from pullback.tensor.creation import asarray, from_host
 from pullback.tensor.operators import cast_node, node_of
 from pullback.tensor.record import record

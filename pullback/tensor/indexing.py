@@ -15,7 +15,7 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.ops.base import broadcast_shapes
+from pullback.ops.prelude import broadcast_shapes
 from pullback.tensor.index_plan import Plan, plan
 from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
 from pullback.tensor.record import cut, record, register

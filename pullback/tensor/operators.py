@@ -14,7 +14,7 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.structure import SCALAR, pack_bits
+from pullback.ops.sources import SCALAR, pack_bits
 from pullback.tensor.comparing import FLIPPED, beyond, limits
 from pullback.tensor.record import record, root
 from pullback.tensor.settings import current

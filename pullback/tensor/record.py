@@ -15,12 +15,12 @@ from pullback.errors import InPlaceError, PullbackError
 from pullback.graph.node import Node, origin, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
-from pullback.ops.identity import Alias, StopGradient
-from pullback.ops.structure import LEAF
+from pullback.ops.sources import LEAF
+from pullback.ops.wrap.identity import Alias, StopGradient
 from pullback.tensor.settings import Settings, current
 
 if TYPE_CHECKING:
-    from pullback.ops.base import Op
+    from pullback.ops.prelude import Op
     from pullback.tensor.tensor import Tensor
 
 # A pending graph larger than this is computed by itself, in pieces: a loop that never reads a

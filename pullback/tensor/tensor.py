@@ -12,7 +12,7 @@ from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
 from pullback.graph.where import user_line
-from pullback.ops.structure import LEAF, SCALAR
+from pullback.ops.sources import LEAF, SCALAR
 from pullback.tensor import settings
 from pullback.tensor.methods import Methods
 from pullback.tensor.operators import Operators, node_of

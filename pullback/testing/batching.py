@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.base import Axis, Op
+from pullback.ops.prelude import Axis, Op
 from pullback.testing.programs import assert_close, graph_of, run
 from pullback.transforms.batch import batched_graph
 

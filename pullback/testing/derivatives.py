@@ -9,8 +9,8 @@ import numpy as np
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.ops.base import Op, sum_to, zeros
-from pullback.ops.structure import Input
+from pullback.ops.prelude import Op, sum_to, zeros
+from pullback.ops.sources import Input
 from pullback.testing.programs import Function, graph_of, is_differentiable, run
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
@@ -91,7 +91,7 @@ def check_derivatives(
 
 
 def _const(array: np.ndarray) -> Node:
-    from pullback.ops.structure import Const
+    from pullback.ops.sources import Const
 
     return Const(dtypes.dtype(array.dtype), array.shape, array.tobytes())()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.base import Op
+from pullback.ops.prelude import Op
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives
 from pullback.testing.programs import assert_close, graph_of, run

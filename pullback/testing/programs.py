@@ -12,7 +12,7 @@ from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.types import Type
-from pullback.ops.structure import Input
+from pullback.ops.sources import Input
 
 TOLERANCE = {"f16": 4e-3, "bf16": 4e-2, "f32": 2e-5, "f64": 1e-11, "complex64": 4e-5,
              "complex128": 1e-11}  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.ops.structure import Input
+from pullback.ops.sources import Input
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.parts import join, places
 from pullback.sharding.spec import P, Sharding

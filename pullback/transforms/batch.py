@@ -8,8 +8,8 @@ from typing import Any
 from pullback.errors import GradientVerification, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit, origin, results
-from pullback.ops.base import TABLE, Axis, spread
-from pullback.transforms.rules import check_nodes, deriving
+from pullback.ops.prelude import TABLE, Axis, spread
+from pullback.transforms.call_rules import check_nodes, deriving
 
 
 def batched(

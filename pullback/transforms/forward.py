@@ -7,9 +7,9 @@ from typing import Any
 
 from pullback.errors import GradientVerification
 from pullback.graph.node import Node, results
-from pullback.ops.base import TABLE
+from pullback.ops.prelude import TABLE
+from pullback.transforms.call_rules import check_nodes, derive_from, deriving, require_rule
 from pullback.transforms.reverse import on_path
-from pullback.transforms.rules import check_nodes, derive_from, deriving, require_rule
 
 
 def tangents(

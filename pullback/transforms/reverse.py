@@ -14,8 +14,8 @@ from typing import Any
 from pullback.errors import PullbackError
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node, results
-from pullback.ops.base import TABLE, laid_out, sum_to, zeros
-from pullback.transforms.rules import (
+from pullback.ops.prelude import TABLE, laid_out, sum_to, zeros
+from pullback.transforms.call_rules import (
     carries_derivative,
     check_cotangent,
     check_nodes,
@@ -24,7 +24,7 @@ from pullback.transforms.rules import (
     require_rule,
     rules_noted,
 )
-from pullback.transforms.template import Question, Source
+from pullback.transforms.gradient_cache import Question, Source
 
 Contribution = tuple[int, int, Node]  # (number of the consumer, position among its operands, g)
 

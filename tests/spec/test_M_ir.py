@@ -10,7 +10,7 @@ from ir_texts import X, fails, input_line, last_type
 
 import pullback as pb
 from pullback import testing
-from pullback.ops.base import broadcast_shapes
+from pullback.ops.prelude import broadcast_shapes
 
 EXAMPLES = {
     "a small network": (

@@ -15,8 +15,8 @@ import pullback as pb
 from pullback import debug
 from pullback.errors import ArgumentError, GradientVerification, TraceError, UnsupportedOp
 from pullback.graph.table import TABLE
-from pullback.ops.base import Op
-from pullback.ops.structure import Input
+from pullback.ops.prelude import Op
+from pullback.ops.sources import Input
 from pullback.tensor.record import apply
 from pullback.transforms import reverse
 from pullback.transforms.reverse import gradients

@@ -17,8 +17,8 @@ import pullback as pb
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.base import Op
-from pullback.ops.collective import Collective
+from pullback.ops.collective.reduce import Collective
+from pullback.ops.prelude import Op
 from pullback.tensor import launch
 from pullback.tensor.pieces import PIECE
 from pullback.tensor.record import PENDING_LIMIT, apply, record_several

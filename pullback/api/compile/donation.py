@@ -17,7 +17,7 @@ from pullback.errors import DonatedError
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.ops.structure import leaf
+from pullback.ops.sources import leaf
 from pullback.tensor.checks import Failed
 from pullback.tensor.evaluate import submit_pending
 from pullback.tensor.record import pending

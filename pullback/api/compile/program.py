@@ -14,8 +14,8 @@ from pullback.graph.dtypes import complex128, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.ops.call import written_out
-from pullback.ops.structure import Input, Unpack
+from pullback.ops.sources import Input, Unpack
+from pullback.ops.wrap.call import written_out
 from pullback.tensor.cache import Entry, announce
 from pullback.tensor.checks import Failed
 from pullback.tensor.launch import lock, refuse, state

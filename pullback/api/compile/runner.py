@@ -12,7 +12,7 @@ from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.ops.structure import LEAF
+from pullback.ops.sources import LEAF
 from pullback.tensor import checks, tree
 from pullback.tensor.checks import any_unchecked
 from pullback.tensor.evaluate import compute

@@ -15,7 +15,7 @@ from pullback.api.compile.runner import Runner
 from pullback.api.compile.snapshot import Snapshot
 from pullback.api.compile.tracing import Trace
 from pullback.graph.node import Node
-from pullback.ops.call import Call
+from pullback.ops.wrap.call import Call
 from pullback.tensor import tree
 from pullback.tensor.launch import state
 from pullback.tensor.operators import node_of, number, scalar

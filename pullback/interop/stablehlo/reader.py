@@ -23,7 +23,7 @@ from pullback.graph.types import Type
 from pullback.interop.stablehlo.foreign import in_our_words
 from pullback.interop.stablehlo.writer import Unchecked, lowered
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.structure import Const, Input
+from pullback.ops.sources import Const, Input
 from pullback.static.module import Module
 
 Key = tuple[Any, ...]

@@ -1,7 +1,5 @@
 """Control flow: ops that hold graphs, and run one of them, or one again and again."""
 
-from pullback.ops.control.choice import Cond, Switch
-from pullback.ops.control.loop import While
-from pullback.ops.control.scan import Scan
+from pullback.ops.control import cond, scan, while_loop
 
-__all__ = ["Cond", "Scan", "Switch", "While"]
+__all__ = ["cond", "scan", "while_loop"]

@@ -12,10 +12,8 @@ from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed
 from pullback.graph.types import show
-from pullback.ops.base import TABLE, Axis, Node, Op, Type
-from pullback.ops.call import check_operands
-from pullback.ops.control import parts, scan_rules
-from pullback.ops.control.held import (
+from pullback.ops.control import partition, scan_rules
+from pullback.ops.control.holder import (
     Holder,
     held,
     hold,
@@ -27,8 +25,10 @@ from pullback.ops.control.held import (
 )
 from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
-from pullback.ops.sample import real
-from pullback.ops.structure import Input
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.samples import real
+from pullback.ops.sources import Input
+from pullback.ops.wrap.call import check_operands
 from pullback.sharding.spec import layout
 
 
@@ -120,24 +120,24 @@ class Scan(Holder):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
         state, made = self._settled(mesh, xs)
-        rows = [parts.behind(y, mesh) for y in made[self.carries :]]
+        rows = [partition.behind(y, mesh) for y in made[self.carries :]]
         return [*[t.sharding for t in state], *rows]
 
     def _settled(self, mesh: Any, xs: Sequence[Type]) -> tuple[list[Type], list[Type]]:
         state, rows, constants = self.split(xs)
-        others = [*[parts.row(t, mesh) for t in rows], *constants]
-        return parts.settled(mesh, self.body, state, others)
+        others = [*[partition.row(t, mesh) for t in rows], *constants]
+        return partition.settled(mesh, self.body, state, others)
 
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
         state, _ = self._settled(mesh, types)
         _, rows, constants = self.split(types)
-        inner = [*state, *[parts.row(t, mesh) for t in rows], *constants]
+        inner = [*state, *[partition.row(t, mesh) for t in rows], *constants]
         kept = [layout(t) for t in state]
         layouts = [*kept, *[((), *layout(t)[1:]) for t in rows], *map(layout, constants)]
         operands = [to.ask(x, dims) for x, dims in zip(xs, layouts, strict=True)]
-        body, ys = parts.local_body(to, self.body, inner, kept)
+        body, ys = partition.local_body(to, self.body, inner, kept)
         for i, y in enumerate(ys[:n]):
             if y.partial:
                 operands[i] = to.on_first(operands[i], y.partial, self)

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.graph.graph import Graph, ancestors
-from pullback.ops.base import TABLE, Axis, Node, results, spread, zeros
-from pullback.ops.control.flow import (
+from pullback.ops.control.dependence import (
     bits,
     carried,
     dependence,
     positions,
     reaching,
 )
-from pullback.ops.control.held import derivative, held, hold, paired
+from pullback.ops.control.holder import derivative, held, hold, paired
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.control.varying import axes_of, settled
-from pullback.ops.structure import placeholder
+from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
+from pullback.ops.sources import placeholder
 
 if TYPE_CHECKING:
     from pullback.ops.control.scan import Scan

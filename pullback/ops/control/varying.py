@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, vary_over
-from pullback.ops.structure import placeholder
+from pullback.ops.sources import placeholder
 
 Axes = tuple[str, ...]
 

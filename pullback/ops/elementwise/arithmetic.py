@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
     Unary,
@@ -17,6 +16,7 @@ from pullback.ops.elementwise.base import (
     nonzero,
     word,
 )
+from pullback.ops.prelude import Node, Type
 
 real_part, conjugate = word("Real"), word("Conj")
 

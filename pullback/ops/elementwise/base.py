@@ -11,8 +11,8 @@ from pullback.errors import DTypeError, GradientVerification, UnsupportedOp
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.node import operand, origin
-from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
-from pullback.ops.sample import complexes, real
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
+from pullback.ops.samples import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
 

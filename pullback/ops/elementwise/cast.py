@@ -10,8 +10,8 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
-from pullback.ops.base import Axis, Node, Op, Type
-from pullback.ops.sample import booleans, complexes, integers, real
+from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.samples import booleans, complexes, integers, real
 
 
 class Cast(Op):

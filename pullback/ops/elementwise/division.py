@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
     Over,
@@ -22,6 +21,7 @@ from pullback.ops.elementwise.base import (
     where,
     word,
 )
+from pullback.ops.prelude import Node, Type
 
 rounded = word("Round")
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.base import (
     Binary,
@@ -22,6 +21,7 @@ from pullback.ops.elementwise.base import (
     word,
 )
 from pullback.ops.elementwise.division import Div, Reciprocal
+from pullback.ops.prelude import Node, Type
 
 is_finite = word("IsFinite")
 

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.base import Type
 from pullback.ops.elementwise.base import Binary, Unary
-from pullback.ops.sample import booleans, real
+from pullback.ops.prelude import Type
+from pullback.ops.samples import booleans, real
 
 
 class Comparison(Binary, abstract=True):

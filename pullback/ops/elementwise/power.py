@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float32
-from pullback.ops.base import Node, Type, constant
 from pullback.ops.elementwise.base import (
     Binary,
     Unary,
@@ -22,7 +21,8 @@ from pullback.ops.elementwise.base import (
     where,
     word,
 )
-from pullback.ops.sample import complexes, positive, real
+from pullback.ops.prelude import Node, Type, constant
+from pullback.ops.samples import complexes, positive, real
 
 log, bits_and = word("Log"), word("BitwiseAnd")
 

@@ -9,9 +9,9 @@ import numpy as np
 from pullback.errors import UnsupportedOp
 from pullback.graph import dtypes
 from pullback.graph.dtypes import bool_
-from pullback.ops.base import Type
 from pullback.ops.elementwise.base import Unary
-from pullback.ops.sample import real
+from pullback.ops.prelude import Type
+from pullback.ops.samples import real
 
 HARD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 2.0, -3.0, 1e30])
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_
-from pullback.ops.base import Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.sample import booleans, complexes, real
+from pullback.ops.prelude import Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.samples import booleans, complexes, real
 
 
 class Where(Elementwise):

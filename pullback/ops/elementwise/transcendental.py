@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.base import Node, Type
 from pullback.ops.elementwise.base import (
     Binary,
     Over,
@@ -20,8 +19,9 @@ from pullback.ops.elementwise.base import (
     where,
     word,
 )
-from pullback.ops.elementwise.complexes import Complex, Imag, Real
-from pullback.ops.elementwise.floats import CopySign
+from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
+from pullback.ops.elementwise.float_bits import CopySign
+from pullback.ops.prelude import Node, Type
 
 reciprocal, absolute, maximum, is_infinite = (
     word("Reciprocal"), word("Abs"), word("Maximum"), word("IsInf"),

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ops.base import Node
 from pullback.ops.elementwise.base import (
     Transcendental,
     greater,
@@ -20,7 +19,8 @@ from pullback.ops.elementwise.base import (
     where,
     word,
 )
-from pullback.ops.elementwise.complexes import Complex, Conj, Imag, Real
+from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
+from pullback.ops.prelude import Node
 
 exp, expm1, log, log1p = word("Exp"), word("Expm1"), word("Log"), word("Log1p")
 sqrt, rsqrt, reciprocal = word("Sqrt"), word("Rsqrt"), word("Reciprocal")

@@ -10,10 +10,10 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, dtype, float16, float32, float64
 from pullback.graph.types import show
-from pullback.ops.base import Node, Type, broadcast_types
 from pullback.ops.elementwise.base import Elementwise, cast
+from pullback.ops.prelude import Node, Type, broadcast_types
 from pullback.ops.random.stepwise import NUMPY, lifted, sibling
-from pullback.ops.sample import real, unit
+from pullback.ops.samples import real, unit
 
 # Steps between neighbours in f32 (f64), in units of its last bit; and the smallest step of all.
 SPACING = {float16: 1 << 13, bfloat16: 1 << 16, float32: 1, float64: 1}

@@ -16,8 +16,8 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
-from pullback.ops.base import TABLE, Axis, Node, Op, Type, broadcast_shapes, spread_all
-from pullback.ops.factoring import named, rule
+from pullback.ops.factor_rules import named, rule
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_shapes, spread_all
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
@@ -31,7 +31,7 @@ from pullback.ops.random.threefry import (
     numpy_blocks,
     word,
 )
-from pullback.ops.sample import integers
+from pullback.ops.samples import integers
 
 NO_PART: tuple[int, ...] = ()
 STREAMS = 0x8000  # how many of them numbers are drawn from

@@ -11,7 +11,10 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import dtype, float64, int32, int64, uint32, uint64
 from pullback.graph.types import show
-from pullback.ops.base import (
+from pullback.ops.elementwise.base import Binary, check_kind
+from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.index.indexing import gather
+from pullback.ops.prelude import (
     Axis,
     Node,
     Op,
@@ -20,13 +23,10 @@ from pullback.ops.base import (
     broadcast_types,
     spread_all,
 )
-from pullback.ops.elementwise.base import Binary, check_kind
-from pullback.ops.factoring import alike, named, rule
-from pullback.ops.index import gather
-from pullback.ops.random.functions import exp
+from pullback.ops.random.formulas import exp
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.reduce import check_axes
-from pullback.ops.sample import integers, positive, real
+from pullback.ops.reduce.reductions import check_axes
+from pullback.ops.samples import integers, positive, real
 
 
 class MulHigh(Binary):

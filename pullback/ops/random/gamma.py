@@ -16,11 +16,11 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_, dtype, float64, int32, int64, uint32
-from pullback.ops.base import Axis, Node, Op, Type, spread_all
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
 from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
-from pullback.ops.random.functions import ends, exp, log, minus_log, normal, polynomial
+from pullback.ops.random.formulas import ends, exp, log, minus_log, normal, polynomial
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
@@ -31,7 +31,7 @@ from pullback.ops.random.threefry import (
     hlo_blocks,
     numpy_blocks,
 )
-from pullback.ops.sample import positive
+from pullback.ops.samples import positive
 
 ROUNDS = 16  # the chance that none of them accepts is below 2**-64
 HUGE = 1e290

@@ -9,9 +9,9 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, float16, float32, float64, int32, int64, uint32
-from pullback.ops.base import Type
+from pullback.ops.prelude import Type
 from pullback.ops.random.bits import KEY, KEYS, PerKey, joined
-from pullback.ops.random.functions import ends, minus_log, normal
+from pullback.ops.random.formulas import ends, minus_log, normal
 
 # The bits of an f32 that the shorter types do not have.
 LOST = {float16: 13, bfloat16: 16}

@@ -14,10 +14,10 @@ import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
-from pullback.ops.base import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.elementwise.base import align
+from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted
-from pullback.ops.sample import integers
+from pullback.ops.samples import integers
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA  # what Threefry's key schedule mixes in

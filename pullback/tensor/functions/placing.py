@@ -6,8 +6,8 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
-from pullback.ops.placement import Reshard
-from pullback.ops.structure import leaf
+from pullback.ops.collective.reshard import Reshard
+from pullback.ops.sources import leaf
 from pullback.sharding.mesh import as_mesh
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor.functions.arguments import Tensor, as_tensor, node_of

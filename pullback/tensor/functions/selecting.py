@@ -12,8 +12,8 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.ops.base import broadcast_shapes
-from pullback.ops.extremes import bounds
+from pullback.ops.prelude import broadcast_shapes
+from pullback.ops.reduce.extrema import bounds
 from pullback.tensor.functions.arguments import (
     Tensor,
     apply,

@@ -10,7 +10,7 @@ from pullback.errors import ShapeError
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.ops.base import broadcast_shapes as _broadcast_shapes
+from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
 from pullback.tensor.functions.arguments import (
     Tensor,
     as_tensor,

@@ -10,7 +10,7 @@ from pullback.errors import ShapeError
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.ops.sliding import resolve_padding
+from pullback.ops.conv.windows import resolve_padding
 from pullback.tensor.functions.arguments import (
     Tensor,
     as_tensor,

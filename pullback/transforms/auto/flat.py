@@ -7,7 +7,7 @@ from typing import Any
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.ops.base import Op
+from pullback.ops.prelude import Op
 from pullback.sharding.factors import instantiate
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.ops.base import Op, Type
+from pullback.ops.prelude import Op, Type
 from pullback.sharding.cost import Machine, work
 from pullback.sharding.propagate import Plan, plan
 from pullback.transforms.partition.place import Placer

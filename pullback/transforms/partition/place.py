@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.graph.node import Node, vary_over
-from pullback.ops.base import Op, Type
+from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims
 from pullback.transforms.partition.placed import Placed, Steps

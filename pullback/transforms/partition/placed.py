@@ -11,8 +11,8 @@ import numpy as np
 
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
-from pullback.ops.base import TABLE, Op, Type, constant, full
 from pullback.ops.elementwise.base import equal, less, where
+from pullback.ops.prelude import TABLE, Op, Type, constant, full
 from pullback.sharding.factors import Form
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit, origin, results
-from pullback.ops.base import Op
+from pullback.ops.prelude import Op
 from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.partition.buckets import bucketed
 from pullback.transforms.partition.choose import Chooser

@@ -7,8 +7,8 @@ program on a mesh, without any device.
 from __future__ import annotations
 
 from pullback.graph.graph import Graph
-from pullback.ops.base import TABLE, Axis, Node
-from pullback.ops.structure import placeholder
+from pullback.ops.prelude import TABLE, Axis, Node
+from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.transforms.batch import batched_graph
 

@@ -1,0 +1,228 @@
+"""Collectives that move values between the examples along a named axis, or the devices of a mesh.
+
+Each works on a dimension of the axis' size, whose entries belong to one example each.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import bool_, int64
+from pullback.graph.node import vary_over
+from pullback.ops.collective.reduce import Exchange, require_varying, total, without
+from pullback.ops.elementwise.base import check_kind, where
+from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, spread
+
+
+class Rows(Exchange, abstract=True):
+    """Along the axis of `size` examples, each has a row of dimension `dim`."""
+
+    axis: str
+    size: int
+    dim: int
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def batch_apart(self, x: Node) -> Node:
+        return type(self)(self.axis, self.size, self.dim + 1)(x)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        return self.batch_rows(x if mapped else spread(x, axis))
+
+    def groups(self, b: Any) -> Any:
+        """Who communicates along the axis, in a program for one device."""
+        return b.mesh.groups((self.axis,))
+
+    @abstractmethod
+    def batch_rows(self, x: Node) -> Node:
+        """Over the axis itself, which is in front."""
+
+
+class AllGather(Rows):
+    """The values of all examples, stacked along a new dimension `dim`."""
+
+    wire: ClassVar[str] = "all_gather"
+
+    def infer(self, x: Type) -> Type:
+        return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return without(axes, self.axis)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [PSlice(self.axis, self.size, self.dim)(total(g, (self.axis,)))]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        row = b.reshape(x, (*x.shape[: self.dim], 1, *x.shape[self.dim :]))
+        return b.all_gather(row, self.groups(b), self.dim)
+
+    def batch_rows(self, x: Node) -> Node:
+        rest = list(range(1, x.type.rank))
+        return TABLE["Transpose"]((*rest[: self.dim], 0, *rest[self.dim :]))(x)
+
+
+class PSlice(Rows):
+    """This example's entry of dimension `dim`, which all examples have alike."""
+
+    def infer(self, x: Type) -> Type:
+        return without_rows(x, self.dim, self.size)
+
+    def communicates(self) -> tuple[str, ...]:
+        return ()
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({*axes, self.axis}))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        if self.axis not in xs[0].type.varying:
+            return [AllGather(self.axis, self.size, self.dim)(vary_over(g, out.type.varying))]
+        # each example had an operand of its own, and used one entry of it
+        shape = [1] * xs[0].type.rank
+        shape[self.dim] = self.size
+        rows = TABLE["Iota"](tuple(shape), self.dim, int64)()
+        mine = TABLE["Equal"]()(rows, TABLE["AxisIndex"](self.axis)())
+        return [where(mine, TABLE["ExpandDims"]((self.dim,))(g), 0)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        here = b.by_position([place[self.axis] for place in b.mesh.coordinates])
+        starts = [b.constant(0, int64)] * len(x.shape)
+        starts[self.dim] = here
+        sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
+        row = b.op(
+            "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
+        )
+        return b.reshape(row, out.shape)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        return self.batch_rows(x) if mapped else _in_front(x, self.dim)
+
+    def batch_rows(self, x: Node) -> Node:
+        """Example i takes entry i of its own operand: the diagonal."""
+        k = self.size
+        rest = [i for i in range(1, x.type.rank) if i != self.dim + 1]
+        x = TABLE["Transpose"]((0, self.dim + 1, *rest))(x)
+        shape = x.type.shape[2:]
+        x = TABLE["Reshape"]((k * k, *shape))(x)
+        none, one = (0,) * len(shape), (1,) * len(shape)
+        return TABLE["Slice"]((0, *none), (k * k, *shape), (k + 1, *one))(x)
+
+
+class ReduceScatter(Rows):
+    """The sum along the axis, of which each example gets its entry of dimension `dim`."""
+
+    wire: ClassVar[str] = "reduce_scatter"
+    kinds: ClassVar[str] = "iufc"
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        return without_rows(x, self.dim, self.size)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        made = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
+        return [vary_over(made, xs[0].type.varying)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        row = b.reduce_scatter(x, self.groups(b), self.dim, "add")
+        return b.reshape(row, out.shape)
+
+    def batch_rows(self, x: Node) -> Node:
+        return _in_front(TABLE["Sum"]((0,), False)(x), self.dim)
+
+
+class AllToAll(Exchange):
+    """Example i sends entry j of dimension `split` to example j, which stacks what it gets from
+    all along a new dimension `concat`."""
+
+    wire: ClassVar[str] = "all_to_all"
+    axis: str
+    size: int
+    split: int
+    concat: int
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def infer(self, x: Type) -> Type:
+        shape = without_rows(x, self.split, self.size).shape
+        return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        g = vary_over(g, (self.axis,))
+        return [AllToAll(self.axis, self.size, self.concat, self.split)(g)]
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        rows = b.all_to_all(x, b.mesh.groups((self.axis,)), self.split, self.split)
+        rest = [i for i in range(len(x.shape)) if i != self.split]
+        return b.transpose(rows, [*rest[: self.concat], self.split, *rest[self.concat :]])
+
+    def batch_apart(self, x: Node) -> Node:
+        return AllToAll(self.axis, self.size, self.split + 1, self.concat + 1)(x)
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        x = x if mapped else spread(x, axis)
+        rest = [i for i in range(1, x.type.rank) if i != self.split + 1]
+        order = (self.split + 1, *rest[: self.concat], 0, *rest[self.concat :])
+        return TABLE["Transpose"](order)(x)
+
+
+class PPermute(Exchange):
+    """Example `target` gets the value of `source` for each pair; the others get zeros."""
+
+    wire: ClassVar[str] = "permute"
+    axis: str
+    pairs: tuple[tuple[int, int], ...]
+    linear: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        groups = b.mesh.groups((self.axis,))
+        return b.collective_permute(x, [(g[s], g[t]) for g in groups for s, t in self.pairs])
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        back = tuple([(target, source) for source, target in self.pairs])
+        return [PPermute(self.axis, back)(g)]
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        x = x if mapped else spread(x, axis)
+        sources = {target: source for source, target in self.pairs}
+        order = np.array([sources.get(i, 0) for i in range(axis.size)], np.int64)
+        moved = TABLE["Gather"](0)(x, constant(order, int64))
+        given = np.array([i in sources for i in range(axis.size)])
+        given = given.reshape(-1, *[1] * (x.type.rank - 1))
+        return where(constant(given, bool_), moved, 0)
+
+
+def without_rows(x: Type, dim: int, size: int) -> Type:
+    """The type without a dimension that has an entry for each of `size` examples."""
+    if not 0 <= dim < x.rank or x.shape[dim] != size:
+        raise ShapeError(f"dimension {dim} must have an entry for each of {size}, got {x}")
+    return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
+
+
+def _in_front(x: Node, dim: int) -> Node:
+    """Entries of a dimension, each for one example: the dimension comes first."""
+    rest = [i for i in range(x.type.rank) if i != dim]
+    return TABLE["Transpose"]((dim, *rest))(x)

@@ -1,0 +1,247 @@
+"""Collectives: values that the examples along a named axis share or exchange.
+
+A type carries the axes over which its value varies. `PSum` makes a value that is the same
+everywhere out of one that varies; `PVary` lets such a value count as one that varies. Each is the
+other's transpose: without that, gradients through a sum would be wrong by the size of the axis.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import int64
+from pullback.graph.node import vary_over
+from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+
+
+class Collective(Op, abstract=True):
+    """An op over named axes, of vmap or of a mesh; it means nothing without them.
+
+    In the program of one device of a mesh, `b.mesh.groups(axes)` are the positions that
+    communicate over some axes, and `b.mesh.coordinates` says where each position is.
+    """
+
+    wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
+
+
+class Exchange(Collective, abstract=True):
+    """One operand, whose values along the axes come together."""
+
+    def communicates(self) -> tuple[str, ...]:
+        return self.named_axes()
+
+    def infer(self, x: Type) -> Type:
+        return x
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        if not self.linear:
+            return super().jvp(out, xs, ts)
+        return None if ts[0] is None else self(vary_over(ts[0], xs[0].type.varying))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if axis.name not in self.named_axes():
+            return self.batch_apart(xs[0])
+        return self.batch_over(axis, xs[0], mapped[0])
+
+    def batch_apart(self, x: Node) -> Node:
+        """Under an axis that is not the collective's own, in front of the other dimensions."""
+        return self(x)
+
+    @abstractmethod
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        """Over the collective's own axis, which is in front if `mapped`."""
+
+
+class PVary(Exchange):
+    """The same value, seen as one that varies over `axes` too."""
+
+    axes: tuple[str, ...]
+    linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    def communicates(self) -> tuple[str, ...]:
+        return ()
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted({*axes, *self.axes}))
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        before = xs[0].type.varying
+        return [total(g, tuple([a for a in self.axes if a not in before]))]
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        return vary_over(x, without(self.axes, axis.name))
+
+
+class Sharing(Exchange, abstract=True):
+    """A reduction along named axes: every example gets the same result."""
+
+    axes: tuple[str, ...]
+    kinds: ClassVar[str] = "iufc"
+    wire: ClassVar[str] = "all_reduce"
+    reduction: ClassVar[str]  # the op that reduces a dimension
+    joins: ClassVar[str]  # the instruction that joins two elements
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(self.axes)))
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        return x
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying(self.axes, axes)
+        return tuple([a for a in axes if a not in self.axes])
+
+    def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
+        rest = without(self.axes, axis.name)
+        y = self.reduce(x) if mapped else self.repeat(axis, x)
+        return type(self)(rest)(y) if rest else y
+
+    def reduce(self, x: Node) -> Node:
+        """The reduction of the first dimension."""
+        return TABLE[self.reduction]((0,), False)(x)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.all_reduce([x], b.mesh.groups(self.axes), self.joins)[0]
+
+    def repeat(self, axis: Axis, x: Node) -> Node:
+        """The reduction of equal values, one for each example."""
+        return x
+
+
+class PSum(Sharing):
+    """The sum along named axes."""
+
+    linear: ClassVar[bool] = True
+    reduction = "Sum"
+    joins = "add"
+
+    @property
+    def together(self) -> AllReduce:  # type: ignore[override]
+        return AllReduce(self.axes)
+
+    def repeat(self, axis: Axis, x: Node) -> Node:
+        return x * axis.size
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [vary_over(total(g, self.axes), xs[0].type.varying)]
+
+
+class AllReduce(Collective):
+    """The sums of several operands along named axes, in one exchange."""
+
+    axes: tuple[str, ...]
+    linear: ClassVar[bool] = True
+    kinds: ClassVar[str] = "iufc"
+    wire: ClassVar[str] = "all_reduce"
+
+    def named_axes(self) -> tuple[str, ...]:
+        return self.axes
+
+    communicates = named_axes
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        for x in xs:
+            check_kind(x.dtype, self.kinds)
+        return xs
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying(self.axes, axes)
+        return tuple([a for a in axes if a not in self.axes])
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [vary_over(total(c, self.axes), x.type.varying) for c, x in zip(g, xs, strict=True)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> tuple[Node, ...]:
+        pairs = zip(xs, mapped, strict=True)
+        return tuple([PSum(self.axes).batch(axis, (x,), (has,)) for x, has in pairs])
+
+
+class _Extreme(Sharing, abstract=True):
+    """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
+
+    kinds = "biuf"
+
+    def _winners(self, out: Node, x: Node) -> tuple[Node, Node]:
+        """Whether this example has the extreme, and how many have it."""
+        wins = either(equal(x, out), not_equal(x, x))
+        return wins, cast(PSum(self.axes)(cast(wins, int64)), x.type.dtype)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        wins, count = self._winners(out, xs[0])
+        return [where(wins, total(g, self.axes) / count, 0)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if ts[0] is None:
+            return None
+        wins, count = self._winners(out, xs[0])
+        return PSum(self.axes)(where(wins, ts[0], 0)) / count
+
+
+class PMax(_Extreme):
+    """The largest value along named axes."""
+
+    reduction = "Max"
+    joins = "maximum"
+
+
+class PMin(_Extreme):
+    """The smallest value along named axes."""
+
+    reduction = "Min"
+    joins = "minimum"
+
+
+class AxisIndex(Collective):
+    """The number of the example along a named axis."""
+
+    axis: str
+    differentiable: ClassVar[bool] = False
+
+    def named_axes(self) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def infer(self) -> Type:
+        return Type((), int64)
+
+    def hlo(self, b: Any, out: Type) -> Any:
+        return b.by_position([place[self.axis] for place in b.mesh.coordinates])
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        return (self.axis,)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return TABLE["Iota"]((axis.size,), 0, int64)()
+
+
+def total(g: Node, axes: tuple[str, ...]) -> Node:
+    """The sum of what the examples along `axes` hold: a cotangent of a value that they share."""
+    along = tuple([a for a in axes if a in g.type.varying])
+    return PSum(along)(g) if along else g
+
+
+def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
+    for a in axes:
+        if a not in varying:
+            raise ArgumentError(f"the operand must vary over axis {a!r}")
+
+
+def without(axes: Sequence[str], name: str | None) -> tuple[str, ...]:
+    return tuple([a for a in axes if a != name])

@@ -1,0 +1,65 @@
+"""Where values lie on a mesh of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pullback.ops.collective.reduce import Collective
+from pullback.ops.prelude import Axis, Node, Type, laid_out
+from pullback.ops.samples import real
+from pullback.ops.wrap.identity import _Identity
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import P, Sharding, layout
+
+
+class Reshard(_Identity, Collective):
+    """The same value, laid out on a mesh as `sharding` says."""
+
+    mesh: tuple[int, ...]
+    axis_names: tuple[str, ...]
+    devices: tuple[int, ...]
+    dims: tuple[tuple[str, ...], ...]
+    replicated: tuple[str, ...]
+    priority: tuple[int, ...]
+    linear: ClassVar[bool] = True
+
+    @classmethod
+    def to(cls, sharding: Sharding) -> Reshard:
+        """The op that lays a value out so."""
+        return cls(*sharding.plain)
+
+    @cached_property
+    def sharding(self) -> Sharding:
+        return Sharding.from_plain(*self.parameters())
+
+    def infer(self, x: Type) -> Type:
+        self.sharding.check(x.shape, self.title)
+        return x
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        return self.infer(types[0]).sharded(self.sharding)
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+        return to.ask(xs[0], self.sharding.dims(type.rank))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [laid_out(g, xs[0].type)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0])
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        spec = self.sharding.spec
+        priority = (0, *spec.priority)
+        named = {*spec.replicated, *[a for axes in spec.dims for a in axes]}
+        # nothing is said about the examples: they stay split as they are
+        kept = tuple([a for a in layout(xs[0].type)[0] if a not in named])
+        dims = (axis.spmd or kept, *spec.dims)
+        behind = P(*dims, replicated=spec.replicated, priority=priority)
+        return Reshard.to(Sharding(self.sharding.mesh, behind))(xs[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls.to(Sharding(DeviceMesh(1, "x"), P(None, "x"))), (real(3, 4),)

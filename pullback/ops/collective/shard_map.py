@@ -1,0 +1,260 @@
+"""Programs written for one device: each of a mesh runs the same one, on parts of the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from pullback.errors import ArgumentError, EngineError, ShapeError
+from pullback.graph.graph import Graph
+from pullback.graph.node import vary_over
+from pullback.ops.control.dependence import positions
+from pullback.ops.control.holder import Holder, brought, derivative, hold
+from pullback.ops.control.varying import Axes, axes_of, over, union
+from pullback.ops.prelude import TABLE, Axis, Node, Type, results
+from pullback.ops.sources import placeholder
+from pullback.ops.wrap.call import check_operands
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import Dims, Sharding, on_mesh
+
+
+class ShardMap(Holder):
+    """Runs `body` on every device of a mesh, on its parts of the operands.
+
+    `in_specs` and `out_specs` are, for each operand and result, the axes of every dimension. The
+    types inside say along which axes of the mesh a value varies: an input does so along those of
+    its spec, and so does an output. Operands may vary along further axes, of a vmap around it.
+    """
+
+    body: Graph
+    grid: tuple[int, ...]
+    axis_names: tuple[str, ...]
+    devices: tuple[int, ...]
+    in_specs: tuple[tuple[tuple[str, ...], ...], ...]
+    out_specs: tuple[tuple[tuple[str, ...], ...], ...]
+
+    @classmethod
+    def on(
+        cls,
+        mesh: DeviceMesh,
+        inputs: Sequence[tuple[Node, Dims]],
+        outputs: Sequence[tuple[Node, Dims]],
+    ) -> ShardMap:
+        """The op whose body leads from `inputs` to `outputs`, each with its spec."""
+        ys = [vary_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs]
+        body = hold([x for x, _ in inputs], ys)
+        specs = [tuple([dims for _, dims in side]) for side in (inputs, outputs)]
+        return cls(body, *mesh.parameters(), *specs)
+
+    @cached_property
+    def mesh(self) -> DeviceMesh:
+        return DeviceMesh(self.grid, self.axis_names, self.devices)
+
+    # -- types ------------------------------------------------------------------------------------
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        pairs = zip(xs, self.in_specs, strict=True)
+        check_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
+        ys = zip(self.body.outputs, self.out_specs, strict=True)
+        return tuple([_whole_type(y.type, dims, self.mesh) for y, dims in ys])
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        """Results are on the mesh; axes of a vmap around it are the body's to tell."""
+        for t in types:
+            if t.sharding is not None and t.sharding.mesh is not self.mesh:
+                raise ArgumentError(
+                    f"operands must be on {self.mesh}, got one on {t.sharding.mesh}",
+                    hint="Move it through the host: pb.tensor(x.numpy()).",
+                )
+        whole = self.infer(*[t.plain for t in types])
+        made = []
+        for t, y, dims in zip(whole, self.body.outputs, self.out_specs, strict=True):
+            made.append(t.over(self._around(y)).sharded(on_mesh(self.mesh, dims)))
+        return tuple(made)
+
+    def _around(self, x: Node) -> Axes:
+        """The axes of vmaps around it along which a value of the body varies."""
+        return tuple([a for a in x.type.varying if a not in self.axis_names])
+
+    @property
+    def operand_axes(self) -> list[Axes]:
+        return [self._around(x) for x in self.body.inputs]
+
+    def over(self, axes: Sequence[Axes]) -> ShardMap:
+        wider = zip(axes, axes_of(self.body.inputs), strict=True)
+        body = over(self.body, [union(a, b) for a, b in wider])
+        inputs = zip(body.inputs, self.in_specs, strict=True)
+        outputs = zip(body.outputs, self.out_specs, strict=True)
+        return ShardMap.on(self.mesh, list(inputs), list(outputs))
+
+    def named_axes(self) -> tuple[str, ...]:
+        """Those of vmaps around it: the mesh's are its own affair."""
+        return tuple([a for a in self._named_axes if a not in self.axis_names])
+
+    def communicates(self) -> tuple[str, ...]:
+        return tuple([a for a in super().communicates() if a not in self.axis_names])
+
+    # -- meaning ----------------------------------------------------------------------------------
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:  # type: ignore[override]
+        if to.mesh is not self.mesh:
+            raise EngineError(f"runs on {self.mesh}, and the program around it on {to.mesh}")
+        parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
+        inputs = zip(parts, self.body.inputs, strict=True)
+        made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
+        return to.placed(made, type, self.out_specs)
+
+    def numpy(self, *xs: Any) -> Any:
+        raise self._off_the_mesh()
+
+    def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
+        raise self._off_the_mesh()
+
+    def _off_the_mesh(self) -> EngineError:
+        return EngineError(f"runs on {self.mesh}, and the program around it is not on a mesh")
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
+        return [on_mesh(self.mesh, dims) for dims in self.out_specs]
+
+    # -- transforms: each is again such a program, of the transformed body ------------------------
+
+    def vjp(
+        self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
+    ) -> Sequence:
+        live, needed = positions(ct is not None for ct in g), positions(need)
+        key = ("vjp", tuple(live), tuple(needed))
+        op, reached, extra = self.derived(key, lambda: self._pulled(live, needed, gradients))
+        found: list[Node | None] = [None] * len(xs)
+        if reached:
+            made = results(op(*xs, *[g[i] for i in live], *extra))
+            for i, ct in zip(reached, made, strict=True):
+                found[i] = ct
+        return found
+
+    def _pulled(self, live: list[int], needed: list[int], gradients: Callable) -> tuple:
+        """From operands and cotangents of results to cotangents of operands.
+
+        The body is in it once more. Where both are inlined, what they have in common is merged.
+        """
+        outputs = [self.body.outputs[i] for i in live]
+        seeds = [placeholder("g", y.type) for y in outputs]
+        targets = [self.body.inputs[i] for i in needed]
+        found = dict(zip(needed, gradients(outputs, seeds, targets), strict=True))
+        reached = [i for i, ct in found.items() if ct is not None]
+        made = [(derivative(self.body.inputs[i], found[i]), self.in_specs[i]) for i in reached]
+        given = [(g, self.out_specs[i]) for i, g in zip(live, seeds, strict=True)]
+        op, extra = self._transformed(given, made)
+        return op, reached, extra
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
+        active = positions(t is not None for t in ts)
+        key = ("jvp", tuple(active))
+        op, moving, extra = self.derived(key, lambda: self._pushed(active, tangents))
+        found: list[Node | None] = [None] * len(out)
+        if moving:
+            made = results(op(*xs, *[ts[i] for i in active], *extra))
+            for i, t in zip(moving, made, strict=True):
+                found[i] = t
+        return tuple(found)
+
+    def _pushed(self, active: list[int], tangents: Callable) -> tuple:
+        inputs = [self.body.inputs[i] for i in active]
+        ts = [placeholder("t", x.type) for x in inputs]
+        pushed = tangents(self.body.outputs, inputs, ts)
+        moving = positions(t is not None for t in pushed)
+        made = [(derivative(self.body.outputs[i], pushed[i]), self.out_specs[i]) for i in moving]
+        given = [(t, self.in_specs[i]) for i, t in zip(active, ts, strict=True)]
+        op, extra = self._transformed(given, made)
+        return op, moving, extra
+
+    def _transformed(
+        self, given: list[tuple[Node, Dims]], made: list[tuple[Node, Dims]]
+    ) -> tuple[ShardMap, list[Node]]:
+        """The op of a body with more inputs and other outputs, and what rules brought along."""
+        inputs = [*zip(self.body.inputs, self.in_specs, strict=True), *given]
+        extra = brought([y for y, _ in made], [x for x, _ in inputs])
+        inputs += [(x, ((),) * x.type.rank) for x in extra]
+        return ShardMap.on(self.mesh, inputs, made), extra
+
+    def batch(
+        self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
+    ) -> tuple[Node, ...]:
+        key = ("batch", axis, tuple(mapped))
+        return results(self.derived(key, lambda: self._batched(axis, mapped, batched_graph))(*xs))
+
+    def _batched(self, axis: Axis, mapped: Sequence[bool], batched_graph: Callable) -> ShardMap:
+        """The examples are one more dimension inside; `axis.spmd` splits it among the devices."""
+        split = () if axis.name in self.named_axes() else axis.spmd
+        body, size = self.body, axis.size
+        if split:
+            self._check_split(split, axis)
+            size //= self.mesh.extent(split)
+            pairs = zip(axes_of(body.inputs), mapped, strict=True)
+            body = over(body, [union(a, split) if has else a for a, has in pairs])
+        graph, flags = batched_graph(body, Axis(size, axis.name), mapped)
+
+        def specs(dims: Sequence[Dims], has_axis: Sequence[bool]) -> list[Dims]:
+            return [(split, *d) if has else d for d, has in zip(dims, has_axis, strict=True)]
+
+        inputs = zip(graph.inputs, specs(self.in_specs, mapped), strict=True)
+        outputs = zip(graph.outputs, specs(self.out_specs, flags), strict=True)
+        return ShardMap.on(self.mesh, list(inputs), list(outputs))
+
+    def _check_split(self, split: tuple[str, ...], axis: Axis) -> None:
+        specs = (*self.in_specs, *self.out_specs)
+        used = {a for dims in specs for axes in dims for a in axes}.union(self._named_axes)
+        for a in split:
+            if a not in self.axis_names or a in used:
+                what = "uses it" if a in used else f"is on {self.mesh}"
+                raise ArgumentError(
+                    f"the examples of a vmap around it cannot be split along {a!r}: it {what}",
+                    hint="Choose another axis of the mesh as spmd_axis_name.",
+                )
+        if axis.size % self.mesh.extent(split):
+            raise ShapeError(
+                f"{axis.size} examples of a vmap around it do not divide along {split}, which "
+                f"has {self.mesh.extent(split)} devices"
+            )
+
+
+# -- parts of whole values ------------------------------------------------------------------------
+
+
+def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
+    """The type of a device's part, which all devices have alike."""
+    shape = []
+    for i, (n, axes) in enumerate(zip(x.shape, dims, strict=True)):
+        count = mesh.extent(axes)
+        if n % count:
+            along = " and ".join(map(repr, axes))
+            raise ShapeError(
+                f"dimension {i} must divide among {count} devices along {along}, got {x}"
+            )
+        shape.append(n // count)
+    return Type(shape, x.dtype)
+
+
+def _whole_type(y: Type, dims: Dims, mesh: DeviceMesh) -> Type:
+    pairs = zip(y.shape, dims, strict=True)
+    return Type([n * mesh.extent(axes) for n, axes in pairs], y.dtype)
+
+
+def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:
+    """In a per-device program: this device's part of a value that all have whole."""
+    for dim, axes in enumerate(dims):
+        for a in axes:
+            n, shape = mesh.sizes[a], x.type.shape
+            x = TABLE["Reshape"]((*shape[:dim], n, shape[dim] // n, *shape[dim + 1 :]))(x)
+            x = TABLE["PSlice"](a, n, dim)(x)
+    return x
+
+
+def join_parts(y: Node, dims: Dims, mesh: DeviceMesh) -> Node:
+    """In a per-device program: the whole value, of which each device has a part."""
+    for dim, axes in enumerate(dims):
+        for a in reversed(axes):
+            y = TABLE["AllGather"](a, mesh.sizes[a], dim)(vary_over(y, (a,)))
+            shape = y.type.shape
+            y = TABLE["Reshape"]((*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))(y)
+    return y

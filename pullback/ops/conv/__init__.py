@@ -1,0 +1,5 @@
+"""Convolutions, and reductions over sliding windows."""
+
+from pullback.ops.conv import conv2d, convolution, window_extrema, window_reduce
+
+__all__ = ["conv2d", "convolution", "window_extrema", "window_reduce"]

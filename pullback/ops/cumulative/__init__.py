@@ -1,0 +1,5 @@
+"""Cumulative ops: the combination of all elements up to each one, along an axis."""
+
+from pullback.ops.cumulative import cumulative, extrema
+
+__all__ = ["cumulative", "extrema"]

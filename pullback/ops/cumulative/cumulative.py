@@ -1,0 +1,225 @@
+"""Scans: the combination of all elements up to each one, along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.ops.cumulative.lowering import prefixes, scan
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factor_rules import alike
+from pullback.ops.prelude import (
+    TABLE,
+    Composite,
+    Node,
+    Op,
+    Type,
+    batch_along,
+    conjugate,
+    constant,
+    same_dtype,
+    zeros,
+)
+from pullback.ops.reduce.reductions import accumulator, cast, check_axes, widened
+from pullback.ops.samples import real
+
+
+class Cumulative(Op, abstract=True):
+    """Combines along `axis` from its start, or from its end if `reverse`."""
+
+    axis: int
+    reverse: bool
+    kinds: ClassVar[str] = "iufc"
+    batch = batch_along
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        check_axes((self.axis,), x.rank)
+        return x
+
+    def factors(self, *xs: Type) -> str:
+        return alike(xs[0].rank, (self.axis,), len(xs))
+
+    def along(self, f: Callable[..., np.ndarray], *xs: np.ndarray) -> np.ndarray:
+        """Apply a NumPy function that scans axis 0 forward."""
+        turned = [np.moveaxis(x, self.axis, 0)[:: -1 if self.reverse else 1] for x in xs]
+        return np.moveaxis(f(*turned)[:: -1 if self.reverse else 1], 0, self.axis)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(0, False), (real(5),)
+        yield cls(1, True), (real(2, 4, 3),)
+        yield cls(0, False), (real(3, 2),)
+        yield cls(0, True), (real(0, 2),)
+        yield cls(1, False), (real(2, 1),)
+
+
+class CumSum(Cumulative):
+    """Sums of the elements up to each one."""
+
+    linear: ClassVar[bool] = True
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = widened(x)
+        return self.along(lambda v: np.cumsum(v, 0, dtype=v.dtype), wide).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return prefixes(b, "add", 0, x, self.axis, self.reverse)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [CumSum(self.axis, not self.reverse)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        yield cls(1, False), (real(2, 300),)
+
+
+class CumProd(Cumulative):
+    """Products of the elements up to each one; its derivatives are exact where elements are 0."""
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = widened(x)
+        return self.along(lambda v: np.cumprod(v, 0, dtype=v.dtype), wide).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return prefixes(b, "multiply", 1, x, self.axis, self.reverse)
+
+    # y_i = x_i y_{i-1}, so its tangent is a linear recurrence with the same coefficients.
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        before = previous(out, self.axis, self.reverse, 1)
+        return [_adjoint(g, xs[0], self.axis, self.reverse) * conjugate(before)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        before = previous(out, self.axis, self.reverse, 1)
+        return LinearRecurrence(self.axis, self.reverse)(xs[0], before * ts[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        yield cls(0, False), (np.array([2.0, 0.0, 3.0, 0.0, 4.0]),)
+        yield cls(0, True), (real(130, low=0.8, high=1.2),)
+
+
+class LinearRecurrence(Cumulative):
+    """h_i = a_i h_{i-1} + b_i along an axis, from h = 0: the first coefficient has no effect.
+
+    Where h_{i-1} is 0 the product is 0, whatever the coefficient (see MulNoNan).
+    """
+
+    kinds = "fc"
+
+    def infer(self, a: Type, b: Type) -> Type:
+        same_dtype(self.title, a, b)
+        if a.shape != b.shape:
+            raise ShapeError(f"operands must have one shape, got {a} and {b}", code="E3001")
+        return super().infer(a)
+
+    def numpy(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.along(_recur, widened(a), widened(b)).astype(b.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        def combine(p: Sequence, q: Sequence) -> list:
+            zero = b.full(p[1].type, 0)
+            moved = b.op("stablehlo.multiply", q[0], p[1], out=p[1].type)
+            moved = b.select(b.compare("EQ", p[1], zero), zero, moved)
+            return [b.op("stablehlo.multiply", p[0], q[0], out=p[0].type),
+                    b.op("stablehlo.add", moved, q[1], out=p[1].type)]  # fmt: skip
+
+        wide = [b.convert(v, accumulator(v.dtype)) for v in (x, y)]
+        _, made = scan(b, combine, (1, 0), wide, self.axis, self.reverse)
+        return b.convert(made, out.dtype)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        lam = _adjoint(g, xs[0], self.axis, self.reverse)
+        before = previous(out, self.axis, self.reverse, 0)
+        return [lam * conjugate(before) if need[0] else None, lam]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        da, db = ts
+        if da is not None:
+            moved = da * previous(out, self.axis, self.reverse, 0)
+            db = moved if db is None else moved + db
+        return self(xs[0], db)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for op, (x,) in super().samples():
+            yield op, (x, real(*x.shape, salt=1))
+        yield cls(1, False), (real(2, 150), real(2, 150, salt=1))
+
+
+def _recur(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    h = np.array(b)
+    for i in range(1, len(h)):
+        h[i] = np.where(h[i - 1] == 0, 0, a[i] * h[i - 1]) + b[i]
+    return h
+
+
+def _adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
+    """The cotangents of all h in h_i = a_i h_{i-1} + b_i: the same recurrence, run back."""
+    following = previous(conjugate(a), axis, not reverse, 0)
+    return LinearRecurrence(axis, not reverse)(following, g)
+
+
+class CumLogSumExp(Cumulative):
+    """log of the sums of exp of the elements up to each one, without overflow.
+
+    It is no Composite: written out on a mesh, each of its scans would gather the dimension.
+    """
+
+    kinds = "f"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return self.along(np.logaddexp.accumulate, widened(x)).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        (made,) = b.inline(Composite.expansion(self, [x.type]), [x])  # type: ignore[arg-type]
+        return made
+
+    def expand(self, x: Node) -> Node:
+        """Sums relative to the running maximum, rescaled whenever it changes."""
+        exp, axis, reverse = TABLE["Exp"](), self.axis, self.reverse
+        dtype = x.type.dtype
+        x = cast(x, accumulator(dtype))
+        top = TABLE["CumMax"](axis, reverse)(x)
+        top = _replace(_replace(top, -np.inf), np.inf)
+        scale = exp(previous(top, axis, reverse, 0) - top)
+        total = LinearRecurrence(axis, reverse)(scale, exp(x - top))
+        return cast(top + TABLE["Log"]()(total), dtype)
+
+    # dy_i = exp(x_i - y_i) dx_i + exp(y_{i-1} - y_i) dy_{i-1}: the weights lie in [0, 1].
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        own, before = self.weights(out, xs[0])
+        return [own * _adjoint(g, before, self.axis, self.reverse)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        own, before = self.weights(out, xs[0])
+        return LinearRecurrence(self.axis, self.reverse)(before, own * ts[0])
+
+    def weights(self, y: Node, x: Node) -> tuple[Node, Node]:
+        """The shares of the newest element and of all before it."""
+        exp, safe = TABLE["Exp"](), _replace(y, -np.inf)
+        return exp(x - safe), exp(previous(y, self.axis, self.reverse, -np.inf) - safe)
+
+
+def _replace(x: Node, value: float) -> Node:
+    """0 where an element is `value`: subtracting an infinity from itself would be NaN."""
+    found = TABLE["Equal"]()(x, constant(value, x.type.dtype))
+    return TABLE["Where"]()(found, zeros(x.type), x)
+
+
+def previous(x: Node, axis: int, reverse: bool, first: Any) -> Node:
+    """At each place the element before it in the direction of the scan; `first` at the start."""
+    if not x.type.size:
+        return x
+    here, there = [0] * x.type.rank, [0] * x.type.rank
+    here[axis], there[axis] = 1, -1
+    low, high = (there, here) if reverse else (here, there)
+    pad = TABLE["Pad"](tuple(low), tuple(high), (0,) * x.type.rank)
+    return pad(x, constant(first, x.type.dtype))

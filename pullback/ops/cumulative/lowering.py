@@ -1,0 +1,106 @@
+"""How scans are lowered: prefixes under an associative combination, in blocks.
+
+Windows of 16 inside the blocks, then a scan over the blocks' totals: linear work and a handful
+of instructions at any length. One window over everything is quadratic unless XLA rewrites it, as
+it does beyond 16 elements; and then it swaps the operands of a combination of several values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.ops.prelude import Type
+from pullback.ops.reduce.reductions import accumulator
+
+BLOCK = 16
+
+
+def prefixes(b: Any, mnemonic: str, identity: Any, x: Any, axis: int, reverse: bool) -> Any:
+    """A scan with one binary instruction."""
+
+    def combine(p: Sequence, q: Sequence) -> list:
+        return [b.op(f"stablehlo.{mnemonic}", p[0], q[0], out=p[0].type)]
+
+    sums = mnemonic in ("add", "multiply")
+    wide = b.convert(x, accumulator(x.dtype)) if sums else x
+    (made,) = scan(b, combine, (identity,), [wide], axis, reverse)
+    return b.convert(made, x.dtype)
+
+
+def scan(
+    b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int, reverse: bool = False
+) -> list:
+    """All prefixes of `xs` along an axis under an associative `combine(before, after)`."""
+    if xs[0].type.size == 0:
+        return list(xs)
+    if reverse:
+        made = scan(b, combine, identities, [_reversed(b, x, axis) for x in xs], axis)
+        return [_reversed(b, x, axis) for x in made]
+    shape = xs[0].shape
+    n = shape[axis]
+    if n <= BLOCK:
+        return _windows(b, combine, identities, xs, axis)
+    blocks = -(-n // BLOCK)
+    outer, inner = shape[:axis], shape[axis + 1 :]
+    split, whole = (*outer, blocks, BLOCK, *inner), (*outer, blocks * BLOCK, *inner)
+    padded = [_padded(b, x, axis, 0, blocks * BLOCK - n, i) for x, i in zip(xs, identities)]
+    parts = [b.reshape(x, split) for x in padded]
+    parts = _windows(b, combine, identities, parts, axis + 1)
+    totals = [_sliced(b, p, axis + 1, BLOCK - 1, BLOCK) for p in parts]
+    totals = [b.reshape(t, (*outer, blocks, *inner)) for t in totals]
+    totals = scan(b, combine, identities, totals, axis)
+    before = [shifted(b, t, axis, i) for t, i in zip(totals, identities)]
+    before = [b.broadcast(b.reshape(t, (*outer, blocks, 1, *inner)), split) for t in before]
+    made = [b.reshape(y, whole) for y in combine(before, parts)]
+    return [_sliced(b, y, axis, 0, n) for y in made]
+
+
+def _windows(b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int) -> list:
+    """Prefixes along a short axis, each computed from its own elements."""
+    shape = xs[0].shape
+    rank, n, k = len(shape), shape[axis], len(xs)
+    scalars = [Type((), x.dtype) for x in xs]
+    body = b.region([*scalars, *scalars], lambda *v: combine(v[:k], v[k:]))
+    pads = ", ".join(f"[{n - 1 if i == axis else 0}, 0]" for i in range(rank))
+    made = b.op(
+        "stablehlo.reduce_window", *xs, *[b.constant(i, x.dtype) for x, i in zip(xs, identities)],
+        out=tuple(x.type for x in xs), regions=body,
+        window_dimensions=tuple(n if i == axis else 1 for i in range(rank)),
+        padding=f"dense<[{pads}]> : tensor<{rank}x2xi64>",
+    )  # fmt: skip
+    return list(made)
+
+
+def _reversed(b: Any, x: Any, axis: int) -> Any:
+    return b.op("stablehlo.reverse", x, out=x.type, dimensions=(axis,))
+
+
+def _sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
+    if (start, stop) == (0, x.shape[axis]):
+        return x
+    starts, stops = [0] * len(x.shape), list(x.shape)
+    starts[axis], stops[axis] = start, stop
+    shape = tuple(j - i for i, j in zip(starts, stops))
+    return b.op(
+        "stablehlo.slice", x, out=Type(shape, x.dtype),
+        start_indices=tuple(starts), limit_indices=tuple(stops), strides=(1,) * len(shape),
+    )  # fmt: skip
+
+
+def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
+    """`x` with more elements along an axis; negative counts take some away."""
+    if low == high == 0:
+        return x
+    rank = len(x.shape)
+    shape = tuple(n + (low + high if i == axis else 0) for i, n in enumerate(x.shape))
+    return b.op(
+        "stablehlo.pad", x, b.constant(value, x.dtype), out=Type(shape, x.dtype),
+        edge_padding_low=tuple(low if i == axis else 0 for i in range(rank)),
+        edge_padding_high=tuple(high if i == axis else 0 for i in range(rank)),
+        interior_padding=(0,) * rank,
+    )  # fmt: skip
+
+
+def shifted(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
+    return _padded(b, x, axis, -1, 1, first) if reverse else _padded(b, x, axis, 1, -1, first)

@@ -1,0 +1,128 @@
+"""Integers as rows of bits. Nothing here has a derivative."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.prelude import Type
+from pullback.ops.samples import booleans, integers
+
+
+class Bitwise(Binary, abstract=True):
+    """Combines two operands bit by bit."""
+
+    kinds = "biu"
+    reads_last = True  # bools are read as logic
+    commutative: ClassVar[bool] = True
+    differentiable: ClassVar[bool] = False
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (integers(2, 5, low=-90, high=90), integers(5, low=-90, high=90, salt=1))
+        yield cls(), (booleans(6), booleans(6, salt=1))
+        for dtype in (np.uint8, np.int16, np.uint64):
+            yield cls(), (integers(4).astype(dtype), integers(4, salt=1).astype(dtype))
+
+
+class BitwiseAnd(Bitwise):
+    """The bits that are set in both."""
+
+    ufunc = np.bitwise_and
+    stablehlo = "and"
+
+
+class BitwiseOr(Bitwise):
+    """The bits that are set in either."""
+
+    ufunc = np.bitwise_or
+    stablehlo = "or"
+
+
+class BitwiseXor(Bitwise):
+    """The bits that are set in one of them."""
+
+    ufunc = np.bitwise_xor
+    stablehlo = "xor"
+
+
+class BitwiseNot(Unary):
+    """The bits that are not set."""
+
+    ufunc = np.invert
+    stablehlo = "not"
+    kinds = "biu"
+    reads_last = True  # bools are read as logic
+    differentiable: ClassVar[bool] = False
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (integers(5, low=-90, high=90),)
+        yield cls(), (booleans(4),)
+        yield cls(), (integers(3).astype(np.uint16),)
+
+
+class Shift(Binary, abstract=True):
+    """Moves the bits of x by y places; y is read as unsigned, and may be the width or more."""
+
+    kinds = "iu"
+    differentiable: ClassVar[bool] = False
+
+    @classmethod
+    def samples(cls) -> Any:
+        for name in ("int8", "int32", "int64", "uint8", "uint64"):
+            dtype = np.dtype(name)
+            bits = 8 * dtype.itemsize
+            x = np.array([[5], [-7], [100]]).astype(dtype)
+            yield cls(), (x, np.array([0, 1, 3, bits - 1, bits, bits + 1, -1]).astype(dtype))
+
+
+def within(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where y is less than the width of x, and y with the other places set to 0."""
+    fits = (y >= 0) & (y < 8 * x.dtype.itemsize)
+    return fits, np.where(fits, y, np.zeros((), y.dtype))
+
+
+class ShiftLeft(Shift):
+    """x * 2**y: zeros come in from below; all bits are gone at y >= width."""
+
+    stablehlo = "shift_left"
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        fits, places = within(x, y)
+        return np.where(fits, np.left_shift(x, places), np.zeros((), x.dtype))
+
+
+class ShiftRight(Shift):
+    """x // 2**y: the sign comes in from above, zeros for unsigned; so also at y >= width."""
+
+    instructions = ("shift_right_arithmetic", "shift_right_logical")
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        fits, places = within(x, y)
+        beyond = np.where(x < 0, np.asarray(-1), np.asarray(0)).astype(x.dtype)
+        return np.where(fits, np.right_shift(x, places), beyond)
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        way = "arithmetic" if x.dtype.kind == "i" else "logical"
+        return b.op(f"stablehlo.shift_right_{way}", x, y, out=out)
+
+
+class PopulationCount(Unary):
+    """How many bits are set."""
+
+    stablehlo = "popcnt"
+    kinds = "iu"
+    differentiable: ClassVar[bool] = False
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        # the bits of a negative number, not of its absolute value as in np.bitwise_count
+        return np.bitwise_count(x.view(f"u{x.dtype.itemsize}")).astype(x.dtype)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (integers(6, low=-90, high=90),)
+        for dtype in (np.int8, np.uint8, np.uint16, np.int32, np.uint64):
+            yield cls(), (np.array([0, 1, -1, 77, 2**7 - 1]).astype(dtype),)

@@ -1,0 +1,137 @@
+"""Complex numbers and their parts. Gradients are conjugate: the direction of steepest ascent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import DTypeError
+from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
+from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, word
+from pullback.ops.prelude import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.samples import complexes, real
+
+atan2 = word("Atan2")
+COMPLEX_OF: dict[DType, DType] = {float32: complex64, float64: complex128}
+
+
+class Conj(Unary):
+    """The complex conjugate; a real operand is its own."""
+
+    ufunc = np.conjugate
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        if not x.dtype.is_complex:
+            return x
+        part = out.with_dtype(out.dtype.real)
+        re, im = (b.op(f"stablehlo.{p}", x, out=part) for p in ("real", "imag"))
+        return b.op("stablehlo.complex", re, b.op("stablehlo.negate", im, out=part), out=out)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.conjugate(x) if x.dtype.kind == "c" else x
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self(g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0])
+
+
+class Part(Unary, abstract=True):
+    """A real number that is linear in the operand."""
+
+    def result(self, dtype: DType) -> DType:
+        return dtype.real
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0])
+
+
+class Real(Part):
+    """The real part; a real operand is its own."""
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return x.real if x.dtype.kind == "c" else x
+
+    instructions = ("real",)
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op("stablehlo.real", x, out=out) if x.dtype.is_complex else x
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [Complex()(g, zeros(g.type)) if xs[0].type.dtype.is_complex else g]
+
+
+class Imag(Part):
+    """The imaginary part; of a real operand it is 0."""
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
+
+    instructions = ("imag",)
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op("stablehlo.imag", x, out=out) if x.dtype.is_complex else b.full(out, 0)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [Complex()(zeros(g.type), g) if xs[0].type.dtype.is_complex else None]
+
+
+class Complex(Elementwise):
+    """The complex number with the given real and imaginary parts, f32 or f64."""
+
+    stablehlo = "complex"
+    kinds = ""  # not all floats have a complex type: `infer` says which
+
+    def infer(self, re: Type, im: Type) -> Type:
+        dtype = same_dtype(self.title, re, im)
+        if dtype not in COMPLEX_OF:
+            raise DTypeError(f"needs f32 or f64 parts, got {dtype}", code="E2005")
+        return Type(broadcast_types(re, im), COMPLEX_OF[dtype])
+
+    def numpy(self, re: np.ndarray, im: np.ndarray) -> np.ndarray:
+        re, im = np.broadcast_arrays(re, im)
+        made = np.empty(re.shape, COMPLEX_OF[float32 if re.dtype == np.float32 else float64].numpy)
+        made.real, made.imag = re, im  # a sum would lose the signs of zeros
+        return made
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [part(g) if n else None for part, n in zip((Real(), Imag()), need, strict=True)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if all(t is None for t in ts):
+            return None
+        return self(*[zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(2, 3), real(3, salt=1))
+        yield cls(), (real(), real(salt=1))
+        yield cls(), (real(0, 2), real(1, salt=1))
+
+
+class Angle(Composite):
+    """The angle of a number in the complex plane, in (-pi, pi]; its gradient at 0 is 0."""
+
+    kinds = "fc"
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        return x.with_dtype(x.dtype.real)
+
+    def expand(self, x: Node) -> Node:
+        return atan2(Imag()(x), Real()(x))
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(xs[0])
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.arctan2(Imag().numpy(x), Real().numpy(x)))
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(5),)
+        yield cls(), (complexes(2, 3),)
+        yield cls(), (complexes(),)

@@ -1,0 +1,72 @@
+"""Floats as rows of bits: their signs and their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.graph.dtypes import dtype
+from pullback.ops.elementwise.base import Binary, both, either, equal, less, less_equal, where, word
+from pullback.ops.prelude import TABLE, Node, constant
+from pullback.ops.samples import real
+
+sign, is_nan = word("Sign"), word("IsNan")
+bits_and, bits_or, bits_not = word("BitwiseAnd"), word("BitwiseOr"), word("BitwiseNot")
+
+
+class CopySign(Binary):
+    """The size of x with the sign of y, where -0.0 is negative."""
+
+    ufunc = np.copysign
+    kinds = "f"
+
+    def expand(self, x: Node, y: Node) -> Node:
+        minus = sign_mask(x)
+        made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
+        return TABLE["Bitcast"](x.type.dtype)(made)
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (lambda: sign(x) * self(constant(1, y.type.dtype), y), None)
+
+
+class NextAfter(Binary):
+    """The float next to x in the direction of y; y where they are equal."""
+
+    ufunc = np.nextafter
+    kinds = "f"
+    differentiable: ClassVar[bool] = False
+
+    def expand(self, x: Node, y: Node) -> Node:
+        here, there = bits(x), bits(y)
+        minus = sign_mask(x)
+        rank, goal = ranked(here, minus), ranked(there, minus)
+        moved = where(less(rank, goal), rank + 1, rank - 1)
+        # a negative number that steps up to 0 becomes -0.0
+        negative = either(less(moved, 0), both(less(here, 0), less_equal(moved, 0)))
+        made = TABLE["Bitcast"](x.type.dtype)(where(negative, minus - moved, moved))
+        made = where(equal(rank, goal), y, made)
+        return where(either(is_nan(x), is_nan(y)), np.nan, made)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(2, 3), real(3, salt=1))
+        ends = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0])
+        for kind in (np.float64, np.float32, np.float16):
+            yield cls(), (ends.astype(kind)[:, None], ends.astype(kind))
+
+
+def bits(x: Node) -> Node:
+    return TABLE["Bitcast"](dtype(f"i{x.type.dtype.bits}"))(x)
+
+
+def sign_mask(x: Node) -> Node:
+    """The least integer: only the sign bit is set."""
+    width = x.type.dtype.bits
+    return constant(-(2 ** (width - 1)), dtype(f"i{width}"))
+
+
+def ranked(pattern: Node, minus: Node) -> Node:
+    """Bits of floats as integers in the floats' order; both zeros are 0."""
+    return where(less(pattern, 0), minus - pattern, pattern)

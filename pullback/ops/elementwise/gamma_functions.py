@@ -1,0 +1,184 @@
+"""The logarithm of the gamma function and its derivatives, computed in f64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ArgumentError
+from pullback.graph.dtypes import DType, float64
+from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where, word
+from pullback.ops.elementwise.error_functions import by_element, horner
+from pullback.ops.elementwise.power import IntegerPow
+from pullback.ops.prelude import Node, Type
+from pullback.ops.samples import real
+
+log, sin, tan, absolute = word("Log"), word("Sin"), word("Tan"), word("Abs")
+reciprocal, rounded = word("Reciprocal"), word("Round")
+# Bernoulli numbers B2, B4, ... of the asymptotic series
+BERNOULLI = tuple(
+    float(Fraction(p, q))
+    for p, q in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
+)
+SHIFT = 10  # the series are used this far to the right
+
+
+class GammaFamily(Transcendental, abstract=True):
+    """Functions with poles at 0, -1, -2, ...; f32 has too few digits for their sums."""
+
+    domain = (0.3, 5.0)
+    singular = True
+
+    def computed_in(self, dtype: DType) -> DType:
+        return float64
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        yield cls(), (np.array([-0.3, -1.4, -2.7, 0.4]),)
+
+
+class Lgamma(GammaFamily):
+    """log |gamma(x)|."""
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return by_element(log_gamma, x)
+
+    def expand(self, x: Node) -> Node:
+        left, z = reflected(x)
+        small = less(z, SHIFT)
+        start, y = where(small, z, 1), where(small, z + SHIFT, z)
+        product = start
+        for k in range(1, SHIFT):
+            product = product * (start + k)
+        terms = [c / (2 * k * (2 * k - 1)) for k, c in enumerate(BERNOULLI, 1)]
+        series = horner(terms, reciprocal(y * y)) / y
+        stirling = (y - 0.5) * (log(y) - 1) + (math.log(2 * math.pi) - 1) / 2 + series
+        right = where(small, stirling - log(product), stirling)
+        right = where(either(equal(z, 1), equal(z, 2)), 0, right)
+        other = math.log(math.pi) - log(absolute(sin(from_integer(x) * math.pi))) - right
+        return where(equal(x, -np.inf), np.inf, where(left, other, right))
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Digamma()(x),)
+
+
+class Digamma(GammaFamily):
+    """The derivative of log |gamma(x)|; NaN at negative integers."""
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return polygamma(0, x.astype(np.float64)).astype(x.dtype)
+
+    def expand(self, x: Node) -> Node:
+        left, z = reflected(x)
+        y = z + SHIFT
+        terms = [-c / (2 * k) for k, c in enumerate(BERNOULLI, 1)]
+        square = reciprocal(y * y)
+        right = log(y) - 0.5 / y + horner(terms, square) * square
+        for k in range(SHIFT):
+            right = right - reciprocal(z + k)
+        offset = from_integer(x)
+        other = right - math.pi / tan(offset * math.pi)
+        other = where(both(equal(offset, 0), less(x, 0)), np.nan, other)
+        return where(left, other, right)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Polygamma(1)(x),)
+
+
+class Polygamma(GammaFamily):
+    """The derivative of order `order` (1 or more) of Digamma."""
+
+    order: int
+    positional: ClassVar[tuple[str, ...]] = ("order",)
+
+    def infer(self, x: Type) -> Type:
+        if self.order < 1:
+            raise ArgumentError(f"order must be 1 or more, got {self.order}", hint="See Digamma.")
+        return super().infer(x)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return polygamma(self.order, x.astype(np.float64)).astype(x.dtype)
+
+    def expand(self, x: Node) -> Node:
+        n = self.order
+        left, z = reflected(x)
+        steps = SHIFT + n
+        y = z + steps
+        inverse = reciprocal(y)
+        powers = IntegerPow(n)(inverse)
+        terms = [c * ratio(2 * k + n - 1, 2 * k) for k, c in enumerate(BERNOULLI, 1)]
+        square = inverse * inverse
+        series = horner(terms, square) * square + inverse * (math.factorial(n) / 2)
+        right = (series + math.factorial(n - 1)) * powers
+        for k in range(steps):
+            right = right + IntegerPow(-n - 1)(z + k) * math.factorial(n)
+        right, mirrored = (right, -right) if n % 2 else (-right, -right)
+        turn = horner(cotangent_derivative(n), 1 / tan(from_integer(x) * math.pi)) * math.pi
+        return where(left, mirrored - turn, right)
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: Polygamma(self.order + 1)(x),)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for order in (1, 2, 3):
+            yield cls(order), (real(5, low=0.4, high=4.0),)
+            yield cls(order), (np.array([-0.3, -1.4, 0.4]),)
+
+
+def reflected(x: Node) -> tuple[Node, Node]:
+    """Where x is left of 1/2, and x mirrored to the right of it."""
+    left = less(x, 0.5)
+    return left, where(left, 1 - x, x)
+
+
+def from_integer(x: Node) -> Node:
+    """x less the nearest integer, which changes no circular function of pi x but its sign."""
+    return x - rounded(x)
+
+
+def ratio(n: int, k: int) -> float:
+    """n! / k!"""
+    return float(Fraction(math.factorial(n), math.factorial(k)))
+
+
+def cotangent_derivative(n: int) -> list[float]:
+    """The derivative of order n of cot(pi x), as a polynomial in cot(pi x)."""
+    made = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(n):
+        made = made.deriv() * np.polynomial.Polynomial([-math.pi, 0.0, -math.pi])
+    return made.coef.tolist()
+
+
+def log_gamma(x: float) -> float:
+    pole = math.isinf(x) or (x <= 0 and x == math.floor(x))
+    return math.inf if pole else math.lgamma(x)
+
+
+def polygamma(n: int, x: np.ndarray) -> np.ndarray:
+    """The oracle: recurrence far to the right, then the Euler-Maclaurin sum."""
+    left = x < 0.5
+    z = np.where(left, 1 - x, x)
+    total = np.zeros_like(z)
+    for _ in range(40):
+        total += math.factorial(n) * z ** -(n + 1.0)
+        z = z + 1
+    total += math.factorial(n) / (2 * z ** (n + 1.0))
+    total += -np.log(z) if n == 0 else math.factorial(n - 1) / z**n
+    for k, c in enumerate(BERNOULLI[:5], 1):
+        total += c * ratio(2 * k + n - 1, 2 * k) / z ** (2.0 * k + n)
+    right = (-1) ** (n + 1) * total
+    offset = x - np.rint(x)
+    cotangent = 1 / np.tan(np.pi * offset)
+    *rest, turn = cotangent_derivative(n)
+    for c in reversed(rest):
+        turn = turn * cotangent + c
+    other = (-1) ** n * right - np.pi * turn
+    if n == 0:
+        other = np.where((offset == 0) & (x < 0), np.nan, other)
+    return np.where(left, other, right)

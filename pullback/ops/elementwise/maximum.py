@@ -1,0 +1,136 @@
+"""The larger, the smaller, and what lies within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ops.elementwise.base import (
+    Binary,
+    Elementwise,
+    Unary,
+    both,
+    cast,
+    either,
+    greater,
+    greater_equal,
+    guarded,
+    less,
+    less_equal,
+)
+from pullback.ops.prelude import Node, Type
+from pullback.ops.samples import real
+
+
+class Maximum(Binary):
+    """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
+
+    ufunc = np.maximum
+    kinds = "biuf"
+    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
+    commutative: ClassVar[bool] = True
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return choose(b, "GE", x, y)
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (lambda: share(x, y), lambda: share(y, x))
+
+
+class Minimum(Binary):
+    """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
+
+    ufunc = np.minimum
+    kinds = "biuf"
+    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
+    commutative: ClassVar[bool] = True
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return choose(b, "LE", x, y)
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (lambda: share(y, x), lambda: share(x, y))
+
+
+def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
+    """x where it compares so with y or is NaN, else y.
+
+    XLA's own maximum and minimum lose NaN on CPU when they are fused into a reduction.
+    """
+    keep = b.compare(direction, x, y)
+    if x.dtype.is_float:
+        keep = b.op("stablehlo.or", keep, b.compare("NE", x, x), out=keep.type)
+    return b.select(keep, x, y)
+
+
+def share(x: Node, y: Node) -> Node:
+    """1 where x > y, 1/2 where they are equal, 0 elsewhere."""
+    dtype = x.type.dtype
+    return (cast(greater(x, y), dtype) + cast(greater_equal(x, y), dtype)) * 0.5
+
+
+class Clamp(Elementwise):
+    """x held between lo and hi, and hi where lo > hi.
+
+    The gradient goes to the operand that the result is; on a bound it goes to x.
+    """
+
+    kinds = "iuf"
+    instructions = ("clamp",)
+    taken = (1, 0, 2)
+
+    def numpy(self, x: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+        return np.minimum(np.maximum(x, lo), hi)
+
+    def lower(self, b: Any, out: Type, x: Any, lo: Any, hi: Any) -> Any:
+        return b.op("stablehlo.clamp", lo, x, hi, out=out)
+
+    def partials(self, out: Node, x: Node, lo: Node, hi: Node) -> Sequence:
+        return (
+            lambda: both(less_equal(lo, x), less_equal(x, hi)),
+            lambda: both(less(x, lo), less_equal(lo, hi)),
+            lambda: either(greater(x, hi), greater(lo, hi)),
+        )
+
+    @classmethod
+    def samples(cls) -> Any:
+        x = real(3, 4)
+        yield cls(), (x, np.float64(-0.9), np.float64(1.1))
+        low, high = real(4, salt=1, low=-1.5, high=-0.3), real(3, 1, salt=2, low=0.1, high=1.5)
+        yield cls(), (x, low, high)
+        yield cls(), (real(5), np.float64(1.03), np.float64(-1.01))
+        yield cls(), (real(0, 4), np.float64(-0.5), np.float64(0.5))
+
+
+class Relu(Unary):
+    """x where it is positive, else 0; NaN stays. The gradient is 0 at 0 and at NaN."""
+
+    kinds = "iuf"
+    profile = "core-v1"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return b.op("stablehlo.maximum", x, b.full(out, 0), out=out)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [guarded(Step()(xs[0]), g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else guarded(Step()(xs[0]), ts[0])
+
+
+class Step(Unary):
+    """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
+
+    kinds = "iuf"
+    profile = "core-v1+gradient"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x > 0).astype(x.dtype)
+
+    def lower(self, b: Any, out: Type, x: Any) -> Any:
+        return b.convert(b.compare("GT", x, b.full(out, 0)), out.dtype)

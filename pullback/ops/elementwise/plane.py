@@ -1,0 +1,50 @@
+"""Lengths and angles in the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pullback.graph.dtypes import float32
+from pullback.ops.elementwise.base import Binary, either, equal, guarded, nonzero, where, word
+from pullback.ops.prelude import Node
+
+absolute, maximum, minimum = word("Abs"), word("Maximum"), word("Minimum")
+sqrt, reciprocal = word("Sqrt"), word("Reciprocal")
+
+
+class Hypot(Binary):
+    """sqrt(x * x + y * y), without overflow; its gradient at the origin is 0."""
+
+    ufunc = np.hypot
+    kinds = "f"
+    half_as = float32
+
+    def expand(self, x: Node, y: Node) -> Node:
+        a, b = absolute(x), absolute(y)
+        long, short = maximum(a, b), minimum(a, b)
+        ratio = short / nonzero(long)
+        infinite = either(equal(a, np.inf), equal(b, np.inf))  # also beside a NaN
+        return where(infinite, np.inf, long * sqrt(ratio * ratio + 1))
+
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        return (lambda: x / nonzero(out), lambda: y / nonzero(out))
+
+
+class Atan2(Binary):
+    """The angle of the point (x, y), given as y and x, in [-pi, pi]; its gradient at the origin
+    is 0."""
+
+    ufunc = np.arctan2
+    stablehlo = "atan2"
+    kinds = "f"
+    half_as = float32
+    singular = True
+
+    def partials(self, out: Node, y: Node, x: Node) -> Sequence:
+        def over_square(side: Node) -> Node:
+            radius = nonzero(Hypot()(x, y))  # its square might underflow
+            return guarded(side / radius, reciprocal(radius))
+
+        return (lambda: over_square(x), lambda: -over_square(y))

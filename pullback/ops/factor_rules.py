@@ -1,0 +1,108 @@
+"""Words that factor rules are written with (`pullback.sharding.factors` says what they mean)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+
+def named(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
+    """A factor for each of `rank` dimensions, but for those that must be whole."""
+    kept = set(whole)
+    return ["_" if i in kept else f"{letter}{i}" for i in range(rank)]
+
+
+def rule(operands: Iterable[Iterable[str]], results: Iterable[Iterable[str]]) -> str:
+    """The rule from the words of each value's dimensions."""
+    return f"{', '.join(map(' '.join, operands))} -> {', '.join(map(' '.join, results))}"
+
+
+@lru_cache(maxsize=1024)  # the same few are asked for at every op
+def alike(rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1) -> str:
+    """The rule of an op that passes all dimensions on, but for those that must be whole."""
+    words = named(rank, whole)
+    return rule([words] * operands, [words] * results)
+
+
+def placed(
+    rank: int, index_rank: int, dims: Sequence[int], batched: int = 0, before: int = 0
+) -> tuple[list[str], list[str], list[str]]:
+    """The words of a value, of arrays that name places along its dimensions `dims`, and of what
+    lies there (`pullback.ops.index.bounds` says in which order)."""
+    value = named(rank, dims)
+    index = [*value[:batched], *[f"i{k}" for k in range(batched, index_rank)]]
+    rest = [w for i, w in enumerate(value) if i >= batched and i not in dims]
+    there = [*value[:batched], *rest[:before], *index[batched:], *rest[before:]]
+    return value, index, there
+
+
+def reshaped(old: Sequence[int], new: Sequence[int]) -> str:
+    """The rule for a shape and another with the same elements in the same order.
+
+    Dimensions are taken together until both sides have as many elements: of such a group, one
+    side must be one dimension, or only the first of each are the same.
+    """
+    groups: list[tuple[int, ...]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        i_end, j_end = _group(old, new, i, j)
+        several = i_end > i + 1 and j_end > j + 1
+        first = (old[i], new[j]) if several else ()
+        groups.append((i_end - i, j_end - j, *first))
+        i, j = i_end, j_end
+    return _regrouped(tuple(groups))
+
+
+@lru_cache(maxsize=1024)  # many shapes are grouped alike
+def _regrouped(groups: tuple[tuple[int, ...], ...]) -> str:
+    """The rule, from how many dimensions of each side there are in each group; where there are
+    several of both, also from the extents of the first ones."""
+    left: list[str] = []
+    right: list[str] = []
+    for old, new, *first in groups:
+        ours, theirs = _group_words(old, new, first, f"g{len(left)}_{len(right)}_")
+        left += ours
+        right += theirs
+    return rule([left], [right])
+
+
+def _group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int]:
+    """The ends of the shortest runs from i and j with equally many elements."""
+    if i < len(old) and old[i] == 1:
+        return i + 1, j
+    if j < len(new) and new[j] == 1:
+        return i, j + 1
+    i_end, j_end = i + 1, j + 1
+    a, b = old[i], new[j]
+    while a != b:
+        if a < b:
+            a *= old[i_end]
+            i_end += 1
+        else:
+            b *= new[j_end]
+            j_end += 1
+    return i_end, j_end
+
+
+def _group_words(
+    old: int, new: int, first: Sequence[int], name: str
+) -> tuple[list[str], list[str]]:
+    if old == new == 1:
+        return [name], [name]
+    if not old or not new:  # a dimension of extent 1, which has no counterpart
+        return ["_"] * old, ["_"] * new
+    if not first:
+        several = [f"{name}{k}" for k in range(max(old, new))]
+        one = [f"({' '.join(several)})"]
+        return (one, several) if old == 1 else (several, one)
+    # [4, 6] and [8, 3]: they share the first part of their first dimensions
+    major = math.gcd(*first)
+    if major == 1:
+        return ["_"] * old, ["_"] * new
+    told = f"{name}={major}" if major < min(first) else name  # else it is a dimension
+    sides = []
+    for count, extent, letter in ((old, first[0], "a"), (new, first[1], "b")):
+        whole = f"({told} {name}{letter})" if extent > major else name
+        sides.append([whole, *["_"] * (count - 1)])
+    return sides[0], sides[1]

@@ -1,0 +1,300 @@
+"""Blocks of a tensor whose place is known only when the program runs.
+
+They begin at `starts`: for each dimension of a block, integers of one shape. The first `batched`
+dimensions of the tensor and of the starts are the same: each start lies in its own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
+from pullback.graph.dtypes import int64
+from pullback.graph.types import show
+from pullback.ops.factor_rules import named, rule
+from pullback.ops.index.bounds import gather, require_below, same_integers, scatter
+from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
+from pullback.ops.samples import integers, real
+from pullback.ops.shape.movement import moved
+
+
+class DynamicSlice(Op):
+    """The blocks of extents `sizes` that begin at `starts`.
+
+    The starts have one shape, and the result has it too, followed by `sizes`.
+    """
+
+    sizes: tuple[int, ...]
+    batched: int = 0
+    examples: int = 0  # further dimensions in front that errors do not count
+    kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
+    linear_in: ClassVar[tuple[int, ...]] = (0,)
+    positions: ClassVar[int | None] = 1
+
+    def __post_init__(self) -> None:
+        self.set("sizes", tuple(map(int, self.sizes)))
+
+    def infer(self, x: Type, *starts: Type) -> Type:
+        return x.with_shape((*check_blocks(x, self.sizes, starts, self.batched), *self.sizes))
+
+    def numpy(self, x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+        shape = starts[0].shape if starts else ()
+        out = np.empty((*shape, *self.sizes), x.dtype)
+        for one, at in places(self, x.shape, self.sizes, starts):
+            out[one] = x[at]
+        return out
+
+    def hlo(self, b: Any, out: Type, x: Any, *starts: Any) -> Any:
+        require_places(b, self, x.shape, self.sizes, starts)
+        if x.shape == out.shape:  # the only place is the beginning
+            return x
+        if not starts[0].shape:
+            at = same_integers(b, starts, x.shape)
+            return b.op("stablehlo.dynamic_slice", x, *at, out=out, slice_sizes=self.sizes)
+        dims = range(self.batched, len(x.shape))
+        return gather(b, out, x, starts, dims, self.batched, 0, (*(1,) * self.batched, *self.sizes))
+
+    def factors(self, x: Type, *starts: Type) -> str:
+        value, start, blocks = words(x, self.sizes, starts, self.batched)
+        return rule([value, *[start] * len(starts)], [blocks])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return DynamicSlice(out.shape[out.rank - len(self.sizes) :], self.batched, self.examples)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        x, *starts = xs
+        # Blocks of one part may overlap; a single one may just as well be written.
+        alone = not starts or starts[0].type.rank == self.batched
+        put = (DynamicUpdateSlice if alone else DynamicUpdateAdd)(self.batched, self.examples)
+        return [put(zeros(x.type), g, *starts), *[None] * len(starts)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0], *xs[1:])
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        x, *starts = xs
+        if not any(mapped[1:]) and not (starts and starts[0].type.rank):
+            whole = DynamicSlice((axis.size, *self.sizes), 0, self.examples + 1)
+            return whole(x, constant(0, int64), *starts)
+        starts = spread_all(axis, starts, mapped[1:])
+        if mapped[0]:
+            return DynamicSlice(self.sizes, self.batched + 1, self.examples)(x, *starts)
+        # All examples read one operand: theirs is one more dimension of the starts.
+        made = self(x, *[moved(i, 0, self.batched) for i in starts])
+        return moved(made, self.batched, 0)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((2, 3)), (real(4, 5), np.int64(2), np.int64(1))
+        yield cls((1,)), (real(4), np.uint8(3))
+        yield cls(()), (real(),)
+        yield cls((2, 0)), (real(4, 3), np.int32(1), np.int16(3))
+        yield cls((4, 3)), (real(4, 3), np.int32(0), np.int32(0))
+        for op, (x, _, *starts) in DynamicUpdateAdd.samples():
+            yield cls((2, 3), op.batched), (x, *starts)
+
+
+class Writing(Op, abstract=True):
+    """Blocks that are written; `x` and `updates` have one element type."""
+
+    batched: int = 0
+    examples: int = 0
+    kinds: ClassVar[str] = "biufc"
+    fallible: ClassVar[bool] = True
+    positions: ClassVar[int | None] = 2
+
+    def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
+        same_dtype(self.title, x, updates)
+        sizes = self.sizes(updates.shape, starts)
+        shape = check_blocks(x, sizes, starts, self.batched)
+        if updates.shape[: len(shape)] != shape:
+            raise ShapeError(
+                f"there must be one block for each start, got {updates}, {show(starts)}"
+            )
+        return x.with_shape(x.shape)
+
+    def sizes(self, updates: tuple[int, ...], starts: Sequence[Any]) -> tuple[int, ...]:
+        """The extents of a block."""
+        return updates[len(starts[0].shape) if starts else 0 :]
+
+    def factors(self, x: Type, updates: Type, *starts: Type) -> str:
+        sizes = self.sizes(updates.shape, starts)
+        value, start, blocks = words(x, sizes, starts, self.batched)
+        return rule([value, blocks, *[start] * len(starts)], [value])
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        starts = xs[2:]
+        if any(mapped[2:]) or (starts and starts[0].type.rank):
+            return type(self)(self.batched + 1, self.examples)(*spread_all(axis, xs, mapped))
+        whole = type(self)(self.batched, self.examples + 1)
+        return whole(*spread_all(axis, xs[:2], mapped[:2]), constant(0, int64), *starts)
+
+
+class DynamicUpdateSlice(Writing):
+    """`x` with the blocks that begin at `starts` replaced, one in each part of `x`."""
+
+    def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
+        if starts and starts[0].rank != self.batched:
+            raise ShapeError(f"starts must have rank {self.batched}, got {show(starts)}")
+        return super().infer(x, updates, *starts)
+
+    def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+        out = np.array(x)
+        for one, at in places(self, x.shape, self.sizes(updates.shape, starts), starts):
+            out[at] = updates[one]
+        return out
+
+    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
+        require_places(b, self, x.shape, self.sizes(updates.shape, starts), starts)
+        if x.shape == updates.shape:
+            return updates
+        if not updates.type.size:
+            return x
+        if not self.batched:
+            at = same_integers(b, starts, x.shape)
+            return b.op("stablehlo.dynamic_update_slice", x, updates, *at, out=out)
+        dims = range(self.batched, len(x.shape))
+        return scatter(b, x, updates, starts, dims, lambda old, new: new, self.batched,
+                       unique=True, blocks=True)  # fmt: skip
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        _, updates, *starts = xs
+        sizes = updates.type.shape[self.batched :]
+        return [
+            self(g, zeros(updates.type), *starts) if need[0] else None,
+            DynamicSlice(sizes, self.batched, self.examples)(g, *starts) if need[1] else None,
+            *[None] * len(starts),
+        ]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        x, updates, *starts = xs
+        return self(ts[0] or zeros(x.type), ts[1] or zeros(updates.type), *starts)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(4, 5), real(2, 3), np.int64(2), np.int64(1))
+        yield cls(), (real(4), real(1), np.uint8(3))
+        yield cls(), (real(), real(salt=1))
+        yield cls(), (real(4, 3), real(2, 0), np.int32(1), np.int16(3))
+        yield cls(), (real(4, 3), real(4, 3, salt=1), np.int32(0), np.int32(0))
+        yield cls(1), (real(2, 4), real(2, 3, salt=1), integers(2, high=2))
+
+
+class DynamicUpdateAdd(Writing):
+    """`x` with blocks added where they begin, at `starts`; they may overlap."""
+
+    kinds = "iufc"
+    counted_once: ClassVar[tuple[int, ...]] = (0,)
+
+    def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+        out = np.array(x)
+        for one, at in places(self, x.shape, self.sizes(updates.shape, starts), starts):
+            out[at] += updates[one]
+        return out
+
+    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
+        require_places(b, self, x.shape, self.sizes(updates.shape, starts), starts)
+        if not updates.type.size:
+            return x
+        dims = range(self.batched, len(x.shape))
+        return scatter(
+            b, x, updates, starts, dims,
+            lambda old, new: b.op("stablehlo.add", old, new, out=old.type), self.batched,
+            blocks=True,
+        )  # fmt: skip
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        _, updates, *starts = xs
+        sizes = self.sizes(updates.type.shape, starts)
+        pull = DynamicSlice(sizes, self.batched, self.examples)
+        pulled = pull(g, *starts) if need[1] else None
+        return [g, pulled, *[None] * len(starts)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        if ts[1] is None:
+            return ts[0]
+        return self(ts[0] or zeros(xs[0].type), ts[1], *xs[2:])
+
+    @classmethod
+    def samples(cls) -> Any:
+        rows, columns = np.array([2, 0, 1, 2]), np.array([1, 2, 2, 0], np.int32)
+        yield cls(), (real(4, 5), real(4, 2, 3), rows, columns)
+        rows, columns = rows.reshape(2, 2), columns.reshape(2, 2)
+        yield cls(1), (real(2, 4, 5), real(2, 2, 2, 3), rows, columns)
+        yield cls(2), (real(2, 2, 4, 5), real(2, 2, 2, 3), rows, columns)
+
+
+def check_blocks(
+    x: Type, sizes: tuple[int, ...], starts: Sequence[Type], batched: int
+) -> tuple[int, ...]:
+    """The starts' shape; raises if the blocks do not fit."""
+    extents = x.shape[batched:]
+    fits = len(sizes) == len(extents) and all(0 <= k <= n for k, n in zip(sizes, extents))
+    if not fits:
+        raise ShapeError(f"a block of extents {list(sizes)} does not fit into {x}", code="E3002")
+    if len(starts) != len(extents):
+        raise ArgumentError(
+            f"needs one start for each of the {len(extents)} dimensions of {x}, got {len(starts)}"
+        )
+    for start in starts:
+        if not start.dtype.is_integer:
+            raise DTypeError(f"starts must be integers, got {show(starts)}", code="E4011")
+        if start.shape != starts[0].shape:
+            raise ShapeError(f"starts must have one shape, got {show(starts)}", code="E3002")
+    shape = starts[0].shape if starts else ()
+    if shape[:batched] != x.shape[:batched]:
+        raise ShapeError(
+            f"the first {batched} dimensions of operand and starts must agree, got {x} with "
+            f"{show(starts)}",
+            code="E3001",
+        )
+    return shape
+
+
+def words(
+    x: Type, sizes: tuple[int, ...], starts: Sequence[Type], batched: int
+) -> tuple[list[str], list[str], list[str]]:
+    """The factors of a tensor, of the starts, and of the blocks: a dimension that a block fills
+    needs not be whole."""
+    cut = [i for i, n in enumerate(sizes, batched) if n != x.shape[i]]
+    value = named(x.rank, cut)
+    rank = starts[0].rank if starts else 0
+    start = [*value[:batched], *[f"s{i}" for i in range(batched, rank)]]
+    return value, start, [*start, *value[batched:]]
+
+
+def misplaced(axis: int, extent: int, size: int, start: int | None = None) -> IndexOutOfRange:
+    what = "a start" if start is None else f"start {start}"
+    return IndexOutOfRange(
+        f"{what} is out of range for a block of {size} in axis {axis} of size {extent}: "
+        f"it must be at least 0 and at most {extent - size}",
+        axis=axis, extent=extent, size=size, start=start,
+    )  # fmt: skip
+
+
+def places(
+    op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[np.ndarray]
+) -> Iterator[tuple[tuple[int, ...], tuple]]:
+    """Each block's position among the blocks, and where it lies; raises if it does not fit."""
+    for one in np.ndindex(starts[0].shape if starts else ()):
+        at: list[Any] = list(one[: op.batched])
+        for axis, (n, size) in enumerate(zip(shape[op.batched :], sizes, strict=True)):
+            start = int(starts[axis][one])
+            if not 0 <= start <= n - size:
+                raise misplaced(axis - op.examples, n, size, start)
+            at.append(slice(start, start + size))
+        yield one, tuple(at)
+
+
+def require_places(
+    b: Any, op: Any, shape: tuple[int, ...], sizes: tuple[int, ...], starts: Sequence[Any]
+) -> None:
+    """Check the starts at run time: XLA itself would move a block until it fits."""
+    sides = zip(shape[op.batched :], sizes, starts, strict=True)
+    for axis, (n, size, start) in enumerate(sides, -op.examples):
+        if start.type.size:
+            require_below(b, start, n - size + 1, lambda a=axis, n=n, s=size: misplaced(a, n, s))

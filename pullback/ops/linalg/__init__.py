@@ -1,0 +1,5 @@
+"""Products of vectors, matrices and tensors."""
+
+from pullback.ops.linalg import dot_general, einsum, matmul
+
+__all__ = ["dot_general", "einsum", "matmul"]

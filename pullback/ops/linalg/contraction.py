@@ -1,0 +1,83 @@
+"""What all contractions share: the product rule, their meaning in NumPy and the instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.graph.dtypes import DType
+from pullback.ops.prelude import (
+    TABLE,
+    Node,
+    Op,
+    Type,
+    conjugate,
+)
+from pullback.ops.shape.movement import Transpose
+
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Contraction(Op, abstract=True):
+    """A product of two operands, linear in each: its forward rule is the product rule."""
+
+    kinds: ClassVar[str] = "iufc"
+    product: ClassVar[bool] = True
+    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
+    instructions = ("dot_general",)
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
+        (x, y), (s, t) = xs, ts
+        terms = [self(s, y)] if s is not None else []
+        if t is not None:
+            terms.append(self(x, t))
+        return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
+def adjoint(x: Node) -> Node:
+    """The last two dimensions swapped, and the conjugate taken."""
+    return conjugate(_swap(x.type.rank)(x))
+
+
+@cache
+def _swap(rank: int) -> Op:
+    return Transpose((*range(rank - 2), rank - 1, rank - 2))
+
+
+def as_column(x: Node) -> Node:
+    return TABLE["Reshape"]((*x.type.shape, 1))(x)
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """`x` in the element type that sums of products are kept in: f32 for the short floats."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+
+
+def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.matmul(wide(x), wide(y)).astype(x.dtype)
+
+
+def precision(dtype: DType) -> str:
+    """f32 is true f32 on every device; the short floats are exact in every unit."""
+    word = "DEFAULT" if dtype.is_float and dtype.bits < 32 else "HIGHEST"
+    return f"[#stablehlo<precision {word}>, #stablehlo<precision {word}>]"
+
+
+def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
+    """The instruction; engines sum short floats in f32 and round once."""
+    left, right = (set(contract[i]) | set(batch[i]) for i in (0, 1))
+    shape = [x.shape[i] for i in batch[0]]
+    shape += [n for i, n in enumerate(x.shape) if i not in left]
+    shape += [n for i, n in enumerate(y.shape) if i not in right]
+    numbers = ", ".join(
+        f"{side}_{word}_dimensions = {list(dims)}"
+        for word, pair in (("batching", batch), ("contracting", contract))
+        for side, dims in zip(("lhs", "rhs"), pair, strict=True)
+    )
+    return b.op(
+        "stablehlo.dot_general", x, y, out=Type(tuple(shape), x.dtype),
+        dot_dimension_numbers=f"#stablehlo.dot<{numbers}>", precision_config=precision(x.dtype),
+    )  # fmt: skip

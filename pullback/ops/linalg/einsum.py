@@ -1,0 +1,238 @@
+"""Einstein summation, written as transposes, sums and pairwise contractions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.types import show
+from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type
+from pullback.ops.samples import complexes, real
+
+Labels = tuple[str, ...]  # one per dimension; those that `...` stands for are "0", "1", ...
+Term = tuple[Node, Labels]
+
+
+class Einsum(Composite):
+    """The sum over all index values of the product of the operands, as in NumPy's einsum."""
+
+    spec: str
+    kinds: ClassVar[str] = "iufc"
+    product: ClassVar[bool] = True
+    positional: ClassVar[tuple[str, ...]] = ("spec",)
+
+    def expand(self, *xs: Node) -> Node:
+        return einsum(self.spec, *xs)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        operands, output = spelled_out(self.spec)
+        used = set(self.spec)
+        free = next((i for i in string.ascii_letters if i not in used), None)
+        if free is None:
+            raise ArgumentError(f"{self.spec!r}: no letter is left for a mapped axis")
+        parts = [free + part if has else part for part, has in zip(operands, mapped, strict=True)]
+        return Einsum(f"{','.join(parts)}->{free}{output}")(*xs)
+
+    @classmethod
+    def samples(cls) -> Any:
+        x, y = real(3, 4), real(4, 2, salt=1)
+        yield cls("ij,jk->ik"), (x, y)
+        yield cls("b i j, b k j -> k b"), (real(2, 3, 4), real(2, 5, 4, salt=1))
+        yield cls("ii->i"), (real(4, 4),)
+        yield cls("ijik->kj"), (real(3, 2, 3, 2),)
+        yield cls("iii"), (real(2, 2, 2),)
+        yield cls("ba"), (x,)
+        yield cls("...i,...i->..."), (real(2, 1, 4), real(3, 4, salt=1))
+        yield cls("...ij,jk"), (real(2, 3, 4), y)
+        yield cls("i,j,k->kji"), (real(2), real(3), real(4))
+        yield cls("ij,jk,kl,l->i"), (x, y, real(2, 5), real(5))
+        yield cls("ij,ij,ij->i"), (real(2, 3), real(2, 3, salt=1), real(2, 3, salt=2))
+        yield cls("ij,jk->ik"), (real(3, 4), real(1, 2))
+        yield cls("ij,kj->ik"), (complexes(2, 3), complexes(2, 3, salt=1))
+        yield cls(",i"), (real(), real(3))
+        yield cls("ij,jk->ik"), (real(2, 0), real(0, 3))
+        yield cls("ii"), (real(0, 0),)
+
+
+def einsum(spec: str, *xs: Node) -> Node:
+    """`einsum("bij,bjk->bik", x, y)` as nodes; indices may repeat, `...` broadcasts."""
+    types = [x.type for x in xs]
+    terms, output = parse(spec, types)
+    if len({t.dtype for t in types}) > 1:
+        raise DTypeError(
+            f"{spec!r}: operands must have one element type, got {show(types)}", code="E2004"
+        )
+    extents = extents_of(spec, terms, types)
+    work: list[Term] = []
+    for x, labels in zip(xs, terms, strict=True):
+        work.append(diagonals(without_ones(x, labels, extents)))
+    while True:
+        needed = Counter(output)
+        for _, labels in work:
+            needed.update(labels)
+        work = [_sum_lonely(term, needed) for term in work]
+        if len(work) == 1:
+            return _arrange(*work[0], output)
+        i, j = _cheapest_pair([labels for _, labels in work], output, extents)
+        rest = [t for n, t in enumerate(work) if n not in (i, j)]
+        kept = {*output, *itertools.chain.from_iterable(labels for _, labels in rest)}
+        work = [*rest, contract_pair(work[i], work[j], kept)]
+
+
+def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
+    """The labels of each operand's dimensions and of the result's."""
+    parts, right = spelled_out(spec)
+    if not types or len(parts) != len(types):
+        raise ArgumentError(f"{spec!r}: names {len(parts)} operands, got {len(types)}")
+    for part in (*parts, right):
+        letters = part.replace("...", "", 1)
+        if letters and not (letters.isascii() and letters.isalpha()):
+            raise ArgumentError(f"{spec!r}: an operand is letters and one '...', got {part!r}")
+    terms = [_labels(spec, part, type) for part, type in zip(parts, types, strict=True)]
+    dots = tuple(sorted({i for labels in terms for i in labels if i.isdigit()}, key=int))[::-1]
+    head, has_dots, tail = right.partition("...")
+    if dots and not has_dots:
+        raise ArgumentError(f"{spec!r}: the result must name the dimensions of '...' too")
+    output = (*head, *dots, *tail)
+    for label, count in Counter(output).items():
+        if count > 1 or not any(label in labels for labels in terms):
+            why = "is there twice" if count > 1 else "is in no operand"
+            raise ArgumentError(f"{spec!r}: index {label!r} of the result {why}")
+    return terms, output
+
+
+def spelled_out(spec: str) -> tuple[list[str], str]:
+    """The operands' parts and the result's, which is what appears once, in alphabetical order,
+    after the dimensions of `...`, if the user left it out."""
+    left, arrow, right = spec.replace(" ", "").partition("->")
+    if not arrow:
+        once = sorted(i for i, n in Counter(left).items() if n == 1 and i.isalpha())
+        right = "".join(["..." if "..." in left else "", *once])
+    return left.split(","), right
+
+
+def _labels(spec: str, part: str, type: Type) -> Labels:
+    """One label per dimension; `...` takes what the letters leave, counted from the right."""
+    head, dots, tail = part.partition("...")
+    hidden = type.rank - len(head) - len(tail)
+    if hidden < 0 or (hidden and not dots):
+        named = len(head) + len(tail)
+        raise ShapeError(f"{spec!r}: {part!r} names {named} dimensions, got {type}", code="E3002")
+    return (*head, *map(str, reversed(range(hidden))), *tail)
+
+
+def extents_of(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> dict[str, int]:
+    """The extent of each index; a dimension of extent 1 broadcasts."""
+    extents: dict[str, int] = {}
+    for labels, type in zip(terms, types, strict=True):
+        for label, n in zip(labels, type.shape, strict=True):
+            known = extents.setdefault(label, n)
+            if known == 1:
+                extents[label] = n
+            elif n not in (1, known):
+                name = "a dimension of '...'" if label.isdigit() else f"index {label!r}"
+                raise ShapeError(
+                    f"{spec!r}: {name} is {known} and {n}, got {show(types)}",
+                    code="E3001" if label.isdigit() else "E3003",
+                )  # fmt: skip
+    return extents
+
+
+def without_ones(x: Node, labels: Labels, extents: dict[str, int]) -> Term:
+    """Drop dimensions of extent 1 that stand for a wider index: they only repeat."""
+    keep = [i for i, n in enumerate(x.type.shape) if n == extents[labels[i]]]
+    if len(keep) == len(labels):
+        return x, labels
+    shape = tuple(x.type.shape[i] for i in keep)
+    return TABLE["Reshape"](shape)(x), tuple(labels[i] for i in keep)
+
+
+def diagonals(term: Term) -> Term:
+    """Each index once: a repeated one takes the diagonal."""
+    x, labels = term
+    for label, count in Counter(labels).items():
+        for _ in range(count - 1):
+            rest = list(labels)
+            rest.remove(label)
+            rest.remove(label)
+            x = _arrange_by(x, _positions(labels, (label, label, *rest)))
+            n = x.type.shape[0]
+            shape = x.type.shape[2:]
+            # in row-major order the diagonal of n by n is every (n + 1)st element
+            x = TABLE["Reshape"]((n * n, *shape))(x)
+            stops, steps = (n * n, *shape), (n + 1, *(1 for _ in shape))
+            x = TABLE["Slice"]((0,) * len(steps), stops, steps)(x)
+            labels = (label, *rest)
+    return x, labels
+
+
+def contract_pair(x: Term, y: Term, kept: set[str]) -> Term:
+    """The product of two operands, summed over the indices that nothing else needs."""
+    (a, left), (b, right) = x, y
+    shared = [i for i in left if i in right]
+    summed = [i for i in shared if i not in kept]
+    if not summed:
+        return _multiply(x, y)
+    batch = [i for i in shared if i in kept]
+    dims = [tuple(tuple(labels.index(i) for i in names) for labels in (left, right))
+            for names in (summed, batch)]  # fmt: skip
+    own = [i for i in (*left, *right) if i not in shared]
+    return TABLE["DotGeneral"](dims[0], dims[1])(a, b), (*batch, *own)
+
+
+def _multiply(x: Term, y: Term) -> Term:
+    """Nothing to sum: an elementwise product over the union of the indices."""
+    labels = tuple(dict.fromkeys((*x[1], *y[1])))
+    made = []
+    for node, own in (x, y):
+        node = _arrange(node, own, tuple(i for i in labels if i in own))
+        extent = dict(zip((i for i in labels if i in own), node.type.shape, strict=True))
+        shape = tuple(extent.get(i, 1) for i in labels)
+        made.append(node if node.type.shape == shape else TABLE["Reshape"](shape)(node))
+    return made[0] * made[1], labels
+
+
+def _sum_lonely(term: Term, needed: Counter) -> Term:
+    """Sum over the indices that only this operand has."""
+    x, labels = term
+    axes = tuple(i for i, label in enumerate(labels) if needed[label] == 1)
+    if not axes:
+        return term
+    return TABLE["Sum"](axes, False)(x), tuple(i for i in labels if needed[i] > 1)
+
+
+def _cheapest_pair(
+    terms: Sequence[Labels], output: Labels, extents: dict[str, int]
+) -> tuple[int, int]:
+    """The pair whose contraction adds least to what must be held; the first of equals."""
+
+    def growth(pair: tuple[int, int]) -> tuple[int, int]:
+        i, j = pair
+        kept = {*output}.union(*[labels for n, labels in enumerate(terms) if n not in pair])
+        union = dict.fromkeys((*terms[i], *terms[j]))
+        held = math.prod(extents[k] for k in union if k in kept)
+        work = math.prod(extents[k] for k in union)
+        return held - sum(math.prod(extents[k] for k in terms[n]) for n in pair), work
+
+    return min(itertools.combinations(range(len(terms)), 2), key=growth)
+
+
+def _arrange(x: Node, labels: Labels, order: Labels) -> Node:
+    return _arrange_by(x, _positions(labels, order))
+
+
+def _arrange_by(x: Node, perm: tuple[int, ...]) -> Node:
+    return x if perm == tuple(range(len(perm))) else TABLE["Transpose"](perm)(x)
+
+
+def _positions(labels: Labels, order: Sequence[str]) -> tuple[int, ...]:
+    """Where each label of `order` stands in `labels`; a repeated one takes the next place."""
+    places: dict[str, list[int]] = {}
+    for i, label in enumerate(labels):
+        places.setdefault(label, []).append(i)
+    return tuple(places[label].pop(0) for label in order)

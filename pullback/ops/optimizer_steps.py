@@ -1,0 +1,77 @@
+"""What an optimizer does to one parameter, as one op: a step records few nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.graph.dtypes import DType
+from pullback.ops.elementwise.base import align, cast, check_kind
+from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
+from pullback.ops.samples import complexes, positive, real
+
+
+class AdamStep(Composite):
+    """One step of Adam: from p, g, mean, square to the new p, mean and square.
+
+    The other operands are numbers: the length of the step, the correction of the root of
+    `square`, each decay rate b with 1 - b (exact only where it is computed in wide floats), and
+    epsilon.
+    """
+
+    kinds: ClassVar[str] = "f"
+
+    def infer(self, p: Type, g: Type, mean: Type, square: Type, *numbers: Type) -> tuple:
+        check_kind(p.dtype, "fc")
+        return p, mean, square
+
+    def expand(self, p: Node, g: Node, mean: Node, square: Node, *numbers: Node) -> tuple:
+        length, correction, keep, take, keep_square, take_square, epsilon = numbers
+        mean = mean * cast(keep, p.type.dtype) + g * cast(take, p.type.dtype)
+        size = real_part(g * conjugate(g), square.type.dtype)
+        square = square * keep_square + size * take_square
+        root = TABLE["Sqrt"]()(square) * correction + epsilon
+        new = p - mean * cast(length, p.type.dtype) / cast(root, p.type.dtype)
+        return new, mean, square
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        tensors = spread_all(axis, xs[:4], mapped[:4])
+        rank = tensors[0].type.rank - 1
+        numbers = zip(xs[4:], mapped[4:], strict=True)
+        return self(*tensors, *[align(x, rank) if has else x for x, has in numbers])
+
+    @classmethod
+    def samples(cls) -> Any:
+        numbers = tuple(np.array(v) for v in (0.1, 1.3, 0.9, 0.1, 0.99, 0.01, 1e-3))
+        for shape in ((), (3,), (2, 2)):
+            yield cls(), (real(*shape), real(*shape, salt=1), real(*shape, salt=2),
+                          positive(*shape), *numbers)  # fmt: skip
+        yield cls(), (complexes(3), complexes(3, salt=1), complexes(3, salt=2),
+                      positive(3), *numbers)  # fmt: skip
+
+
+class AdamCorrections(Composite):
+    """How far running means have filled up that began at zero.
+
+    From the number of steps and the logarithms of two decay rates to 1 - b ** steps of the first
+    b, without its cancellation, and one over the root of that of the second.
+    """
+
+    def infer(self, steps: Type, *logarithms: Type) -> tuple:
+        for x in logarithms:
+            check_kind(x.dtype, "f")
+        return logarithms
+
+    def expand(self, steps: Node, *logarithms: Node) -> tuple:
+        first, second = (-TABLE["Expm1"]()(cast(steps, x.type.dtype) * x) for x in logarithms)
+        return first, 1 / TABLE["Sqrt"]()(second)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (np.array(3, np.int32), np.array(-0.1), np.array(-0.001))
+
+
+def real_part(x: Node, dtype: DType) -> Node:
+    return cast(TABLE["Real"]()(x), dtype) if x.type.dtype.is_complex else x

@@ -1,0 +1,176 @@
+"""The functions that random numbers need, as formulas of `stepwise`: the same bits everywhere.
+
+`m` is the machine that runs a formula, NumPy or StableHLO.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.graph.dtypes import float64, int64
+from pullback.ops.elementwise.error_functions import SCALED
+from pullback.ops.random.stepwise import is_single, sibling
+
+# log(1 + f) = f + f * f * LOG(f) for |f| <= 1/3, in f32: relative error 3e-8
+LOG = (
+    -0.49999937415122986, 0.33333197236061096, -0.2500782012939453, 0.20011165738105774,
+    -0.16415949165821075, 0.13995860517024994, -0.15388600528240204, 0.14026087522506714,
+)  # fmt: skip
+# log(2) as a sum of two numbers; multiples of the first by exponents are exact
+LOG2 = {32: (0.693145751953125, 1.4286068203094172e-06),
+        64: (0.6931471803691238, 1.9082149292705877e-10)}  # fmt: skip
+# bits of 2/3, and how many bits there are behind the exponent's
+SPLIT = {32: (0x3F2AAAAB, 23), 64: (0x3FE5555555555555, 52)}
+# z / s, where s = erf(z / sqrt 2), as a polynomial of w = -log(1 - s * s): relative error 1e-7
+REACH = 10.75  # it holds for w up to twice this
+QUANTILE = (
+    4.4021077156066895, 2.3312981128692627, -0.5636047720909119, 0.25977787375450134,
+    -0.13652034103870392, 0.06739220768213272, -0.008953406475484371, -0.06887082010507584,
+    0.07689882814884186, 0.039825063198804855, 0.014189046807587147, -0.25075626373291016,
+    0.11649159342050552, 0.22154752910137177, -0.15038590133190155, -0.05693410336971283,
+    0.04637102782726288,
+)  # fmt: skip
+# z / energy, where the energy is -log(1 - erf(z / sqrt 2)) < 44.5: relative error 9e-6
+START = (
+    0.626376202, -0.413277699, 0.0762861672, -0.0734966035, 0.0149255158, -0.0199305466,
+    0.0281490797, -0.0180299471, -0.0443773413, 0.0123064611, 0.0447697842, -0.0111862478,
+    -0.0164402199,
+)  # fmt: skip
+
+
+def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    """By Horner's rule; the constant comes first."""
+    *rest, made = coefficients
+    for c in reversed(rest):
+        made = x * made + c
+    return made
+
+
+def powers(chebyshev: Sequence[float]) -> list[float]:
+    """The coefficients of a sum of Chebyshev polynomials by powers of their argument."""
+    made = [0.0] * len(chebyshev)
+    before, here = [1.0], [0.0, 1.0]  # the first two polynomials
+    for c in chebyshev:
+        for i, power in enumerate(before):
+            made[i] += c * power
+        twice = [0.0, *(2 * v for v in here)]
+        after = [v - (before[i] if i < len(before) else 0.0) for i, v in enumerate(twice)]
+        before, here = here, after
+    return made
+
+
+ATANH = [2 / (2 * k + 3) for k in range(11)]
+EXP = [1 / math.factorial(k + 2) for k in range(12)]
+MILLS = powers(SCALED)
+MILLS_AT_0 = math.sqrt(math.pi / 2)
+
+
+def ends(m: Any, k: Any, to: Any) -> tuple[Any, Any]:
+    """t = (k + 1/2) / 2**n and 1 - t for random integers k of n = 31 or 63 bits.
+
+    Each is rounded by itself, so t is exact near 0, and 1 - t near 1.
+    """
+    bits = 31 if is_single_integer(k) else 63
+    other = k ^ ((1 << bits) - 1)
+    return tuple((m.convert(v, to) + 0.5) * 2.0**-bits for v in (k, other))  # type: ignore
+
+
+def is_single_integer(k: Any) -> bool:
+    return k.dtype.itemsize == 4
+
+
+def _parts(m: Any, x: Any) -> tuple[Any, Any]:
+    """Positive x as 2**e (1 + f) with f in [-1/3, 1/3): e, and f."""
+    split, bits = SPLIT[32 if is_single(x) else 64]
+    offset = m.bitcast(x, sibling(x, "i")) - split
+    exponent = offset >> bits
+    mantissa = (offset & ((1 << bits) - 1)) + split
+    f = m.bitcast(mantissa, sibling(x, "f")) - 1.0
+    return m.convert(exponent, sibling(x, "f")), f
+
+
+def _log1p(f: Any) -> Any:
+    """log(1 + f) for |f| <= 1/3."""
+    if is_single(f):
+        return f + f * f * polynomial(LOG, f)
+    s = f * (1.0 / (f + 2.0))
+    square = s * s
+    return f - s * (f - square * polynomial(ATANH, square))
+
+
+def _from_parts(e: Any, f: Any) -> Any:
+    high, low = LOG2[32 if is_single(f) else 64]
+    return e * high + (_log1p(f) + e * low)
+
+
+def log(m: Any, x: Any) -> Any:
+    """The logarithm of a positive number."""
+    return _from_parts(*_parts(m, x))
+
+
+def minus_log(m: Any, t: Any, s: Any) -> Any:
+    """-log(t) for t in (0, 1) and s = 1 - t, exact also where it is small."""
+    e, f = _parts(m, t)
+    return -_from_parts(e, m.where(e < 0.0, f, -s))
+
+
+def exp(m: Any, x: Any) -> Any:
+    """The exponential of an f64 number; 0 below -700, and no larger than exp(700)."""
+    inside = m.where(x > -700.0, m.where(x < 700.0, x, 700.0), -700.0)
+    turns = inside * 1.4426950408889634
+    k = m.convert(m.where(x < 0.0, turns - 0.5, turns + 0.5), int64)
+    high, low = LOG2[64]
+    steps = m.convert(k, float64)
+    r = (inside - steps * high) - steps * low
+    scale = m.bitcast((k + 1023) << 52, float64)
+    made = ((r * r * polynomial(EXP, r) + r) + 1.0) * scale
+    return m.where(x > -700.0, made, 0.0)
+
+
+def mills(y: Any) -> Any:
+    """Mills' ratio of the normal distribution at f64 y >= 0: its upper tail by its density."""
+    x = y * math.sqrt(0.5)
+    series = polynomial(MILLS, (x - 3.0) * (1.0 / (x + 3.0)))
+    return series * MILLS_AT_0 * (1.0 / (x * 2.0 + 1.0))
+
+
+def normal(m: Any, k: Any) -> Any:
+    """A standard normal number from a random integer of 32 or 64 bits."""
+    bits = 31 if is_single_integer(k) else 63
+    s, t = ends(m, k ^ (k >> bits), sibling(k, "f"))
+    if bits == 31:
+        x = minus_log(m, t * (2.0 - t), s * s) * (1 / REACH) - 1.0
+        size = s * polynomial(QUANTILE, x)
+    else:
+        energy = minus_log(m, t, s)
+        near = 1.0 / (energy + 4.0)
+        start = energy * polynomial(START, 1.1797752808988764 - near * 8.719101123595506)
+        size = refined(m, start, energy)
+    return m.where(k < 0, -size, size)
+
+
+def quantile(m: Any, base: Any, energy: Any) -> Any:
+    """How far above base >= 0 the normal upper tail is exp(-energy) times that of base.
+
+    The logarithm of the tail is nearly a parabola: its root is a start with an error below 4 %.
+    """
+    ratio = mills(base)
+    slope = 1.0 / ratio
+    twice = energy * 2.0
+    bend = twice - energy * (1.0 / (energy * 0.2754 + 1.377))
+    step = twice * (1.0 / (slope + m.sqrt(slope * slope + bend)))
+    for _ in range(2):
+        step = refined(m, step, energy, base, ratio)
+    return step
+
+
+def refined(m: Any, step: Any, energy: Any, base: Any = 0.0, ratio: Any = MILLS_AT_0) -> Any:
+    """One step of Halley's method on the logarithm of the tail, which triples the digits."""
+    y = base + step
+    here = mills(y)
+    slope = 1.0 / here
+    gap = (step * (base + step * 0.5) + log(m, ratio * slope)) - energy
+    newton = gap * here
+    return step - newton * (1.0 / (1.0 - newton * (slope - y) * 0.5))

@@ -1,0 +1,273 @@
+"""Reductions over axes: sums, means, products and truth values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import AxisError
+from pullback.graph.dtypes import DType, bfloat16, float16, float32
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factor_rules import named, rule
+from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, conjugate, counted
+from pullback.ops.samples import booleans, real
+
+
+class Reduction(Op, abstract=True):
+    """Combines elements over `axes` (non-negative, ascending); `keepdims` leaves them as 1."""
+
+    axes: tuple[int, ...]
+    keepdims: bool
+    kinds: ClassVar[str] = "iufc"
+    positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
+    batch = batch_along
+    instructions = ("reduce",)
+    implied = 1  # what it starts with
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls(i["dimensions"], False) if len(i.types) == 1 else None
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(map(int, self.axes))))
+        self.set("keepdims", bool(self.keepdims))
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        check_axes(self.axes, x.rank)
+        return Type(self.reduced(x.shape), x.dtype)
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """In text, an empty list stands for all axes; over none of them is `none`."""
+        none = not self.axes and bool(xs[0].shape)
+        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
+    ) -> Reduction:
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self, xs: Sequence[Type]) -> str:
+        return self.profile if self.axes or not xs[0].shape else "extended"
+
+    def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if self.keepdims:
+            return tuple(1 if i in self.axes else n for i, n in enumerate(shape))
+        return tuple(n for i, n in enumerate(shape) if i not in self.axes)
+
+    def count(self, shape: tuple[int, ...]) -> int:
+        """How many elements are combined into one."""
+        return math.prod(shape[i] for i in self.axes)
+
+    def spread(self, y: Node, x: Type) -> Node:
+        """A value of the result's shape in the operand's: it repeats along the reduced axes."""
+        check_axes(self.axes, x.rank)
+        if not self.keepdims and self.axes:
+            y = TABLE["ExpandDims"](self.axes)(y)
+        return TABLE["Broadcast"](x.shape)(y) if y.type.shape != x.shape else y
+
+    def factors(self, x: Type) -> str:
+        old = named(x.rank)
+        new = ["1" if i in self.axes else w for i, w in enumerate(old)]
+        if not self.keepdims:
+            new = [w for w in new if w != "1"]
+        return rule([old], [new])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0,), False), (real(3, 4),)
+        yield cls((1,), True), (real(2, 3, 4),)
+        yield cls((0, 2), False), (real(2, 3, 4),)
+        yield cls((), False), (real(3),)
+        yield cls((0, 1), True), (real(2, 2),)
+        yield cls((), False), (real(),)
+        yield cls((1,), False), (real(0, 3),)
+
+
+class Sum(Reduction):
+    """The sum over axes; half precision is summed in f32."""
+
+    linear: ClassVar[bool] = True
+    profile = "core-v1"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
+        return np.asarray(total).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
+        return b.reshape(b.convert(total, x.dtype), out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self.spread(g, xs[0].type)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        yield cls((0,), False), (real(0, 3),)
+
+
+class Mean(Reduction):
+    """The mean over axes; half precision is summed and divided in f32."""
+
+    kinds = "fc"
+    linear: ClassVar[bool] = True
+    profile = "core-v1"
+    expansion = Composite.expansion  # type: ignore[assignment]
+
+    def factors(self, x: Type) -> str:
+        """Parts of a mean are no means: where the axes are split it is the sum that is divided."""
+        old = named(x.rank, self.axes)
+        new = [w for w in old if w != "_" or self.keepdims]
+        return rule([old], [new])
+
+    def expand(self, x: Node) -> Node:
+        total = Sum(self.axes, self.keepdims)(cast(x, accumulator(x.type.dtype)))
+        return cast(total / self.count(x.type.shape), x.type.dtype)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = widened(x)
+        total = np.sum(wide, self.axes, keepdims=self.keepdims)
+        return np.divide(total, wide.dtype.type(self.count(x.shape))).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
+        count = b.full(total.type, self.count(x.shape))
+        mean = b.op("stablehlo.divide", total, count, out=total.type)
+        return b.reshape(b.convert(mean, x.dtype), out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        x = xs[0].type
+        check_axes(self.axes, x.rank)
+        # 1/N is taken in f32 at least: in f16 a count over 65504 would be infinite
+        share = 1.0 / max(self.count(x.shape), 1)
+        g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)
+        return [self.spread(g, x)]
+
+
+class Prod(Reduction):
+    """The product over axes; its derivative is the product of the others, also where some are 0."""
+
+    combine = "again"
+    neutral = 1
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        made = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
+        return np.asarray(made).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        made = b.reduce("multiply", b.convert(x, accumulator(x.dtype)), 1, self.axes)
+        return b.reshape(b.convert(made, x.dtype), out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self.spread(g, xs[0].type) * conjugate(self.others(xs[0]))]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        return Sum(self.axes, self.keepdims)(ts[0] * self.others(xs[0]))
+
+    def others(self, x: Node) -> Node:
+        """For each element the product of those it is combined with, without itself.
+
+        It is the product of all before it and all after it: no division, so zeros are exact.
+        """
+        shape = x.type.shape
+        if len(self.axes) == 1:
+            return _product_of_others(x, self.axes[0])
+        kept = tuple(i for i in range(len(shape)) if i not in self.axes)
+        order = kept + self.axes
+        moved = TABLE["Transpose"](order)(x)
+        flat = TABLE["Reshape"]((*[shape[i] for i in kept], self.count(shape)))(moved)
+        made = TABLE["Reshape"](moved.type.shape)(_product_of_others(flat, len(kept)))
+        return TABLE["Transpose"](tuple(int(i) for i in np.argsort(order)))(made)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield from super().samples()
+        yield cls((0,), False), (real(0, 3),)
+        yield cls((0,), False), (np.array([[0.0, 2.0, 0.0], [3.0, 0.0, 0.0], [4.0, 5.0, 7.0]]),)
+
+
+def _product_of_others(x: Node, axis: int) -> Node:
+    from pullback.ops.cumulative.cumulative import (  # a scan is built from reductions' words
+        CumProd,
+        previous,
+    )
+
+    before = previous(CumProd(axis, False)(x), axis, False, 1)
+    after = previous(CumProd(axis, True)(x), axis, True, 1)
+    return before * after
+
+
+class Truth(Reduction, abstract=True):
+    """Combines bools over axes."""
+
+    kinds = "b"
+    differentiable: ClassVar[bool] = False
+    stablehlo: ClassVar[str]
+    ufunc: ClassVar[np.ufunc]
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(type(self).ufunc.reduce(x, axis=self.axes, keepdims=self.keepdims))
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        start = self.stablehlo == "and"
+        return b.reshape(b.reduce(self.stablehlo, x, start, self.axes), out.shape)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0,), False), (booleans(3, 4),)
+        yield cls((0, 2), True), (booleans(2, 3, 2),)
+        yield cls((1,), False), (booleans(2, 0),)
+        yield cls((), False), (booleans(),)
+
+
+class Any_(Truth):
+    """Whether any element over axes holds."""
+
+    name = "Any"
+    combine = "max"
+    stablehlo = "or"
+    ufunc = np.logical_or
+
+
+class All(Truth):
+    """Whether all elements over axes hold."""
+
+    combine = "min"
+    stablehlo = "and"
+    ufunc = np.logical_and
+
+
+# -- words for reductions and scans ---------------------------------------------------------------
+
+
+def check_axes(axes: Sequence[int], rank: int) -> None:
+    for i, axis in enumerate(axes):
+        if not 0 <= axis < rank:
+            what = f"axis {axis} is out of range for rank {rank}"
+            raise AxisError(what, code="E3004", axis=axis, rank=rank)
+        if axis in axes[:i]:
+            raise AxisError(f"axis {axis} is named twice", code="E3005", axis=axis)
+
+
+def accumulator(dtype: DType) -> DType:
+    """The type in which many elements are combined: f32 for half precision."""
+    return float32 if dtype in (float16, bfloat16) else dtype
+
+
+def widened(x: np.ndarray) -> np.ndarray:
+    """The array in its accumulator's type."""
+    return x.astype(np.float32) if x.dtype in (float16.numpy, bfloat16.numpy) else np.asarray(x)
+
+
+def cast(x: Node, dtype: DType) -> Node:
+    return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)

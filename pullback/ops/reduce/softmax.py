@@ -1,0 +1,80 @@
+"""Softmax and its logarithm: composites with the short derivative that everybody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, constant
+from pullback.ops.reduce.reductions import check_axes
+from pullback.ops.samples import real
+from pullback.sharding.propagate import by_rule
+
+
+class Normalisation(Composite, abstract=True):
+    """Something along `axes` (non-negative, ascending) that keeps the operand's type."""
+
+    axes: tuple[int, ...]
+    kinds: ClassVar[str] = "f"
+    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    batch = batch_along
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        check_axes(self.axes, x.rank)
+        return x
+
+    def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
+        """As the operand: what is found along the axes is joined, and is the same everywhere."""
+        return by_rule("... -> ...", xs, ys, mesh).shardings
+
+    def total(self, x: Node) -> Node:
+        """The sum along the axes, which stay as 1."""
+        return TABLE["Sum"](self.axes, True)(x)
+
+    def shifted(self, x: Node) -> Node:
+        """x minus its largest element along the axes, so that exp cannot overflow."""
+        if any(x.type.shape[i] == 0 for i in self.axes):
+            return x
+        top = TABLE["StopGradient"]()(TABLE["Max"](self.axes, True)(x))
+        finite = TABLE["IsFinite"]()(top)
+        return x - TABLE["Where"]()(finite, top, constant(0, x.type.dtype))
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0,)), (real(5),)
+        yield cls((1,)), (real(3, 4),)
+        yield cls((0, 2)), (real(2, 3, 2),)
+        yield cls(()), (real(3),)
+        yield cls((1,)), (real(2, 0),)
+
+
+class Softmax(Normalisation):
+    """exp(x) over its sum along axes."""
+
+    def expand(self, x: Node) -> Node:
+        weights = TABLE["Exp"]()(self.shifted(x))
+        return weights / self.total(weights)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        weighted = g * out
+        return [weighted - out * self.total(weighted)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self.vjp(ts[0], out, xs, (True,))[0]  # it is symmetric
+
+
+class LogSoftmax(Normalisation):
+    """x minus the logarithm of the sum of exp(x) along axes."""
+
+    def expand(self, x: Node) -> Node:
+        shifted = self.shifted(x)
+        return shifted - TABLE["Log"]()(self.total(TABLE["Exp"]()(shifted)))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [g - TABLE["Exp"]()(out) * self.total(g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        t = ts[0]
+        return None if t is None else t - self.total(TABLE["Exp"]()(out) * t)

@@ -1,0 +1,142 @@
+"""Dimensions of extent 1 that come and go, and dimensions turned around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.prelude import Node, Op, Type, batch_along, counted
+from pullback.ops.reduce.reductions import check_axes
+from pullback.ops.samples import real
+from pullback.ops.shape.movement import Movement
+
+
+class AlongAxes(Movement, abstract=True):
+    """A movement that `axes` say all about; they are kept in ascending order."""
+
+    axes: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    batch = batch_along
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(sorted(map(int, self.axes))))
+
+
+class ExpandDims(AlongAxes):
+    """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
+
+    profile = "core-v1"
+
+    def infer(self, x: Type) -> Type:
+        rank = x.rank + len(self.axes)
+        check_axes(self.axes, rank)
+        extents = iter(x.shape)
+        return x.with_shape(1 if i in self.axes else next(extents) for i in range(rank))
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.expand_dims(x, self.axes)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, out.shape)
+
+    def factors(self, x: Type) -> str:
+        old = named(x.rank)
+        words = iter(old)
+        rank = x.rank + len(self.axes)
+        return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, axes: tuple[int, ...]) -> ExpandDims:
+        """In text, each axis is a place among the dimensions that are there when it is inserted,
+        the smallest first: one that is named twice is two dimensions, side by side."""
+        places: list[int] = []
+        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
+            places = [p + (p >= axis) for p in places]
+            places.append(axis)
+        return cls(tuple(places))
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [Squeeze(self.axes)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0, 2)), (real(3, 4),)
+        yield cls((0, 1)), (real(),)
+        yield cls((2,)), (real(0, 3),)
+        yield cls(()), (real(2),)
+
+
+class Squeeze(AlongAxes):
+    """Without the dimensions `axes`, which must have extent 1."""
+
+    profile = "core-v1"
+
+    def infer(self, x: Type) -> Type:
+        check_axes(self.axes, x.rank)
+        for axis in self.axes:
+            if x.shape[axis] != 1:
+                raise ShapeError(
+                    f"a squeezed dimension must have extent 1, axis {axis} of {x} has "
+                    f"{x.shape[axis]}",
+                    code="E3009", axis=axis, extent=x.shape[axis],
+                )  # fmt: skip
+        return x.with_shape(n for i, n in enumerate(x.shape) if i not in self.axes)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.squeeze(x, self.axes)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, out.shape)
+
+    def factors(self, x: Type) -> str:
+        old = named(x.rank, self.axes)
+        return rule([old], [[w for w in old if w != "_"]])
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [ExpandDims(self.axes)(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0, 2)), (real(1, 3, 1, 4),)
+        yield cls((0, 1)), (real(1, 1),)
+        yield cls((1,)), (real(0, 1),)
+        yield cls(()), (real(1, 2),)
+
+
+class Flip(AlongAxes):
+    """The elements in reverse order along `axes`."""
+
+    instructions = ("reverse",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimensions"])
+
+    def infer(self, x: Type) -> Type:
+        check_axes(self.axes, x.rank)
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.flip(x, self.axes)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        if not self.axes:
+            return x
+        return b.op("stablehlo.reverse", x, out=out, dimensions=self.axes)
+
+    def factors(self, x: Type) -> str:
+        return alike(x.rank, self.axes)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self(g)]
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((0,)), (real(5),)
+        yield cls((0, 2)), (real(2, 3, 4),)
+        yield cls((1,)), (real(2, 0),)
+        yield cls(()), (real(),)

@@ -1,0 +1,200 @@
+"""Movement: the same elements in another arrangement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.ops.elementwise.base import align
+from pullback.ops.factor_rules import named, reshaped, rule
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, counted
+from pullback.ops.samples import real
+
+
+class Movement(Op, abstract=True):
+    """One operand of any element type; linear, so its jvp is the op itself."""
+
+    kinds: ClassVar[str] = "biufc"
+    linear: ClassVar[bool] = True
+    cheap: ClassVar[bool] = True
+
+
+class Reshape(Movement):
+    """The elements in row-major order, in another shape."""
+
+    shape: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("shape",)
+    spellings: ClassVar[dict[str, str]] = {"new_shape": "shape"}
+    profile = "core-v1"
+    instructions = ("reshape",)
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
+        """In text, one extent may be -1: what the others leave."""
+        others = math.prod([n for n in shape if n != -1])
+        if shape.count(-1) == 1 and others > 0:
+            rest = xs[0].size // others  # if it does not divide, the counts will not agree
+            shape = tuple([rest if n == -1 else n for n in shape])
+        return cls(shape)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
+
+    def infer(self, x: Type) -> Type:
+        if min(self.shape, default=0) < 0:
+            raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
+        if math.prod(self.shape) != x.size:
+            raise ShapeError(
+                f"element counts must agree, got {x} to {list(self.shape)}",
+                code="E3007", counts=(x.size, math.prod(self.shape)),
+            )  # fmt: skip
+        return x.with_shape(self.shape)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.reshape(x, self.shape)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, self.shape)
+
+    def factors(self, x: Type) -> str:
+        if not x.size:
+            return super().factors(x)
+        return reshaped(x.shape, self.shape)
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return Reshape(out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [Reshape(xs[0].type.shape)(g)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Reshape((axis.size, *self.shape))(xs[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((6, 2)), (real(3, 4),)
+        yield cls((4, 6)), (real(6, 4),)
+        yield cls(()), (real(1, 1),)
+        yield cls((0, 5)), (real(3, 0),)
+
+
+class Broadcast(Movement):
+    """NumPy broadcasting to `shape`, written out."""
+
+    shape: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("shape",)
+    profile = "core-v1+gradient"
+    instructions = ("broadcast_in_dim",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
+
+    def infer(self, x: Type) -> Type:
+        offset = len(self.shape) - x.rank
+        if offset < 0 or any(n not in (1, self.shape[i + offset]) for i, n in enumerate(x.shape)):
+            raise ShapeError(f"cannot broadcast {x} to {list(self.shape)}", code="E3001")
+        return x.with_shape(self.shape)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(x, self.shape)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.broadcast(x, self.shape)
+
+    def factors(self, x: Type) -> str:
+        new = named(len(self.shape))
+        offset = len(new) - x.rank
+        old = [new[i + offset] if n == self.shape[i + offset] else "1"
+               for i, n in enumerate(x.shape)]  # fmt: skip
+        return rule([old], [new])
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return Broadcast(out.shape)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        x = xs[0].type
+        extra = g.type.rank - x.rank
+        wide = [i + extra for i, n in enumerate(x.shape) if n == 1 and g.type.shape[i + extra] != 1]
+        axes = (*range(extra), *wide)
+        if axes:
+            g = TABLE["Sum"](axes, False)(g)
+        return [g if g.type.shape == x.shape else Reshape(x.shape)(g)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Broadcast((axis.size, *self.shape))(align(xs[0], len(self.shape)))
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((2, 3, 4)), (real(3, 1),)
+        yield cls((2, 3)), (real(),)
+        yield cls((1, 3)), (real(1, 3),)
+        yield cls((2, 0)), (real(1, 1),)
+
+
+class Transpose(Movement):
+    """The dimensions in another order: dimension i of the result is `perm[i]` of the operand."""
+
+    perm: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("perm",)
+    spellings: ClassVar[dict[str, str]] = {"permutation": "perm"}
+    profile = "core-v1"
+    instructions = ("transpose",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["permutation"])
+
+    def __post_init__(self) -> None:
+        self.set("perm", tuple(map(int, self.perm)))
+
+    @classmethod
+    def read(cls, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Transpose:
+        return cls(counted(perm, xs[0].rank))
+
+    def infer(self, x: Type) -> Type:
+        if sorted(self.perm) != list(range(x.rank)):
+            raise ShapeError(
+                f"perm must be a permutation of the {x.rank} dimensions of {x}, "
+                f"got {list(self.perm)}",
+                code="E3008", permutation=self.perm, rank=x.rank,
+            )  # fmt: skip
+        return x.with_shape(x.shape[p] for p in self.perm)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.transpose(x, self.perm)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.transpose(x, self.perm)
+
+    def factors(self, x: Type) -> str:
+        old = named(x.rank)
+        return rule([old], [[old[p] for p in self.perm]])
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        inverse = sorted(range(len(self.perm)), key=self.perm.__getitem__)
+        return [Transpose(tuple(inverse))(g)]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Transpose((0, *[p + 1 for p in self.perm]))(xs[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((1, 0)), (real(2, 3),)
+        yield cls((2, 0, 1)), (real(2, 3, 4),)
+        yield cls(()), (real(),)
+        yield cls((0, 2, 1)), (real(2, 0, 3),)
+
+
+def moved(x: Node, source: int, target: int) -> Node:
+    """One dimension in another place; the others keep their order."""
+    if source == target:
+        return x
+    order = [i for i in range(x.type.rank) if i != source]
+    order.insert(target, source)
+    return Transpose(tuple(order))(x)

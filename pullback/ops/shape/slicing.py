@@ -1,0 +1,148 @@
+"""Slicing: every n-th element of a range, in each dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.ops.factor_rules import alike
+from pullback.ops.prelude import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Type,
+    constant,
+)
+from pullback.ops.samples import real
+from pullback.ops.shape.movement import Movement
+from pullback.ops.text import Range
+
+
+class Slice(Movement):
+    """Elements `start`, `start + step`, ... before `stop` of each dimension.
+
+    Bounds are clamped to [0, extent]; steps are positive (the API flips for negative ones).
+    """
+
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+    steps: tuple[int, ...]
+    positional: ClassVar[tuple[str, ...]] = ("ranges",)
+    spellings: ClassVar[dict[str, str]] = {"ends": "stops"}
+    profile = "core-v1"
+    instructions = ("slice",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["start_indices"], i["limit_indices"], i["strides"])
+
+    def __post_init__(self) -> None:
+        for field in ("starts", "stops", "steps"):
+            self.set(field, tuple(map(int, getattr(self, field))))
+
+    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
+        """The text has one list of ranges, unless the lists do not even agree."""
+        made = self._inside(xs[0])
+        lists = {"starts": made.starts, "stops": made.stops, "steps": made.steps}
+        if len(set(map(len, lists.values()))) > 1:
+            return lists
+        return {"ranges": tuple(map(Range, *lists.values()))}
+
+    @classmethod
+    def read(
+        cls, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
+    ) -> Slice:  # fmt: skip
+        if ranges is not None:
+            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
+            steps = tuple([r.step for r in ranges])
+        return cls(starts, stops, steps)._inside(xs[0])
+
+    def _inside(self, x: Type) -> Slice:
+        """The same slice with its bounds inside the operand; a wrong one as it is."""
+        lists = self.starts, self.stops, self.steps
+        if {*map(len, lists)} != {x.rank} or min(self.steps, default=1) < 1:
+            return self
+        ranges = self.ranges(x.shape)
+        bounds = [tuple([getattr(r, name) for r in ranges]) for name in ("start", "stop", "step")]
+        return Slice(*bounds)
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        return self.starts if all(step == 1 for step in self.steps) else ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        return TABLE["SliceAt"](out.shape)(*xs, *starts)
+
+    def infer(self, x: Type) -> Type:
+        lengths = [len(self.starts), len(self.stops), len(self.steps)]
+        if lengths != [x.rank] * 3:
+            raise ShapeError(
+                f"a slice needs a start, a stop and a step for each of the {x.rank} dimensions "
+                f"of {x}, got {lengths[0]}, {lengths[1]} and {lengths[2]}",
+                code="E4007", lengths=tuple(lengths), rank=x.rank,
+            )  # fmt: skip
+        for axis, step in enumerate(self.steps):
+            if step < 1:
+                what = f"a step must be positive, got {step} for axis {axis}"
+                raise ShapeError(what, code="E4008", axis=axis, step=step)
+        return x.with_shape(map(len, self.ranges(x.shape)))
+
+    def ranges(self, shape: tuple[int, ...]) -> list[range]:
+        """The positions that are taken along each dimension."""
+        made = []
+        for start, stop, step, n in zip(self.starts, self.stops, self.steps, shape, strict=True):
+            start = min(max(start, 0), n)
+            # a step beyond the extent is as good as the extent, and fits 64 bits
+            made.append(range(start, max(start, min(stop, n)), min(step, max(n, 1))))
+        return made
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x[tuple(slice(r.start, r.stop, r.step) for r in self.ranges(x.shape))])
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        ranges = self.ranges(x.shape)
+        return b.op(
+            "stablehlo.slice", x, out=out,
+            start_indices=tuple(r.start for r in ranges),
+            limit_indices=tuple(r.stop for r in ranges),
+            strides=tuple(r.step for r in ranges),
+        )  # fmt: skip
+
+    def _cut(self, shape: tuple[int, ...]) -> list[int]:
+        """The dimensions of which not all is taken."""
+        return [i for i, r in enumerate(self.ranges(shape)) if r != range(shape[i])]
+
+    def factors(self, x: Type) -> str:
+        return alike(x.rank, tuple(self._cut(x.shape)))
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        # a dimension of which all is taken ends where the device's part does
+        extents = zip(xs[0].shape, out.shape, strict=True)
+        stops = [n if n == m else stop for (n, m), stop in zip(extents, self.stops, strict=True)]
+        return Slice(self.starts, tuple(stops), self.steps)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        shape = xs[0].type.shape
+        # of a single element the step has no meaning, and Pad would not see it either
+        low = [r.start for r in self.ranges(shape)]
+        interior = [r.step - 1 if len(r) > 1 else 0 for r in self.ranges(shape)]
+        ends = [r[-1] + 1 if r else r.start for r in self.ranges(shape)]
+        high = [n - end for n, end in zip(shape, ends, strict=True)]
+        border = TABLE["Pad"](tuple(low), tuple(high), tuple(interior))
+        return [border(g, constant(0, g.type.dtype))]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return Slice((0, *self.starts), (axis.size, *self.stops), (1, *self.steps))(xs[0])
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((1, 0), (6, 3), (2, 1)), (real(7, 3),)
+        yield cls((2,), (9,), (3,)), (real(8),)
+        yield cls((), (), ()), (real(),)
+        yield cls((3, 1), (2, 100), (1, 50)), (real(4, 5),)
+        yield cls((0, 5), (0, 5), (1, 2)), (real(0, 5),)

@@ -1,0 +1,180 @@
+"""Sorting along an axis. Every sort is stable, and NaN counts as larger than every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import int64
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.factor_rules import alike
+from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
+from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, results
+from pullback.ops.reduce.reductions import check_axes, widened
+from pullback.ops.samples import real
+
+
+class Sorting(Op, abstract=True):
+    """Sorts along `axis`, smallest first or, if `descending`, largest first; stable in both."""
+
+    axis: int
+    descending: bool
+    kinds: ClassVar[str] = "biuf"
+    count: ClassVar[int] = 1  # of results
+    batch = batch_along
+
+    def check(self, x: Type) -> None:
+        check_kind(x.dtype, self.kinds)
+        check_axes((self.axis,), x.rank)
+
+    def factors(self, x: Type) -> str:
+        return alike(x.rank, (self.axis,), results=self.count)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(0, False), (real(6),)
+        yield cls(1, True), (real(2, 5, 3),)
+        yield cls(0, True), (real(0, 2),)
+        yield cls(1, False), (real(2, 1),)
+
+
+class Sort(Sorting):
+    """The elements in order."""
+
+    def infer(self, x: Type) -> Type:
+        self.check(x)
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(x, order(x, self.axis, self.descending), self.axis)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return sort(b, [x], self.axis, self.descending)[0]
+
+    # The derivative moves with the elements.
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        indices = ArgSort(self.axis, self.descending)(xs[0])
+        return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g, indices)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        indices = ArgSort(self.axis, self.descending)(xs[0])
+        return TakeAlongAxis(self.axis, True)(ts[0], indices)
+
+
+class ArgSort(Sorting):
+    """The indices (i64) that put the elements in order."""
+
+    title = "argsort"
+    differentiable: ClassVar[bool] = False
+
+    def infer(self, x: Type) -> Type:
+        self.check(x)
+        return x.with_dtype(int64)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return order(x, self.axis, self.descending)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return sort(b, [x, b.iota(x.shape, int64, self.axis)], self.axis, self.descending)[1]
+
+
+class SortWithIndices(Sorting):
+    """The elements in order, and the indices (i64) that put them so."""
+
+    count = 2
+
+    def infer(self, x: Type) -> tuple[Type, Type]:
+        self.check(x)
+        return x, x.with_dtype(int64)
+
+    def numpy(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        indices = order(x, self.axis, self.descending)
+        return np.take_along_axis(x, indices, self.axis), indices
+
+    def hlo(self, b: Any, out: Any, x: Any) -> tuple:
+        return sort(b, [x, b.iota(x.shape, int64, self.axis)], self.axis, self.descending)
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Any]) -> tuple:
+        return TakeAlongAxis(self.axis, True)(ts[0], out[1]), None
+
+
+class TopK(Composite):
+    """The `k` largest elements along `axis`, largest first, and their indices (i64).
+
+    Of equal elements those with the lowest indices are taken; NaN counts as the largest.
+    """
+
+    k: int
+    axis: int
+    kinds: ClassVar[str] = "biuf"
+    batch = batch_along
+
+    def infer(self, x: Type) -> tuple[Type, Type]:
+        check_kind(x.dtype, self.kinds)
+        check_axes((self.axis,), x.rank)
+        if not 0 <= self.k <= x.shape[self.axis]:
+            raise ShapeError(
+                f"k must be at least 0 and at most the extent of axis {self.axis}, "
+                f"got k = {self.k} for {x}"
+            )
+        shape = (*x.shape[: self.axis], self.k, *x.shape[self.axis + 1 :])
+        return x.with_shape(shape), x.with_shape(shape).with_dtype(int64)
+
+    def numpy(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first = (*[slice(None)] * self.axis, slice(self.k))
+        indices = order(x, self.axis, True)[first]
+        return np.take_along_axis(x, indices, self.axis), indices
+
+    def expand(self, x: Node) -> tuple[Node, ...]:
+        stops = [self.k if i == self.axis else n for i, n in enumerate(x.type.shape)]
+        first = TABLE["Slice"]((0,) * x.type.rank, tuple(stops), (1,) * x.type.rank)
+        return tuple(first(y) for y in results(SortWithIndices(self.axis, True)(x)))
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Any]) -> tuple:
+        return TakeAlongAxis(self.axis, True)(ts[0], out[1]), None
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(3, 0), (real(6),)
+        yield cls(2, 1), (real(2, 5, 3),)
+        yield cls(4, 0), (real(4, 2),)
+        yield cls(0, 1), (real(2, 3),)
+
+
+def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """NumPy's stable argsort; equal elements keep their order when it descends, too."""
+    x = widened(x)
+    if not descending:
+        return np.argsort(x, axis, kind="stable").astype(np.int64)
+    # ascending from the back, read from the back: equal elements are turned around twice
+    turned = np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    return (x.shape[axis] - 1 - turned).astype(np.int64)
+
+
+def sort(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:
+    """Sort `xs` together along an axis, by the first of them."""
+
+    def precedes(p: Any, q: Any, *others: Any) -> list:
+        small, large = (q, p) if descending else (p, q)
+        holds = b.compare("LT", small, large)
+        if p.dtype.is_float:  # NaN is the largest, and equal to itself
+            nan, number = b.compare("NE", large, large), b.compare("EQ", small, small)
+            last = b.op("stablehlo.and", nan, number, out=nan.type)
+            holds = b.op("stablehlo.or", holds, last, out=nan.type)
+        return [holds]
+
+    pairs = [Type((), x.dtype) for x in xs for _ in range(2)]
+    return b.op(
+        "stablehlo.sort", *xs, out=tuple(x.type for x in xs), regions=b.region(pairs, precedes),
+        dimension=axis, is_stable=True,
+    )  # fmt: skip

@@ -1,0 +1,243 @@
+"""Where values come from: inputs, constants, realised leaves, scalars, and results of an op."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import DTypeError, ShapeError, VerificationError
+from pullback.graph import dtypes
+from pullback.graph.dtypes import DType
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
+
+
+class Input(Op):
+    """An input of a program."""
+
+    label: str
+    shape: tuple[int, ...]
+    dtype: DType
+    mergeable: ClassVar[bool] = False  # leaves have identity
+    differentiable: ClassVar[bool] = False
+    profile = ""
+
+    def infer(self) -> Type:
+        return Type(self.shape, self.dtype)
+
+    @classmethod
+    def of_type(cls, label: str, type: Type) -> Node:
+        """A new input of the given type, with its sharding and the axes it varies over."""
+        made = cls(label, type.shape, type.dtype)()
+        made.type = type
+        return made
+
+
+placeholder = Input.of_type
+
+
+class Leaf(Op):
+    """A tensor whose value is there; `Node.value` holds it. A program sees it as an input.
+
+    `of` names the op that computed it, if one did: its inputs are gone.
+    """
+
+    of: str = ""
+    mergeable: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+    profile = ""
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return TABLE[self.of].title if self.of in TABLE else "leaf"
+
+    @property
+    def singular(self) -> bool:  # type: ignore[override]
+        """As of the op that computed it: rules must not depend on what was evaluated when."""
+        return self.of in TABLE and TABLE[self.of].singular
+
+
+class Scalar(Op):
+    """A Python number that the user wrote: an input, packed with the program's other scalars."""
+
+    mergeable: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = False
+    profile = ""
+
+
+class Const(Op):
+    """A constant: its data are bytes, so that equality is by bits."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    data: bytes
+    differentiable: ClassVar[bool] = False
+    profile = ""
+
+    def __post_init__(self) -> None:
+        expected = self.dtype.numpy.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        if len(self.data) != expected:
+            raise VerificationError(
+                f"constant data must be {expected} bytes for {self.dtype}{list(self.shape)}, "
+                f"got {len(self.data)}",
+                code="E4005",
+            )
+
+    @property
+    def array(self) -> np.ndarray:
+        return np.frombuffer(self.data, self.dtype.numpy).reshape(self.shape)
+
+    def infer(self) -> Type:
+        return Type(self.shape, self.dtype)
+
+    def numpy(self) -> np.ndarray:
+        return self.array
+
+    def hlo(self, b: Any, out: Type) -> Any:
+        return b.constant(self.array, self.dtype)
+
+    @classmethod
+    def samples(cls) -> Any:
+        for dtype in dtypes.ALL:
+            data = np.array([[1, 0, 3]]).astype(dtype.numpy)
+            yield cls(dtype, data.shape, data.tobytes()), ()
+
+
+class Unpack(Op):
+    """One scalar out of the packed scalars of a program (64-bit words; complex128 takes two)."""
+
+    word: int
+    dtype: DType
+    differentiable: ClassVar[bool] = False
+
+    @property
+    def words(self) -> range:
+        """The words that it takes."""
+        return range(self.word, self.word + (2 if self.dtype is dtypes.complex128 else 1))
+
+    def infer(self, words: Type) -> Type:
+        if words.dtype is not dtypes.uint64 or words.rank != 1:
+            raise DTypeError(f"scalars are packed into u64[n], got {words}", code="E2005")
+        if self.word < 0 or self.words.stop > words.shape[0]:
+            raise ShapeError(f"word {self.word} is not in {words}", code="E6001", word=self.word)
+        return Type((), self.dtype)
+
+    def numpy(self, words: np.ndarray) -> np.ndarray:
+        size = self.dtype.numpy.itemsize
+        return np.frombuffer(words[self.word :].tobytes()[:size], self.dtype.numpy)[0]
+
+    def hlo(self, b: Any, out: Type, words: Any) -> Any:
+        if self.dtype is dtypes.complex128:
+            parts = [self._word(b, words, self.word + i, dtypes.float64) for i in range(2)]
+            return b.op("stablehlo.complex", *parts, out=out)
+        if self.dtype is dtypes.complex64:
+            low = self._word(b, words, self.word, dtypes.float32)
+            high = self._word(b, words, self.word, dtypes.float32, shift=32)
+            return b.op("stablehlo.complex", low, high, out=out)
+        return self._word(b, words, self.word, self.dtype)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        if self.dtype is dtypes.bool_:
+            return TABLE["Cast"](self.dtype)(_words(xs[0], self.word, dtypes.uint64))
+        if not self.dtype.is_complex:
+            return _words(xs[0], self.word, self.dtype)
+        part = self.dtype.real
+        wide = part is dtypes.float64  # f32 parts are the halves of one word
+        low = _words(xs[0], self.word, part)
+        high = _words(xs[0], self.word + wide, part, shift=0 if wide else 32)
+        return TABLE["Complex"]()(low, high)
+
+    @staticmethod
+    def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
+        """The low bits of word `index`, read as `dtype`.
+
+        All words are converted at once, the first time that an element type is met.
+        """
+        vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
+        word = b.op(
+            "stablehlo.slice", vector, out=Type((1,), dtype),
+            start_indices=(index,), limit_indices=(index + 1,), strides=(1,),
+        )  # fmt: skip
+        return b.reshape(word, ())
+
+    @classmethod
+    def samples(cls) -> Any:
+        words = np.array([0x3F80000040490FDB, 0x400921FB54442D18, 7], np.uint64)
+        for dtype in dtypes.ALL:
+            yield cls(1, dtype), (words,)
+
+
+def _words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node:
+    """The low bits of word `index` of each example, after a shift, read as `dtype`."""
+    n = words.type.shape[0]
+    made = TABLE["Slice"]((0, index), (n, index + 1), (1, 1))(words)
+    made = TABLE["Reshape"]((n,))(made)
+    if shift:
+        made = TABLE["ShiftRight"]()(made, constant(shift, words.type.dtype))
+    return TABLE["Bitcast"](dtype)(TABLE["Cast"](dtypes.dtype(f"u{dtype.bits}"))(made))
+
+
+def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
+    """The words, after a shift, as a vector of `dtype`."""
+    u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
+    if shift:
+        by = b.full(words.type, np.uint64(shift))
+        words = b.op("stablehlo.shift_right_logical", words, by, out=words.type)
+    if dtype is dtypes.bool_:
+        return b.compare("NE", words, b.full(words.type, np.uint64(0)))
+    narrow = words if unsigned is u64 else b.convert(words, unsigned)
+    if unsigned is dtype:
+        return narrow
+    return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
+
+
+class Result(Op):
+    """Result number `index` of an op with several results."""
+
+    index: int
+    differentiable: ClassVar[bool] = False  # derivatives treat the op and its results as one
+    profile = ""
+
+    def infer(self, types: Any) -> Type:
+        return types[self.index]
+
+
+def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
+    """The 64-bit words that hold a scalar."""
+    # the common cases, without NumPy
+    if dtype is dtypes.float32 and type(value) in (float, int) and abs(value) < _EXACT[type(value)]:
+        return _F32.unpack(_F32_FLOAT.pack(value))
+    if dtype is dtypes.float64 and type(value) is float:
+        return _F64.unpack(_F64_FLOAT.pack(value))
+    if dtype.is_integer and type(value) is int and abs(value) < 1 << (dtype.bits - 1):
+        return (value & ((1 << dtype.bits) - 1),)
+    with np.errstate(all="ignore"):  # too large for a short float: infinity, as in an array
+        data = np.asarray(value, dtype.numpy).tobytes()
+    data += b"\0" * (-len(data) % 8)
+    return tuple(np.frombuffer(data, np.uint64).tolist())
+
+
+_F32, _F32_FLOAT = struct.Struct("<I"), struct.Struct("<f")
+_F64, _F64_FLOAT = struct.Struct("<Q"), struct.Struct("<d")
+_EXACT = {float: 1e38, int: 1 << 53}  # below this a number becomes an f32 in one rounding
+LEAF, SCALAR = Leaf(), Scalar()
+
+
+def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
+    return Node(LEAF, (), type, where, tokens, False, value)
+
+
+__all__: Sequence[str] = [
+    "LEAF",
+    "SCALAR",
+    "Const",
+    "Input",
+    "Leaf",
+    "Result",
+    "Scalar",
+    "Unpack",
+    "leaf",
+    "pack_bits",
+]  # fmt: skip

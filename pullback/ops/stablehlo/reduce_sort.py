@@ -1,0 +1,213 @@
+"""Instructions that combine elements by a program of their own: reductions and sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.dtypes import bool_, float64, int64
+from pullback.graph.graph import Graph
+from pullback.graph.types import show
+from pullback.ops.control.holder import run
+from pullback.ops.control.masked import one_after_the_other
+from pullback.ops.elementwise.base import Elementwise, less, where
+from pullback.ops.factor_rules import named, rule
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.reduce.reductions import check_axes
+from pullback.ops.samples import real
+from pullback.ops.sources import Input
+
+
+class Combining(Op, abstract=True):
+    """Holds a program over scalars. It has no derivative: what has one is read as another op."""
+
+    differentiable: ClassVar[bool] = False
+    reads_last = True
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
+        return one_after_the_other(self, axis, xs, mapped)
+
+
+class Reduce(Combining):
+    """Combines the elements over `axes` by `body`, from the initial values that come last.
+
+    Half of the operands are tensors of one shape; `body` takes so many scalars twice, what was
+    combined so far and the next elements.
+    """
+
+    axes: tuple[int, ...]
+    body: Graph
+    instructions = ("reduce",)
+
+    def __post_init__(self) -> None:
+        self.set("axes", tuple(map(int, self.axes)))
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i["dimensions"], i.graphs[0])
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        tensors = check_combined(self.body, xs)
+        check_axes(self.axes, tensors[0].rank)
+        shape = [n for i, n in enumerate(tensors[0].shape) if i not in self.axes]
+        return tuple([x.with_shape(shape) for x in tensors])
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        k = len(xs) // 2
+        tensors, inits = xs[:k], xs[k:]
+        kept = [i for i in range(tensors[0].ndim) if i not in self.axes]
+        shape = [tensors[0].shape[i] for i in kept]
+        count = int(np.prod([tensors[0].shape[i] for i in self.axes], dtype=np.int64))
+        rows = [x.transpose(*self.axes, *kept).reshape(count, *shape) for x in tensors]
+        total = [np.broadcast_to(i, shape).astype(i.dtype) for i in inits]
+        for n in range(count):
+            total = elementwise(self.body, [*total, *[r[n] for r in rows]])
+        return tuple(total)
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
+        body = combined(b, self.body)
+        return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
+
+    def factors(self, *xs: Type) -> str:
+        k, words = len(xs) // 2, named(xs[0].rank, self.axes)
+        kept = [w for w in words if w != "_"]
+        return rule([*[words] * k, *[[]] * k], [kept] * k)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((1,), _largest()), (real(2, 3), np.float64(-1.0))
+        yield cls((0, 2), _largest()), (real(2, 3, 2), np.float64(-9.0))
+        a, i, c, j = (Input(f"x{n}", (), (float64, int64)[n % 2])() for n in range(4))
+        first = less(c, a)
+        body = Graph((a, i, c, j), (where(first, c, a), where(first, j, i)))
+        places = np.arange(6).reshape(2, 3)
+        yield cls((1,), body), (real(2, 3), places, np.float64(np.inf), np.int64(-1))
+        yield cls((0,), body), (real(0, 3), np.zeros((0, 3), np.int64), np.float64(1), np.int64(0))
+
+
+class SortBy(Combining):
+    """The operands sorted together along `axis`; `precedes` compares pairs of their elements.
+
+    It takes two elements of the first operand, two of the second, and so on. Elements of which
+    neither precedes the other keep their order if the sort is `stable`.
+    """
+
+    axis: int
+    stable: bool
+    precedes: Graph
+    instructions = ("sort",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        axis = i.get("dimension", -1)
+        return cls(axis % max(i.types[0].rank, 1), i.get("is_stable", False), i.graphs[0])
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        if not xs or any(x.shape != xs[0].shape for x in xs):
+            raise ShapeError(f"operands must have one shape, got {show(xs)}", code="E3001")
+        check_axes((self.axis,), xs[0].rank)
+        pairs = [Type((), x.dtype) for x in xs for _ in range(2)]
+        check_body(self.precedes, pairs, [Type((), bool_)])
+        return xs
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        lanes = [np.moveaxis(x, self.axis, -1) for x in xs]
+        pairs = [y for x in lanes for y in (x[..., :, None], x[..., None, :])]
+        before = np.broadcast_to(
+            elementwise(self.precedes, pairs)[0], (*lanes[0].shape, lanes[0].shape[-1])
+        )
+        # An element's place is how many precede it, or are its equals and stand before it.
+        equals = ~before & ~np.swapaxes(before, -1, -2)
+        earlier = np.tri(before.shape[-1], k=-1, dtype=bool).T
+        place = (before | (equals & earlier)).sum(-2)
+        made = [np.empty_like(x) for x in lanes]
+        for new, old in zip(made, lanes, strict=True):
+            np.put_along_axis(new, place, old, -1)
+        return tuple([np.moveaxis(x, -1, self.axis) for x in made])
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
+        return b.op(
+            "stablehlo.sort", *xs, out=out, regions=combined(b, self.precedes),
+            dimension=self.axis, is_stable=self.stable,
+        )  # fmt: skip
+
+    def factors(self, *xs: Type) -> str:
+        words = [named(xs[0].rank, (self.axis,))] * len(xs)
+        return rule(words, words)
+
+    @classmethod
+    def samples(cls) -> Any:
+        x, y = (Input(f"x{n}", (), float64)() for n in range(2))
+        i, j = (Input(f"x{n}", (), int64)() for n in (2, 3))
+        yield cls(0, True, Graph((x, y), (less(y, x),))), (real(5),)
+        keys = np.array([[2.0, 1.0, 2.0, 0.0], [3.0, 3.0, 3.0, 3.0]])
+        op = cls(1, True, Graph((x, y, i, j), (less(x, y),)))
+        yield op, (keys, np.arange(8).reshape(2, 4))
+        yield op, (np.zeros((2, 0)), np.zeros((2, 0), np.int64))
+
+
+# -- programs over scalars ------------------------------------------------------------------------
+
+
+def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
+    """The tensors among the operands of a reduction; raises if they do not fit its program."""
+    k = len(xs) // 2
+    tensors, inits = tuple(xs[:k]), xs[k:]
+    if not k or len(xs) % 2:
+        raise ArgumentError(f"needs tensors and as many initial values, got {show(xs)}")
+    if any(x.shape != tensors[0].shape for x in tensors):
+        raise ShapeError(f"tensors must have one shape, got {show(tensors)}", code="E3001")
+    scalars = [Type((), x.dtype) for x in tensors]
+    if list(inits) != scalars:
+        raise ShapeError(f"initial values must be {show(scalars)}, got {show(inits)}")
+    check_body(body, [*scalars, *scalars], scalars)
+    return tensors
+
+
+def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> None:
+    got = [x.type for x in body.inputs], [y.type for y in body.outputs]
+    if got != (list(inputs), list(outputs)):
+        raise ShapeError(
+            f"the program must go from {show(inputs)} to {show(outputs)}, "
+            f"got {show(got[0])} to {show(got[1])}",
+            code="E2001",
+        )
+
+
+def combined(b: Any, body: Graph) -> str:
+    """The region of an instruction that runs `body`."""
+    return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
+
+
+def elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A program over scalars on arrays, element by element; they broadcast."""
+    inner = body.nodes[len(body.inputs) :]
+    if not all(isinstance(n.op, Elementwise) or n.op.name in _PLAIN for n in inner):
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        whole = [np.broadcast_to(a, shape) for a in arrays]
+        made = [np.empty(shape, y.type.dtype.numpy) for y in body.outputs]
+        for place in np.ndindex(shape):
+            for out, value in zip(made, run(body, [a[place] for a in whole]), strict=True):
+                out[place] = value
+        return made
+    values: dict[Node, Any] = dict(zip(body.inputs, arrays, strict=True))
+    for n in inner:
+        values[n] = n.op.numpy(*[values[x] for x in n.inputs])
+    return [np.asarray(values[y]) for y in body.outputs]
+
+
+_PLAIN = ("Const", "Cast", "Bitcast", "Direct")  # they work on arrays of any shape too
+
+
+def _largest() -> Graph:
+    x, y = (Input(f"x{n}", (), float64)() for n in range(2))
+    return Graph((x, y), (TABLE["Maximum"]()(x, y),))
+
+
+def added(dtype: Any) -> Graph:
+    """The program that adds."""
+    x, y = (Input(f"x{n}", (), dtype)() for n in range(2))
+    return Graph((x, y), (x + y,))

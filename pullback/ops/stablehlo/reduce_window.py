@@ -1,0 +1,105 @@
+"""The instruction `reduce_window`."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import ShapeError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.ops.conv.windows import pairs, spread, window_count
+from pullback.ops.factor_rules import rule
+from pullback.ops.prelude import Op, Type
+from pullback.ops.samples import real
+from pullback.ops.shape.concat_pad import Pad
+from pullback.ops.stablehlo.reduce_sort import (
+    Combining,
+    added,
+    check_combined,
+    combined,
+    elementwise,
+)
+
+
+class ReduceWindow(Combining):
+    """Combines the elements of each window by `body`, from initial values, which also pad."""
+
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    base_dilation: tuple[int, ...]
+    window_dilation: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    body: Graph
+    instructions = ("reduce_window",)
+
+    def __post_init__(self) -> None:
+        for field in ("window", "strides", "base_dilation", "window_dilation"):
+            self.set(field, tuple(map(int, getattr(self, field))))
+        self.set("padding", pairs(self.padding))
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        window = i["window_dimensions"]
+        ones, none = (1,) * len(window), tuple([(0, 0) for _ in window])
+        strides = i.get("window_strides", ones)
+        base, apart = i.get("base_dilations", ones), i.get("window_dilations", ones)
+        return cls(window, strides, base, apart, i.get("padding", none), i.graphs[0])
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        tensors = check_combined(self.body, xs)
+        lists = self.window, self.strides, self.base_dilation, self.window_dilation
+        rank = tensors[0].rank
+        if any(len(numbers) != rank or min(numbers, default=1) < 1 for numbers in lists):
+            raise ShapeError(
+                f"window, strides and dilations must be {rank} positive numbers each", code="E3002"
+            )
+        if len(self.padding) != rank:
+            raise ShapeError(f"padding must be {rank} pairs, got {self.padding}", code="E3002")
+        return tuple([x.with_shape(self.counts(x.shape)) for x in tensors])
+
+    def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        apart = map(spread, shape, self.base_dilation)
+        moves = self.window, self.strides, self.padding, self.window_dilation
+        return tuple(map(window_count, apart, *moves))
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        k = len(xs) // 2
+        counts = self.counts(xs[0].shape)
+        low, high = zip(*self.padding, strict=True) if self.padding else ((), ())
+        border = Pad(low, high, tuple([d - 1 for d in self.base_dilation]))
+        padded = [border.numpy(x, i) for x, i in zip(xs[:k], xs[k:], strict=True)]
+        total = [np.broadcast_to(i, counts).astype(i.dtype) for i in xs[k:]]
+        for tap in itertools.product(*map(range, self.window)):
+            place = tuple([
+                slice(t * d, t * d + (n - 1) * s + 1, s) if n else slice(0)
+                for t, d, n, s in zip(tap, self.window_dilation, counts, self.strides)
+            ])  # fmt: skip
+            total = elementwise(self.body, [*total, *[x[place] for x in padded]])
+        return tuple(total)
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
+        border = ", ".join(f"[{low}, {high}]" for low, high in self.padding)
+        return b.op(
+            "stablehlo.reduce_window", *xs, out=out, regions=combined(b, self.body),
+            window_dimensions=self.window, window_strides=self.strides,
+            base_dilations=self.base_dilation, window_dilations=self.window_dilation,
+            padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{len(self.window)}x2xi64>",
+        )  # fmt: skip
+
+    def factors(self, *xs: Type) -> str:
+        k = len(xs) // 2
+        sides = zip(self.window, self.strides, self.base_dilation, self.padding, strict=True)
+        words = [f"d{i}" if side == (1, 1, 1, (0, 0)) else "_" for i, side in enumerate(sides)]
+        return rule([*[words] * k, *[[]] * k], [words] * k)
+
+    @classmethod
+    def samples(cls) -> Any:
+        one, none = (1, 1), ((0, 0), (0, 0))
+        body = added(float64)
+        yield cls((2, 2), (2, 1), one, one, none, body), (real(4, 3), np.float64(0))
+        op = cls((2, 3), one, (1, 2), (2, 1), ((1, 0), (-1, 2)), body)
+        yield op, (real(4, 3), np.float64(0))
+        yield cls((3,), (1,), (1,), (1,), ((2, 0),), body), (real(0), np.float64(0))

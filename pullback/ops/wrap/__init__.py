@@ -1,0 +1,5 @@
+"""Ops that wrap a value or a program: calls, checkpoints, custom rules, identities."""
+
+from pullback.ops.wrap import call, checkpoint, custom, identity
+
+__all__ = ["call", "checkpoint", "custom", "identity"]

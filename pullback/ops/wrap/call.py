@@ -1,0 +1,99 @@
+"""A call of a program: one node for a function that was recorded before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import PullbackError, ShapeError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.node import vary_over
+from pullback.graph.types import show
+from pullback.ops.prelude import Composite, Node, Op, Type, interpret
+from pullback.ops.samples import real
+from pullback.ops.sources import Input, placeholder
+
+
+class Call(Composite):
+    """Applies a program to operands; it is differentiated and batched as what it holds."""
+
+    label: str
+    graph: Graph
+
+    @property
+    def fallible(self) -> bool:  # type: ignore[override]
+        return any(n.op.fallible for n in self.graph.nodes)
+
+    def infer(self, *xs: Type) -> Any:
+        check_operands(self.graph, xs)
+        return tuple([y.type for y in self.graph.outputs])
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        """The program says along which named axes its results vary and how they lie on a mesh,
+        given the operands'."""
+        made = self.infer(*[t.plain for t in types])
+        if not any(t.varying or t.sharding for t in types):
+            return made
+        return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs  # the program makes operands alike where it needs to
+
+    def named_axes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
+
+    def communicates(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.communicates()))
+
+    def expand(self, *xs: Node) -> tuple[Node, ...]:
+        inputs = zip(xs, self.graph.inputs, strict=True)
+        return self.graph(*[vary_over(x, i.type.varying) for x, i in inputs])
+
+    def expansion(self, types: Sequence[Type]) -> Graph:
+        return self.graph
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        try:
+            return tuple(interpret(self.graph, xs))
+        except PullbackError as error:
+            failed = error.values.pop("node", None)  # it has a line of its own
+            raise error.at(None, None if failed is None else failed.where) from None
+
+    def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
+        return b.inline(self.graph, xs, held=True)
+
+    @classmethod
+    def samples(cls) -> Any:
+        x, y = (Input(f"x{i}", (2, 3), float64)() for i in range(2))
+        yield cls("f", Graph((x, y), (x * y + x, x - y))), (real(2, 3), real(2, 3, salt=1))
+        yield cls("one", Graph((x,), (x * x,))), (real(2, 3),)
+
+
+def written_out(graph: Graph) -> Graph:
+    """The same program, with those of its calls in their places."""
+    if not any(type(n.op) is Call for n in graph.nodes):
+        return graph
+    count = len(graph.inputs)
+    new: dict[Node, Any] = {x: x for x in graph.inputs}
+    for node in graph.nodes[count:]:
+        xs = tuple([new[x] for x in node.inputs])
+        if type(node.op) is Call:
+            new[node] = written_out(node.op.graph)(*xs)
+        elif xs and isinstance(xs[0], tuple):
+            new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
+        else:
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+    return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)
+
+
+def check_operands(graph: Graph, xs: Sequence[Type]) -> None:
+    """Operands must have the types of the program's inputs."""
+    wanted = [x.type.plain for x in graph.inputs]
+    if list(xs) != wanted:
+        raise ShapeError(
+            f"operands must have the types of the program's inputs, {show(wanted)}, got {show(xs)}",
+            code="E2001",
+        )

@@ -1,0 +1,122 @@
+"""Ops whose value is their operand's: they steer derivatives and compilers, not numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.ops.factor_rules import named, rule
+from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.samples import real
+
+
+class _Identity(Op, abstract=True):
+    """One operand, handed on."""
+
+    cheap: ClassVar[bool] = True
+
+    def infer(self, x: Type) -> Type:
+        return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return x
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [g]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return ts[0]
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
+
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(3, 4),)
+
+
+class Alias(_Identity):
+    """An argument of a function under a derivative: the same value, a node of its own."""
+
+    transparent: ClassVar[bool] = True
+
+
+class StopGradient(_Identity):
+    """Hands its operand on, as a constant of every derivative."""
+
+    transparent: ClassVar[bool] = True
+    detaches: ClassVar[bool] = True
+
+
+class Contiguous(_Identity):
+    """A layout request; layouts are the engine's, so it only marks the place."""
+
+
+class OptimizationBarrier(_Identity):
+    """Keeps the compiler from moving or merging work across it."""
+
+    mergeable: ClassVar[bool] = False
+    cheap: ClassVar[bool] = False
+    instructions = ("optimization_barrier",)
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op | None:
+        return cls() if len(i.types) == 1 else None
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.barrier(x)[0]
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self(g)]
+
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self(ts[0])
+
+
+class Barrier(Op):
+    """Hands its operands on, all of them together: none is used before every one is there."""
+
+    mergeable: ClassVar[bool] = False
+    sparse: ClassVar[bool] = True
+    instructions = ("optimization_barrier",)
+    reads_last = True
+
+    def infer(self, *xs: Type) -> tuple[Type, ...]:
+        return xs
+
+    def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
+        return self, xs
+
+    def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
+        return types  # each as it was, also where it varies and how it lies
+
+    def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return xs
+
+    def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
+        return b.barrier(*xs)
+
+    def factors(self, *xs: Type) -> str:
+        words = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        return rule(words, words)
+
+    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return list(g)
+
+    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
+        return tuple(ts)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(*xs)
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls(), (real(3, 4), real(2, salt=1))
