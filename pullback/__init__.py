@@ -35,7 +35,6 @@ from pullback.api.linear import hvp, jvp, linearize, vjp
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
 from pullback.api.shard_map import shard_map
-from pullback.api.sharding_plan import ShardingPlan
 from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
@@ -63,6 +62,7 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Composite, Op
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.plan import ShardingPlan
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor import functions, tree
 from pullback.tensor.evaluate import evaluate

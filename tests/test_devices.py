@@ -30,8 +30,8 @@ from pullback.graph.node import results
 from pullback.graph.types import Type
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
+from pullback.sharding.partition.simulate import simulated
 from pullback.tensor.program import engine
-from pullback.transforms.partition.simulate import simulated
 
 # -- values ---------------------------------------------------------------------------------------
 

@@ -18,9 +18,9 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
 from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor.program import engine
-from pullback.transforms.partition.partition import partition
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}

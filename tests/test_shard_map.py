@@ -401,7 +401,7 @@ def per_device(f, *args, mesh=MESH):
     """The program of one device."""
     from pullback.api.stage import stage
     from pullback.graph.canonical import canonicalise
-    from pullback.transforms.partition.partition import partition
+    from pullback.sharding.partition.partitioner import partition
 
     leaves, tree = pb.tree.flatten((args, {}))
     staged = stage("f", f, [x._node.type for x in leaves], tree)

@@ -14,8 +14,8 @@ from pullback import testing
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.spec import P, Sharding
-from pullback.transforms.partition.partition import partition
 
 Arrays = list[np.ndarray]
 

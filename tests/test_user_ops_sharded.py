@@ -12,8 +12,8 @@ import pullback as pb
 from pullback import testing
 from pullback.errors import EngineError, VerificationError
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.spec import P, Sharding
-from pullback.transforms.partition.partition import partition
 
 X = np.arange(24.0).reshape(6, 4)
 MESH = DeviceMesh(2, "a")

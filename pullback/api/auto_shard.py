@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pullback.api.layout import comparable, is_array
-from pullback.api.sharding_plan import PlannedArgument, ShardingPlan
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh, as_mesh
+from pullback.sharding.plan import PlannedArgument, ShardingPlan
 from pullback.sharding.spec import P, Sharding
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pullback.api.explain import Explanation, explain_sharding
 from pullback.api.memory_plan import readable
 from pullback.api.stage import stage
 from pullback.errors import ArgumentError, PullbackError
@@ -17,15 +16,16 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.ops.wrap.call import written_out
+from pullback.sharding.auto.flatten import flat
+from pullback.sharding.auto.groups import Groups
+from pullback.sharding.auto.integer_program import choose, solver
+from pullback.sharding.auto.layouts import layouts
 from pullback.sharding.cost import Machine
+from pullback.sharding.explain import Explanation, explain_sharding
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import layout
 from pullback.sharding.spec import Dims, P, Sharding
 from pullback.tensor import tree
-from pullback.transforms.auto.flat import flat
-from pullback.transforms.auto.groups import Groups
-from pullback.transforms.auto.integer import choose, solver
-from pullback.transforms.auto.layouts import layouts
-from pullback.transforms.partition.partition import layout
 
 BATCHES = 3  # leading extents that are tried as a batch
 TRIES = 3  # tighter limits, where a program needs more memory than the integer program says

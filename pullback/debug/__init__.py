@@ -1,7 +1,7 @@
 """Looking inside: what ran, and why."""
 
-from pullback.api.explain import explain_sharding as explain_sharding
-from pullback.debug.picture import show_sharding as show_sharding
+from pullback.sharding.explain import explain_sharding as explain_sharding
+from pullback.sharding.show import show_sharding as show_sharding
 from pullback.transforms.call_rules import rules_applied as rules_applied
 
 __all__ = ["explain_sharding", "rules_applied", "show_sharding"]

@@ -15,11 +15,11 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import Partitioned, partition
+from pullback.sharding.partition.reasons import final
+from pullback.sharding.partition.simulate import simulated
 from pullback.sharding.parts import join, part, places
 from pullback.sharding.spec import P, Sharding
-from pullback.transforms.partition.partition import Partitioned, partition
-from pullback.transforms.partition.reasons import final
-from pullback.transforms.partition.simulate import simulated
 
 
 class OnMesh(ABC):

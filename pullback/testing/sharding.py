@@ -12,11 +12,11 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.ops.sources import Input
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import partition
+from pullback.sharding.partition.simulate import simulated
 from pullback.sharding.parts import join, places
 from pullback.sharding.spec import P, Sharding
 from pullback.testing.programs import Function, assert_close, graph_of, run, several
-from pullback.transforms.partition.partition import partition
-from pullback.transforms.partition.simulate import simulated
 
 
 def check_sharded(f: Function, arrays: Sequence[np.ndarray], seed: int = 0) -> None:

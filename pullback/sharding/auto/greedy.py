@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pullback.sharding.auto.groups import Choice, Claim, Group, Groups
 from pullback.sharding.spec import Dims
-from pullback.transforms.auto.groups import Choice, Claim, Group, Groups
 
 SWEEPS = 8  # through all groups, at most
 

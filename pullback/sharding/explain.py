@@ -16,8 +16,8 @@ from pullback.graph.types import Type, show
 from pullback.graph.where import user_line
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
-from pullback.transforms.partition.price import applied, operations
-from pullback.transforms.partition.reasons import Reason
+from pullback.sharding.partition.prices import applied, operations
+from pullback.sharding.partition.reasons import Reason
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pullback.graph.node import Node, vary_over
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.local_value import Placed, Steps
 from pullback.sharding.spec import Dims
-from pullback.transforms.partition.placed import Placed, Steps
 
 
 class Placer(Steps):

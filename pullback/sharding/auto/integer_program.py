@@ -16,9 +16,9 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
+from pullback.sharding.auto.greedy import Taken, from_inputs, settle
+from pullback.sharding.auto.groups import Choice, Claim, Group, Groups
 from pullback.sharding.spec import Dims
-from pullback.transforms.auto.bound import Taken, from_inputs, settle
-from pullback.transforms.auto.groups import Choice, Claim, Group, Groups
 
 GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
 WHOLE = 500  # choices beyond one for each group, up to which the whole program is solved

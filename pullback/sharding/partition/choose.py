@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.cost import Machine, work
+from pullback.sharding.partition.local_value import Placed
+from pullback.sharding.partition.moves import Placer
+from pullback.sharding.partition.prices import Prices
 from pullback.sharding.propagate import Plan, plan
-from pullback.transforms.partition.place import Placer
-from pullback.transforms.partition.placed import Placed
-from pullback.transforms.partition.price import Prices
 
 MACHINE = Machine()
 

@@ -10,9 +10,9 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit, origin, results
 from pullback.ops.prelude import Op
 from pullback.sharding.mesh import DeviceMesh
-from pullback.transforms.partition.buckets import bucketed
-from pullback.transforms.partition.choose import Chooser
-from pullback.transforms.partition.placed import Placed
+from pullback.sharding.partition.buckets import bucketed
+from pullback.sharding.partition.choose import Chooser
+from pullback.sharding.partition.local_value import Placed
 
 
 class Reason(NamedTuple):

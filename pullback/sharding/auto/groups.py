@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.sharding.auto.layouts import splits
 from pullback.sharding.cost import Machine, work
 from pullback.sharding.factors import Form, Rule, instantiate
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.local_value import Placed
+from pullback.sharding.partition.prices import Prices, operations
 from pullback.sharding.propagate import Plan, plan
 from pullback.sharding.spec import Dims, on_mesh
-from pullback.transforms.auto.layouts import splits
-from pullback.transforms.partition.placed import Placed
-from pullback.transforms.partition.price import Prices, operations
 
 
 class Claim(NamedTuple):

@@ -12,9 +12,9 @@ from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic, work
 from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.local_value import Placed
+from pullback.sharding.partition.moves import Placer
 from pullback.sharding.spec import Dims
-from pullback.transforms.partition.place import Placer
-from pullback.transforms.partition.placed import Placed
 
 
 class Prices(Placer):

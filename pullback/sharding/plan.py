@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pullback.api.explain import Explanation
 from pullback.api.memory_plan import readable
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.sharding.explain import Explanation
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P
 

@@ -17,11 +17,11 @@ from pullback.graph.node import Node, emit, origin, results, vary_over
 from pullback.ops.prelude import Op, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.local_value import Origin, Placed, Remake, neutral
+from pullback.sharding.partition.reasons import Explained, Reason, wired
 from pullback.sharding.propagate import Plan, along, plan
 from pullback.sharding.spec import Dims, layout
 from pullback.transforms.call_rules import deriving
-from pullback.transforms.partition.placed import Origin, Placed, Remake, neutral
-from pullback.transforms.partition.reasons import Explained, Reason, wired
 
 Asked = dict[int, set]  # by the number of a value: how it was asked for
 _AS_IT_IS = "as it is"
