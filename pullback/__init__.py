@@ -1,12 +1,12 @@
 """pullback: tensors with gradients that can be trusted and read.
 
-The functions on tensors are listed in `pullback.tensor.functions`; everything else is named here.
+The functions on tensors are listed in `pullback.functions`; everything else is named here.
 """
 
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, distributed, ir, optim, random
+from pullback import debug, distributed, functions, ir, optim, random
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
 from pullback.api.auto_shard import auto_shard
@@ -39,6 +39,7 @@ from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
 from pullback.api.vmap import vmap
 from pullback.errors import PullbackError
+from pullback.functions import *  # noqa: F403
 from pullback.graph.dtypes import (
     DType,
     bfloat16,
@@ -64,9 +65,8 @@ from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.plan import ShardingPlan
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor import functions, tree
+from pullback.tensor import tree
 from pullback.tensor.evaluate import evaluate
-from pullback.tensor.functions import *  # noqa: F403
 from pullback.tensor.information import cache_info, clear_cache, engine_info
 from pullback.tensor.settings import config, default_device, default_dtype, no_grad, no_recompile
 from pullback.tensor.tensor import Tensor
@@ -96,7 +96,7 @@ del functions
 
 def __getattr__(name: str) -> object:
     """Names that are not there: NumPy's older ones say which is."""
-    from pullback.tensor.numpy_calls import NAMES
+    from pullback.interop.numpy import NAMES
 
     more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
     ours = (NAMES | more).get(name)

@@ -32,7 +32,7 @@ _numbers = itertools.count()
 @pytest.fixture(autouse=True)
 def no_disk():
     """Tests count what is compiled, so nothing is kept on disk: those of the disk cache ask."""
-    from pullback.engines.xla import disk
+    from pullback.engines.xla import disk_cache as disk
 
     disk.use(disk.DiskCache(None))
     yield
@@ -42,7 +42,7 @@ def no_disk():
 @pytest.fixture
 def cold_disk(no_disk):
     """An empty disk cache."""
-    from pullback.engines.xla import disk
+    from pullback.engines.xla import disk_cache as disk
 
     folder = f"test-{os.getpid()}-{next(_numbers)}"
     cache = disk.DiskCache(os.path.join(os.environ["PULLBACK_CACHE_DIR"], folder))

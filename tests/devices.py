@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
+from pullback.engines.xla.builder import Builder, Value, mlir_type
 from pullback.graph.dtypes import ALL, bfloat16, float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type

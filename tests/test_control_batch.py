@@ -274,7 +274,7 @@ def test_an_index_without_a_branch_among_the_examples():
 
 def test_ops_that_check_say_so():
     """A branch is batched with care if it holds such an op, so none may be left out."""
-    from pullback.engines.xla.stablehlo import Builder, module
+    from pullback.engines.xla.builder import Builder, module
     from pullback.testing import graph_of
 
     for name, cls in TABLE.items():

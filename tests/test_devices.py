@@ -315,7 +315,7 @@ def test_whatever_reads_parts_looks_at_checks():
 
 @on_devices
 def test_programs_of_a_mesh_are_kept_on_disk(tmp_path):
-    from pullback.engines.xla import disk
+    from pullback.engines.xla import disk_cache as disk
 
     disk.use(disk.DiskCache(str(tmp_path)))
     try:

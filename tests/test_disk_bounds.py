@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pullback.engines import byte_sizes as sizes
-from pullback.engines.xla import client, disk, machine
-from pullback.engines.xla.disk import DiskCache, key_of
+from pullback.engines.xla import client, machine
+from pullback.engines.xla import disk_cache as disk
+from pullback.engines.xla.disk_cache import DiskCache, key_of
 from pullback.engines.xla.engine import XlaEngine
 
 pytestmark = pytest.mark.usefixtures("cold_disk")

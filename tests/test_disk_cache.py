@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.engines.xla import disk
-from pullback.engines.xla.disk import DiskCache
+from pullback.engines.xla import disk_cache as disk
+from pullback.engines.xla.disk_cache import DiskCache
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 
@@ -146,7 +146,7 @@ def test_it_lies_in_the_users_folder_for_caches(tmp_path):
 def test_importing_does_not_touch_it(tmp_path):
     code = (
         "import json, sys, pullback\n"
-        "names = ['pullback.engines.xla.disk', 'pullback.engines.xla.machine', 'jaxlib']\n"
+        "names = ['pullback.engines.xla.disk_cache', 'pullback.engines.xla.machine', 'jaxlib']\n"
         "print(json.dumps([n for n in names if n in sys.modules]))"
     )
     assert run(code, tmp_path / "none")[0] == []
@@ -383,7 +383,7 @@ def test_a_directory_that_goes_away_is_made_again(cold_disk):
 
 KILLED = """
 import json, os, random, signal, time
-from pullback.engines.xla.disk import DiskCache, key_of
+from pullback.engines.xla.disk_cache import DiskCache, key_of
 
 cache = DiskCache(os.environ["PULLBACK_CACHE_DIR"])
 keys = [key_of([b"%d" % i]) for i in range(4)]
@@ -433,7 +433,7 @@ def test_killed_while_writing_200_times_loses_nothing(tmp_path):
 
 TOGETHER = """
 import json, os
-from pullback.engines.xla.disk import DiskCache, key_of
+from pullback.engines.xla.disk_cache import DiskCache, key_of
 
 cache = DiskCache(os.environ["PULLBACK_CACHE_DIR"])
 key, good = key_of([b"one"]), (b"a" * 300_000, b"b" * 100_000)

@@ -18,7 +18,7 @@ from pullback import distributed
 from pullback.distributed.launcher import NOISE, free_port, without_noise
 from pullback.distributed.meeting import Meeting, introduction, join
 from pullback.distributed.together import compare
-from pullback.engines.xla.ledger import Ledger
+from pullback.engines.xla.program_log import Ledger
 from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 
 HERE = os.path.dirname(__file__)

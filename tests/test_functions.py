@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pullback as pb
+from pullback import functions
 from pullback.errors import (
     ArgumentError,
     AxisError,
@@ -23,7 +24,7 @@ from pullback.errors import (
     ShapeError,
 )
 from pullback.graph import dtypes
-from pullback.tensor import functions, numpy_calls
+from pullback.interop import numpy as numpy_calls
 
 RNG = np.random.default_rng(0)
 A = RNG.uniform(0.1, 0.9, (3, 4))

@@ -9,7 +9,7 @@ import pytest
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
-from pullback.engines.xla.stablehlo import Builder, module
+from pullback.engines.xla.builder import Builder, module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE

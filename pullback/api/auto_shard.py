@@ -79,7 +79,7 @@ class AutoSharded:
         self._plans: dict[tuple, ShardingPlan] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from pullback.tensor.functions import shard
+        from pullback.functions import shard
 
         call = Arguments(self.f, args, kwargs)
         specs = self._plan(call).specs

@@ -8,6 +8,8 @@ from typing import Any
 from pullback.api.axes import Names, bound_names, one_name, size_of
 from pullback.api.function import deliver
 from pullback.errors import ArgumentError, AxisError, ShapeError
+from pullback.functions import reshape
+from pullback.functions.arguments import counting_dtype
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node, vary_over
 from pullback.graph.where import user_line
@@ -17,8 +19,6 @@ from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import accumulator
 from pullback.tensor import tree
 from pullback.tensor.creation import asarray
-from pullback.tensor.functions import reshape
-from pullback.tensor.functions.arguments import counting_dtype
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import record
 from pullback.tensor.tensor import Tensor

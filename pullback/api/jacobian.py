@@ -13,6 +13,8 @@ from pullback.api.function import Recording, Transform, deliver, normal_argnums,
 from pullback.api.loops import map as map_rows
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
+from pullback.functions import concat, moveaxis, reshape
+from pullback.functions import zeros as zero_tensor
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.graph.where import user_line
@@ -20,8 +22,6 @@ from pullback.ops.index.indexing import Iota
 from pullback.ops.prelude import ones, zeros_like
 from pullback.tensor import tree
 from pullback.tensor.evaluate import evaluate
-from pullback.tensor.functions import concat, moveaxis, reshape
-from pullback.tensor.functions import zeros as zero_tensor
 from pullback.tensor.operators import node_of
 from pullback.tensor.record import pending, record
 from pullback.tensor.tensor import Tensor

@@ -8,6 +8,7 @@ from typing import Any
 from pullback.api.stage import Staged, stage
 from pullback.api.state import Joined, State, array_leaf, is_number, returned_values
 from pullback.errors import ArgumentError
+from pullback.functions.arguments import placed
 from pullback.graph.dtypes import bool_, promote
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -17,7 +18,6 @@ from pullback.ops.control.varying import scan_body, while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 from pullback.tensor import tree
-from pullback.tensor.functions.arguments import placed
 from pullback.tensor.operators import node_of, number, weak
 from pullback.tensor.tensor import Tensor, wrap
 

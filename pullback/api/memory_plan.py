@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.api.stage import program_of
-from pullback.engines.xla.footprint import Buffer, Footprint
+from pullback.engines.mesh import per_device
+from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.tensor.on_mesh import per_device
 from pullback.tensor.program import engine, mesh_of
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
-from pullback.engines.xla.ledger import Failure, Ledger
+from pullback.engines.xla.program_log import Failure, Ledger
 from pullback.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
 from pullback.graph.where import user_line
 

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.graph.dtypes import DType, float32, float64, promote, uint32
-from pullback.graph.node import Node
-from pullback.graph.where import user_line
-from pullback.ops.prelude import broadcast_shapes
-from pullback.tensor.creation import asarray
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     as_tensor,
     cast_node,
     node_of,
@@ -22,6 +17,11 @@ from pullback.tensor.functions.arguments import (
     scalar,
     shape_of,
 )
+from pullback.graph.dtypes import DType, float32, float64, promote, uint32
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
+from pullback.ops.prelude import broadcast_shapes
+from pullback.tensor.creation import asarray
 from pullback.tensor.operators import NUMBERS
 from pullback.tensor.settings import current, user_dtype
 from pullback.tensor.tensor import Tensor

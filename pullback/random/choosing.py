@@ -6,13 +6,7 @@ import math
 from typing import Any
 
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import float64, int64, uint64
-from pullback.graph.node import Node
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.random.arguments import key_of, known, parameter, require
-from pullback.random.integers import randint
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     apply,
     as_tensor,
     axis_of,
@@ -22,12 +16,18 @@ from pullback.tensor.functions.arguments import (
     number,
     shape_of,
 )
-from pullback.tensor.functions.conversion import bitcast
-from pullback.tensor.functions.reductions import max as maximum
-from pullback.tensor.functions.scanning import cumulative_sum
-from pullback.tensor.functions.selecting import take, take_along_axis
-from pullback.tensor.functions.shaping import moveaxis, shaped
-from pullback.tensor.functions.sorting import argsort
+from pullback.functions.cumulative import cumulative_sum
+from pullback.functions.data_types import bitcast
+from pullback.functions.reductions import max as maximum
+from pullback.functions.shape import moveaxis, shaped
+from pullback.functions.sorting import argsort
+from pullback.functions.where_take import take, take_along_axis
+from pullback.graph.dtypes import float64, int64, uint64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.random.arguments import key_of, known, parameter, require
+from pullback.random.integers import randint
 from pullback.tensor.record import at_one_line, cut, record
 from pullback.tensor.tensor import Tensor, wrap
 

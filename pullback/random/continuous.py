@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.functions.arguments import apply, as_tensor, literal, node_of, number
+from pullback.functions.complex_parts import complex as complex_of
+from pullback.functions.complex_parts import imag, real
+from pullback.functions.shape import spread
 from pullback.graph.dtypes import DType, float64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
@@ -20,10 +24,6 @@ from pullback.random.arguments import (
     require_order,
     sample_shape,
 )
-from pullback.tensor.functions.arguments import apply, as_tensor, literal, node_of, number
-from pullback.tensor.functions.complexes import complex as complex_of
-from pullback.tensor.functions.complexes import imag, real
-from pullback.tensor.functions.shaping import spread
 from pullback.tensor.operators import NUMBERS
 from pullback.tensor.record import at_one_line, record
 from pullback.tensor.tensor import Tensor, wrap

@@ -7,6 +7,16 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
+from pullback.functions.arguments import (
+    apply,
+    as_tensor,
+    cast_node,
+    literal,
+    node_of,
+    number,
+    scalar,
+    shape_of,
+)
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
@@ -18,16 +28,6 @@ from pullback.random.arguments import (
     require,
     require_order,
     sample_shape,
-)
-from pullback.tensor.functions.arguments import (
-    apply,
-    as_tensor,
-    cast_node,
-    literal,
-    node_of,
-    number,
-    scalar,
-    shape_of,
 )
 from pullback.tensor.record import at_one_line, cut, record
 from pullback.tensor.settings import user_dtype

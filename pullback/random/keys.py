@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.graph.dtypes import uint32, uint64
-from pullback.graph.node import Node
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.random.arguments import key_of
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     as_tensor,
     cast_node,
     integer,
@@ -21,8 +16,13 @@ from pullback.tensor.functions.arguments import (
     scalar,
     shape_of,
 )
-from pullback.tensor.functions.creation import made
-from pullback.tensor.functions.joining import stack
+from pullback.functions.creation import made
+from pullback.functions.joining import stack
+from pullback.graph.dtypes import uint32, uint64
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.random.arguments import key_of
 from pullback.tensor.record import at_one_line, record
 from pullback.tensor.tensor import Tensor, wrap
 from pullback.tensor.unknown import Unknown

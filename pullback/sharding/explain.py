@@ -115,7 +115,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
 
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        from pullback.tensor.on_mesh import per_device
+        from pullback.engines.mesh import per_device
         from pullback.tensor.program import mesh_of
 
         graph = program_of("explain_sharding", f, args, kwargs)

@@ -63,7 +63,7 @@ class CacheInfo:
     @property
     def disk_bytes(self) -> int:
         """The size of all programs on disk, those of other processes included."""
-        from pullback.engines.xla.disk import disk_cache
+        from pullback.engines.xla.disk_cache import disk_cache
 
         return disk_cache().used()
 

@@ -49,7 +49,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     if isinstance(data, Unknown):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
-        from pullback.tensor.functions import stack
+        from pullback.functions import stack
 
         return asarray(stack([asarray(row) for row in data]), dtype)
     return from_host(_host_array(data, wanted))

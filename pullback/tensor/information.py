@@ -33,7 +33,7 @@ def cache_info() -> CacheInfo:
 def clear_cache(disk: bool = False) -> None:
     """Forget all compiled programs in memory, and the counters; with `disk`, those on disk too."""
     if disk:
-        from pullback.engines.xla.disk import disk_cache
+        from pullback.engines.xla.disk_cache import disk_cache
 
         disk_cache().clear()
     state.forget()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @cache
 def _functions() -> Any:
     """The public functions, which themselves need Tensor."""
-    from pullback.tensor import functions
+    from pullback import functions
 
     return functions
 

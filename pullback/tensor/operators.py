@@ -116,7 +116,7 @@ def as_tensor(value: Any) -> Tensor:
 @cache
 def _functions() -> Any:
     """The public functions, which are defined in terms of the operators."""
-    from pullback.tensor import functions
+    from pullback import functions
 
     return functions
 

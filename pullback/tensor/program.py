@@ -59,12 +59,12 @@ def engine_for(mode: Any, mesh: Any) -> Any:
         return single
     found = _meshes.get((single, mesh))
     if found is None:
-        from pullback.tensor.on_mesh import SimulatedMesh
+        from pullback.engines.mesh import SimulatedMesh
 
         if single.name == "reference":
             found = SimulatedMesh(mesh, single)
         else:
-            from pullback.tensor.on_devices import XlaMesh
+            from pullback.engines.xla.mesh import XlaMesh
 
             try:
                 found = XlaMesh(mesh, single)

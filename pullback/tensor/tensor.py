@@ -157,12 +157,12 @@ class Tensor(Operators, Methods):
         return value.copy() if copy else value
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        from pullback.tensor.numpy_calls import call_ufunc
+        from pullback.interop.numpy import call_ufunc
 
         return call_ufunc(function, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        from pullback.tensor.numpy_calls import call_function
+        from pullback.interop.numpy import call_function
 
         return call_function(function, args, kwargs)
 
@@ -263,7 +263,7 @@ class Tensor(Operators, Methods):
 
     def detach(self) -> Tensor:
         """The same value as a constant of every derivative."""
-        from pullback.tensor.functions import stop_gradient
+        from pullback.functions import stop_gradient
 
         return stop_gradient(self)
 
@@ -290,7 +290,7 @@ class Tensor(Operators, Methods):
     def assign(self, value: Any) -> Tensor:
         """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
         laid out as the old one was."""
-        from pullback.tensor.functions import asarray
+        from pullback.functions import asarray
 
         new = asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
@@ -305,7 +305,7 @@ class Tensor(Operators, Methods):
 
         guard_placeholder_write(self, what)
         if self._node.type.sharding is not None:  # a tensor stays where it was laid out
-            from pullback.tensor.functions.placing import reshard
+            from pullback.functions.sharding import reshard
 
             node = reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
@@ -350,8 +350,8 @@ def _compute(tensor: Tensor) -> None:
 
 
 def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
+    from pullback.functions.sharding import reshard
     from pullback.tensor.creation import tensor
-    from pullback.tensor.functions.placing import reshard
 
     made = tensor(array)
     if sharding is not None:

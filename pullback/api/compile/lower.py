@@ -50,7 +50,7 @@ class Lowered:
 
     def stablehlo(self) -> str:
         """The program as XLA gets it."""
-        from pullback.engines.xla.stablehlo import module
+        from pullback.engines.xla.builder import module
 
         return module(self.graph, donated=[place for _, place in self._version.program.donors])
 

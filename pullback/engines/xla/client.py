@@ -18,7 +18,7 @@ from pullback.engines.xla import cluster, machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
-from pullback.engines.xla.placing import OnDevice, aval_of, device_list
+from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
 from pullback.engines.xla.sharded import Group, Queue, Shards, Spmd
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.dtypes import int32

@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
 from pullback.engines.xla.executable import explain
-from pullback.engines.xla.ledger import Failure, Ledger
+from pullback.engines.xla.program_log import Failure, Ledger
 from pullback.errors import EngineError, OutOfMemory
 
 # XLA's own watch over processes ends those that are left, so it never finds anything out:

@@ -26,7 +26,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.stablehlo import Value
+    from pullback.engines.xla.builder import Value
 
 Groups = Sequence[Sequence[int]]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
-from pullback.engines.xla.disk import disk_cache, key_of
+from pullback.engines.xla.builder import Builder, module, result_types
+from pullback.engines.xla.disk_cache import disk_cache, key_of
 from pullback.engines.xla.program import Check, Code, MeshProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
-from pullback.engines.xla.stablehlo import Builder, module, result_types
 from pullback.graph.compile_split import Segment, segments
 from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, Structure

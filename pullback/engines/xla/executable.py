@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.engines.xla.jax_arrays import result_handler
 from pullback.engines.xla.memory import Memory
-from pullback.engines.xla.placing import result_handler
 from pullback.errors import EngineError, OutOfMemory
 from pullback.graph.types import Type
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.stablehlo import dense, mlir_type
+from pullback.engines.xla.builder import dense, mlir_type
 from pullback.graph import dtypes
 from pullback.graph.types import Type
 

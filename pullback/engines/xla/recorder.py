@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.engines.xla.stablehlo import Builder, Value
+from pullback.engines.xla.builder import Builder, Value
 from pullback.graph.graph import Graph
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.engines.xla.stablehlo import Builder, Value, mlir_type
+from pullback.engines.xla.builder import Builder, Value, mlir_type
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import Type
 

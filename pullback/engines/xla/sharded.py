@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback.engines.xla.bindings import _jax
 from pullback.engines.xla.executable import Executable
-from pullback.engines.xla.placing import OnDevice, OnDevices, aval_of, device_list
+from pullback.engines.xla.jax_arrays import OnDevice, OnDevices, aval_of, device_list
 from pullback.errors import EngineError
 from pullback.graph.types import Type
 

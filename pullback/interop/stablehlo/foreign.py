@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from pullback.engines.xla.builder import COMPARISONS
 from pullback.engines.xla.instructions import Block, Instruction
-from pullback.engines.xla.stablehlo import COMPARISONS
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.types import Type
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.engines.xla import mlir
+from pullback.engines.xla.builder import Builder, Value, mlir_type, module
 from pullback.engines.xla.instructions import Block, normal, quoted, written
-from pullback.engines.xla.stablehlo import Builder, Value, mlir_type, module
 from pullback.graph.graph import Graph
 from pullback.static.module import require_module
 

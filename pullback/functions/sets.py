@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.functions.arguments import Tensor, as_tensor
+from pullback.functions.shape import flatten
+from pullback.functions.where_take import take
 from pullback.tensor.creation import from_host
-from pullback.tensor.functions.arguments import Tensor, as_tensor
-from pullback.tensor.functions.selecting import take
-from pullback.tensor.functions.shaping import flatten
 
 
 class UniqueAll(NamedTuple):

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     axis_of,
@@ -19,6 +15,10 @@ from pullback.tensor.functions.arguments import (
     node,
     placed,
 )
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.record import record
 
 

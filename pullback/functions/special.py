@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.functions.arguments import apply, float_node, integer
 from pullback.graph.table import TABLE
-from pullback.tensor.functions.arguments import apply, float_node, integer
 from pullback.tensor.record import record
 from pullback.tensor.tensor import Tensor
 

@@ -6,10 +6,7 @@ import math
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.dtypes import float32
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     apply,
     as_tensor,
@@ -20,7 +17,10 @@ from pullback.tensor.functions.arguments import (
     literal,
     node_of,
 )
-from pullback.tensor.functions.complexes import real
+from pullback.functions.complex_parts import real
+from pullback.graph.dtypes import float32
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.record import record
 from pullback.tensor.tensor import wrap
 
@@ -112,7 +112,7 @@ def diff(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = 
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
-    from pullback.tensor.functions.joining import concat
+    from pullback.functions.joining import concat
 
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
     made = parts[0] if len(parts) == 1 else concat(parts, axis=axis)

@@ -7,11 +7,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.graph.dtypes import DType, promote
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     fresh,
@@ -20,6 +16,10 @@ from pullback.tensor.functions.arguments import (
     number,
     placed,
 )
+from pullback.graph.dtypes import DType, promote
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.operators import NUMBERS, scalar_dtype
 from pullback.tensor.record import record
 

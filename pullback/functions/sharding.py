@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError
+from pullback.functions.arguments import Tensor, as_tensor, node_of
 from pullback.graph.where import user_line
 from pullback.ops.collective.reshard import Reshard
 from pullback.ops.sources import leaf
 from pullback.sharding.mesh import as_mesh
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor.functions.arguments import Tensor, as_tensor, node_of
 from pullback.tensor.record import pending, record
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import wrap

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from pullback import functions
 from pullback.errors import UnsupportedOp
 from pullback.graph.where import user_line
-from pullback.tensor import functions
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import Tensor
 

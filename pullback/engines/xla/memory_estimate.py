@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from pullback.engines.xla.builder import Value
 from pullback.engines.xla.recorder import Instruction, Recorded
-from pullback.engines.xla.stablehlo import Value
 from pullback.graph.compile_split import segments
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type

@@ -15,13 +15,7 @@ import numpy as np
 
 from pullback.engines.limits import MOST
 from pullback.errors import ArgumentError, OutOfMemory
-from pullback.graph.dtypes import DType, int64
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.node import constant
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.creation import from_host
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     integer,
@@ -29,8 +23,14 @@ from pullback.tensor.functions.arguments import (
     placed,
     shape_of,
 )
-from pullback.tensor.functions.conversion import result_type
-from pullback.tensor.functions.shaping import shaped, spread
+from pullback.functions.data_types import result_type
+from pullback.functions.shape import shaped, spread
+from pullback.graph.dtypes import DType, int64
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.tensor.creation import from_host
 from pullback.tensor.operators import NUMBERS
 from pullback.tensor.record import pending, record
 from pullback.tensor.settings import current
@@ -153,7 +153,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
     made = full(x.shape, fill_value, _chosen("full_like", dtype, x.dtype))
     if x.sharding is None:
         return made
-    from pullback.tensor.functions.placing import reshard
+    from pullback.functions.sharding import reshard
 
     return reshard(made, x.sharding)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.tensor.functions.arguments import Tensor, apply, node
+from pullback.functions.arguments import Tensor, apply, node
 
 
 def stop_gradient(x: Any) -> Tensor:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.table import TABLE
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     apply,
     as_tensor,
@@ -20,7 +18,9 @@ from pullback.tensor.functions.arguments import (
     node_of,
     placed,
 )
-from pullback.tensor.functions.exponentials import erf, exp, log, logistic
+from pullback.functions.exponentials import erf, exp, log, logistic
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.table import TABLE
 from pullback.tensor.record import record
 from pullback.tensor.settings import current
 from pullback.tensor.tensor import wrap
@@ -191,7 +191,7 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     >>> pb.glu([2.0, 0.0]).tolist()
     [1.0]
     """
-    from pullback.tensor.functions.joining import split
+    from pullback.functions.joining import split
 
     first, second = split(wrap(float_node(x)), 2, axis)
     return first * logistic(second)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.graph.dtypes import bool_, int64
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.table import TABLE
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     axes_of,
     axis_of,
@@ -16,6 +13,9 @@ from pullback.tensor.functions.arguments import (
     node,
     placed,
 )
+from pullback.graph.dtypes import bool_, int64
+from pullback.graph.dtypes import dtype as dtype_of
+from pullback.graph.table import TABLE
 from pullback.tensor.record import record
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.graph.node import constant
-from pullback.graph.table import TABLE
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     apply,
     as_tensor,
@@ -17,6 +15,8 @@ from pullback.tensor.functions.arguments import (
     number,
     operands,
 )
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
 from pullback.tensor.operators import NUMBERS, cast_node, node_of, scalar_dtype
 from pullback.tensor.record import record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.tensor.functions.arguments import Tensor, apply, node, operands
+from pullback.functions.arguments import Tensor, apply, node, operands
 
 
 def bitwise_and(x1: Any, x2: Any) -> Tensor:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.graph.dtypes import bool_
-from pullback.graph.node import Node
-from pullback.tensor.comparing import FLIPPED, beyond
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     apply,
     cast_node,
@@ -15,6 +12,9 @@ from pullback.tensor.functions.arguments import (
     node,
     operands,
 )
+from pullback.graph.dtypes import bool_
+from pullback.graph.node import Node
+from pullback.tensor.comparing import FLIPPED, beyond
 from pullback.tensor.operators import number
 from pullback.tensor.tensor import wrap
 

@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.creation import from_host
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     axis_of,
@@ -18,9 +15,12 @@ from pullback.tensor.functions.arguments import (
     node,
     operands,
 )
-from pullback.tensor.functions.joining import concat
-from pullback.tensor.functions.selecting import take
-from pullback.tensor.functions.shaping import flatten, shaped
+from pullback.functions.joining import concat
+from pullback.functions.shape import flatten, shaped
+from pullback.functions.where_take import take
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.tensor.creation import from_host
 from pullback.tensor.record import record, record_several
 from pullback.tensor.tensor import wrap
 

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import ShapeError
-from pullback.graph.node import Node
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     axes_of,
@@ -23,6 +19,10 @@ from pullback.tensor.functions.arguments import (
     placed,
     shape_of,
 )
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
 from pullback.tensor.record import record
 from pullback.tensor.tensor import wrap
 

@@ -1,8 +1,6 @@
 """The public functions on tensors, under the names of the Python array API standard."""
 
-from pullback.tensor.creation import asarray as asarray
-from pullback.tensor.creation import tensor as tensor
-from pullback.tensor.functions.activations import (
+from pullback.functions.activations import (
     elu,
     gelu,
     glu,
@@ -17,7 +15,7 @@ from pullback.tensor.functions.activations import (
     softmax,
     softplus,
 )
-from pullback.tensor.functions.arithmetic import (
+from pullback.functions.arithmetic import (
     abs,
     add,
     cbrt,
@@ -40,7 +38,12 @@ from pullback.tensor.functions.arithmetic import (
     square,
     subtract,
 )
-from pullback.tensor.functions.bits import (
+from pullback.functions.barriers import (
+    contiguous,
+    optimization_barrier,
+    stop_gradient,
+)
+from pullback.functions.bitwise import (
     bitwise_and,
     bitwise_count,
     bitwise_invert,
@@ -49,7 +52,7 @@ from pullback.tensor.functions.bits import (
     bitwise_right_shift,
     bitwise_xor,
 )
-from pullback.tensor.functions.comparisons import (
+from pullback.functions.comparisons import (
     allclose,
     equal,
     greater,
@@ -67,24 +70,20 @@ from pullback.tensor.functions.comparisons import (
     not_equal,
     signbit,
 )
-from pullback.tensor.functions.complexes import (
+from pullback.functions.complex_parts import (
     angle,
     complex,
     conj,
     imag,
     real,
 )
-from pullback.tensor.functions.conversion import (
-    astype,
-    bitcast,
-    can_cast,
-    cast,
-    finfo,
-    iinfo,
-    isdtype,
-    result_type,
+from pullback.functions.convolution import (
+    avg_pool,
+    conv,
+    conv2d,
+    max_pool,
 )
-from pullback.tensor.functions.creation import (
+from pullback.functions.creation import (
     arange,
     empty,
     empty_like,
@@ -99,7 +98,24 @@ from pullback.tensor.functions.creation import (
     zeros,
     zeros_like,
 )
-from pullback.tensor.functions.exponentials import (
+from pullback.functions.cumulative import (
+    cumlogsumexp,
+    cummax,
+    cummin,
+    cumulative_prod,
+    cumulative_sum,
+)
+from pullback.functions.data_types import (
+    astype,
+    bitcast,
+    can_cast,
+    cast,
+    finfo,
+    iinfo,
+    isdtype,
+    result_type,
+)
+from pullback.functions.exponentials import (
     erf,
     erfc,
     exp,
@@ -112,7 +128,7 @@ from pullback.tensor.functions.exponentials import (
     logaddexp,
     logistic,
 )
-from pullback.tensor.functions.joining import (
+from pullback.functions.joining import (
     concat,
     pad,
     repeat,
@@ -123,7 +139,7 @@ from pullback.tensor.functions.joining import (
     tile,
     unstack,
 )
-from pullback.tensor.functions.linear import (
+from pullback.functions.products import (
     diagonal,
     einsum,
     matmul,
@@ -134,8 +150,7 @@ from pullback.tensor.functions.linear import (
     triu,
     vecdot,
 )
-from pullback.tensor.functions.placing import reshard, shard, with_sharding_constraint
-from pullback.tensor.functions.reductions import (
+from pullback.functions.reductions import (
     all,
     any,
     argmax,
@@ -146,36 +161,19 @@ from pullback.tensor.functions.reductions import (
     prod,
     sum,
 )
-from pullback.tensor.functions.rounding import (
+from pullback.functions.rounding import (
     ceil,
     floor,
     round,
     trunc,
 )
-from pullback.tensor.functions.scanning import (
-    cumlogsumexp,
-    cummax,
-    cummin,
-    cumulative_prod,
-    cumulative_sum,
-)
-from pullback.tensor.functions.selecting import (
-    clip,
-    dynamic_slice,
-    dynamic_update_slice,
-    gather,
-    scatter,
-    take,
-    take_along_axis,
-    where,
-)
-from pullback.tensor.functions.sets import (
+from pullback.functions.sets import (
     unique_all,
     unique_counts,
     unique_inverse,
     unique_values,
 )
-from pullback.tensor.functions.shaping import (
+from pullback.functions.shape import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
@@ -190,27 +188,23 @@ from pullback.tensor.functions.shaping import (
     swapaxes,
     transpose,
 )
-from pullback.tensor.functions.sorting import (
+from pullback.functions.sharding import reshard, shard, with_sharding_constraint
+from pullback.functions.sorting import (
     argsort,
     nonzero,
     searchsorted,
     sort,
     top_k,
 )
-from pullback.tensor.functions.special import digamma, erfinv, lgamma, polygamma
-from pullback.tensor.functions.statistics import (
+from pullback.functions.special import digamma, erfinv, lgamma, polygamma
+from pullback.functions.statistics import (
     diff,
     mean,
     norm,
     std,
     var,
 )
-from pullback.tensor.functions.steering import (
-    contiguous,
-    optimization_barrier,
-    stop_gradient,
-)
-from pullback.tensor.functions.trigonometry import (
+from pullback.functions.trigonometry import (
     acos,
     acosh,
     asin,
@@ -225,12 +219,18 @@ from pullback.tensor.functions.trigonometry import (
     tan,
     tanh,
 )
-from pullback.tensor.functions.windows import (
-    avg_pool,
-    conv,
-    conv2d,
-    max_pool,
+from pullback.functions.where_take import (
+    clip,
+    dynamic_slice,
+    dynamic_update_slice,
+    gather,
+    scatter,
+    take,
+    take_along_axis,
+    where,
 )
+from pullback.tensor.creation import asarray as asarray
+from pullback.tensor.creation import tensor as tensor
 
 __all__ = [
     "abs",

@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.graph.node import Node
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.ops.conv.windows import resolve_padding
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     float_node,
@@ -21,6 +17,10 @@ from pullback.tensor.functions.arguments import (
     per_dimension,
     placed,
 )
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.ops.conv.windows import resolve_padding
 from pullback.tensor.record import record
 
 Padding = tuple[tuple[int, int], ...]

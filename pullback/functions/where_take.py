@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
-from pullback.graph.dtypes import int64
-from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.ops.prelude import broadcast_shapes
-from pullback.ops.reduce.extrema import bounds
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     apply,
     as_tensor,
@@ -28,7 +22,13 @@ from pullback.tensor.functions.arguments import (
     scalar,
     shape_of,
 )
-from pullback.tensor.functions.shaping import spread
+from pullback.functions.shape import spread
+from pullback.graph.dtypes import int64
+from pullback.graph.node import Node, constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
+from pullback.ops.prelude import broadcast_shapes
+from pullback.ops.reduce.extrema import bounds
 from pullback.tensor.index_plan import counted_from_start, out_of_range
 from pullback.tensor.indexing import updated
 from pullback.tensor.record import record

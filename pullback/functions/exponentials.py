@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.tensor.functions.arguments import Tensor, apply, float_node, float_operands
+from pullback.functions.arguments import Tensor, apply, float_node, float_operands
 
 
 def exp(x: Any) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.distributed import agree_on_program, process_index
 from pullback.distributed.meeting import these
+from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -16,7 +17,6 @@ from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import layout
 from pullback.static.fingerprints import fingerprint
-from pullback.tensor.on_mesh import MeshEngine, MeshProgram, OnMesh
 
 
 class Spread(OnMesh):

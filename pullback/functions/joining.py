@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.node import constant
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     as_tensor,
     axes_of,
@@ -25,7 +22,10 @@ from pullback.tensor.functions.arguments import (
     scalar,
     tensors,
 )
-from pullback.tensor.functions.shaping import flatten, shaped, spread
+from pullback.functions.shape import flatten, shaped, spread
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.operators import NUMBERS
 from pullback.tensor.record import record
 
@@ -159,7 +159,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     >>> pb.repeat([1, 2], 2).tolist(), pb.repeat([1, 2], [0, 3]).tolist()
     ([1, 1, 2, 2], [2, 2, 2])
     """
-    from pullback.tensor.functions.selecting import repeat_each
+    from pullback.functions.where_take import repeat_each
 
     x = as_tensor(x)
     if axis is None:
@@ -217,7 +217,7 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
     >>> pb.rot90([[1, 2], [3, 4]]).tolist()
     [[2, 4], [1, 3]]
     """
-    from pullback.tensor.functions.shaping import flip, swapaxes
+    from pullback.functions.shape import flip, swapaxes
 
     x = as_tensor(x)
     a, b = ordered_axes("rot90", axes, x.ndim)

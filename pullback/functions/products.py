@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.dtypes import int64
-from pullback.graph.node import constant
-from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.tensor.functions.arguments import (
+from pullback.functions.arguments import (
     Tensor,
     apply,
     as_tensor,
@@ -19,6 +15,10 @@ from pullback.tensor.functions.arguments import (
     operands,
     ordered_axes,
 )
+from pullback.graph.dtypes import int64
+from pullback.graph.node import constant
+from pullback.graph.table import TABLE
+from pullback.graph.where import user_line
 from pullback.tensor.record import record
 
 
@@ -150,7 +150,7 @@ def matrix_trace(x: Any, offset: int = 0) -> Tensor:
     >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
     5
     """
-    from pullback.tensor.functions.reductions import sum
+    from pullback.functions.reductions import sum
 
     return sum(diagonal(x, offset), axis=-1)
 
