@@ -6,7 +6,7 @@ The functions on tensors are listed in `pullback.functions`; everything else is 
 from __future__ import annotations
 
 import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, distributed, functions, ir, optim, random
+from pullback import debug, distributed, functions, ir, optim, random, tree
 from pullback.api import checkpoint_policies
 from pullback.api.apply import apply, op
 from pullback.api.auto_shard import auto_shard
@@ -59,17 +59,16 @@ from pullback.graph.dtypes import (
 )
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
+from pullback.lazy.evaluate import evaluate
+from pullback.lazy.info import cache_info, clear_cache, engine_info
+from pullback.lazy.settings import config, default_device, default_dtype, no_grad, no_recompile
+from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Composite, Op
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.plan import ShardingPlan
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor import tree
-from pullback.tensor.evaluate import evaluate
-from pullback.tensor.information import cache_info, clear_cache, engine_info
-from pullback.tensor.settings import config, default_device, default_dtype, no_grad, no_recompile
-from pullback.tensor.tensor import Tensor
 
 __version__ = "0.1.0"
 

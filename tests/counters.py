@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pullback as pb
-from pullback.tensor.launch import state
+from pullback.lazy.launch import state
 
 
 class Counts:

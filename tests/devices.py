@@ -15,9 +15,9 @@ from pullback.engines.xla.builder import Builder, Value, mlir_type
 from pullback.graph.dtypes import ALL, bfloat16, float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy.program import engine
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.tensor.program import engine
 
 
 def on_devices(test):

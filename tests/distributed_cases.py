@@ -19,8 +19,8 @@ from pullback.errors import EngineError, OutOfMemory, PullbackError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
+from pullback.lazy.program import engine
 from pullback.sharding.mesh import DeviceMesh
-from pullback.tensor.program import engine
 
 T = Type((4,), float64)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from pullback import testing
+from pullback import testing, tree
 from pullback.api.stage import stage
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, ancestors, graphs_within
@@ -20,7 +20,6 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.ops.prelude import Op, ones
 from pullback.ops.sources import Input
-from pullback.tensor import tree
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import gradients
 

@@ -11,15 +11,14 @@ import numpy as np
 from programs import SMOOTH, extreme, order, partner, run
 
 import pullback as pb
-from pullback import testing
+from pullback import testing, tree
 from pullback.api.stage import stage
 from pullback.graph.dtypes import dtype
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
+from pullback.lazy.tensor import wrap
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor import tree
-from pullback.tensor.tensor import wrap
 
 SHAPES = [
     [(3, 4), (3, 4), (4, 3), (4,), ()],

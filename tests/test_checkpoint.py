@@ -300,7 +300,7 @@ def test_policies_join():
 
 
 def test_a_call_of_the_same_function_is_the_same_program():
-    from pullback.tensor.launch import state
+    from pullback.lazy.launch import state
 
     x, w = pb.tensor(X), pb.tensor(W)
 

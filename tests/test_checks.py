@@ -9,7 +9,7 @@ import pytest
 
 import pullback as pb
 from pullback.errors import IndexOutOfRange
-from pullback.tensor import checks
+from pullback.lazy import runtime_checks
 
 TABLE = np.arange(10.0).reshape(5, 2)
 
@@ -76,7 +76,7 @@ def test_it_raises_when_something_computed_from_it_is_read(table):
 def _pace(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow device: whether a check has an answer when the next program starts."""
     if request.param == "looked at when read":
-        monkeypatch.setattr(checks.Run, "ready", lambda self: False)
+        monkeypatch.setattr(runtime_checks.Run, "ready", lambda self: False)
 
 
 @pytest.mark.usefixtures("_pace")
@@ -165,15 +165,15 @@ def test_a_loop_that_never_reads_still_tells(table):
 
 def test_looking_is_linear_in_the_runs():
     """Two arguments from each earlier run make 2**60 paths through 60 runs."""
-    from pullback.tensor import checks
+    from pullback.lazy import runtime_checks
 
     class Program:
         input_masks: list[int] = []  # noqa: RUF012
 
-    run = checks.Run(Program(), None, [], [], [])
+    run = runtime_checks.Run(Program(), None, [], [], [])
     for _ in range(60):
-        run = checks.Run(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
+        run = runtime_checks.Run(Program(), None, [], [(0, run, 0), (1, run, 1)], [])
     node = pb.tensor(1.0)._node
-    checks._unchecked[node] = (run, 0)
-    checks.examine(node)
+    runtime_checks._unchecked[node] = (run, 0)
+    runtime_checks.examine(node)
     assert run.errors == {}

@@ -13,10 +13,10 @@ from pullback.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
+from pullback.lazy.record import record_several
 from pullback.ops.collective.reduce import PSum
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import Call
-from pullback.tensor.record import record_several
 
 pytestmark = pytest.mark.usefixtures("engine")
 

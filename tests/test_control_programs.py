@@ -12,14 +12,14 @@ from pullback.errors import VerificationError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, graphs_within
 from pullback.graph.node import Node
+from pullback.lazy.collect import Work, pending_ancestors
+from pullback.lazy.program import build
 from pullback.ops.control.holder import hold
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.control.scan import Scan
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
 from pullback.static.verify import verify
-from pullback.tensor.collect import Work, pending_ancestors
-from pullback.tensor.program import build
 
 XS = np.sin(np.arange(12.0, dtype=np.float32)).reshape(4, 3)
 

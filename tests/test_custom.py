@@ -536,7 +536,7 @@ def test_a_solver_whose_loop_runs_once_and_is_not_differentiated():
 
 
 def test_a_function_made_anew_at_each_step_compiles_once(monkeypatch):
-    from pullback.tensor.launch import state
+    from pullback.lazy.launch import state
 
     def step(x):
         return pb.grad(lambda x: sine()(x, 2.0).sum())(x)

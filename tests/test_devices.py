@@ -28,10 +28,10 @@ from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.types import Type
+from pullback.lazy.program import engine
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
 from pullback.sharding.partition.simulate import simulated
-from pullback.tensor.program import engine
 
 # -- values ---------------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ import threading
 import numpy as np
 from devices import Grid, op, varying
 from pullback.graph.graph import Graph
-from pullback.tensor.program import engine
+from pullback.lazy.program import engine
 
 grid = Grid(x=8)
 v = varying("v", (16, 16), "x")

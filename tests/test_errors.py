@@ -23,7 +23,7 @@ from pullback.errors import (
     UnsupportedOp,
     UnsupportedShape,
 )
-from pullback.tensor import record
+from pullback.lazy import record
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, constant, origin
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy.record import apply, record_several
 from pullback.ops.elementwise.arithmetic import Mul
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.optimizer_steps import AdamStep
 from pullback.ops.sources import Leaf
-from pullback.tensor.record import apply, record_several
 from pullback.transforms import gradient_cache, reverse
 from pullback.transforms.reverse import gradients
 

@@ -12,7 +12,7 @@ from counters import live_nodes
 from long import training_loops
 
 import pullback as pb
-from pullback.tensor.record import pending
+from pullback.lazy.record import pending
 
 
 @pytest.mark.parametrize("style", training_loops.STYLES)

@@ -8,7 +8,7 @@ from helpers import line
 
 import pullback as pb
 from pullback.graph.canonical import canonicalise
-from pullback.tensor.program import engine
+from pullback.lazy.program import engine
 
 RNG = np.random.default_rng(0)
 
@@ -199,7 +199,7 @@ def test_it_reads_as_a_table():
 
 
 def test_types_are_enough_and_nothing_runs():
-    from pullback.tensor.launch import state
+    from pullback.lazy.launch import state
 
     before = state.programs_run
     huge = pb.Type((100_000, 100_000), pb.float32)

@@ -13,6 +13,7 @@ from pullback.engines.xla.builder import Builder, module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
+from pullback.lazy.program import engine
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
@@ -20,7 +21,6 @@ from pullback.sharding.factors import instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor.program import engine
 
 # What stands for values from elsewhere has no computation of its own to try.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}

@@ -21,9 +21,9 @@ from long import many_shapes
 import pullback as pb
 from pullback.engines import reference
 from pullback.errors import ArgumentError, EngineError
-from pullback.tensor import cache, settings
-from pullback.tensor.launch import state
-from pullback.tensor.program import engine
+from pullback.lazy import cache, settings
+from pullback.lazy.launch import state
+from pullback.lazy.program import engine
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 
@@ -192,8 +192,8 @@ def test_a_program_found_and_then_evicted_still_runs():
 
 
 def _prepared(y: Any) -> Any:
-    from pullback.tensor.collect import pending_ancestors
-    from pullback.tensor.launch import _prepare
+    from pullback.lazy.collect import pending_ancestors
+    from pullback.lazy.launch import _prepare
 
     return _prepare(pending_ancestors([y._node]), [y._node], [y._node])
 

@@ -10,9 +10,9 @@ import pytest
 import pullback as pb
 from pullback import testing
 from pullback.graph import dtypes
+from pullback.lazy.program import engine
 from pullback.ops.random.affine import Affine, Between
 from pullback.ops.random.discrete import MulHigh
-from pullback.tensor.program import engine
 
 R = pb.random
 KEY = R.key(0)

@@ -11,9 +11,9 @@ import pullback as pb
 from pullback import testing
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE
+from pullback.lazy.program import engine
 from pullback.ops.random import formulas as functions
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.tensor.program import engine
 
 R = pb.random
 FLOATS = ("f16", "bf16", "f32", "f64")

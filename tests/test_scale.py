@@ -13,9 +13,9 @@ from counters import counting, live_nodes
 
 import pullback as pb
 from pullback import debug
-from pullback.tensor.launch import Launch
-from pullback.tensor.pieces import PIECE
-from pullback.tensor.record import PENDING_LIMIT, pending
+from pullback.lazy.launch import Launch
+from pullback.lazy.record import PENDING_LIMIT, pending
+from pullback.lazy.split import PIECE
 
 LONG = 100_000
 

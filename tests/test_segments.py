@@ -12,8 +12,8 @@ from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import segments
 from pullback.graph.graph import Graph
+from pullback.lazy.program import engine
 from pullback.ops.prelude import interpret
-from pullback.tensor.program import engine
 
 WIDTH = 5
 

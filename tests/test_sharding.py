@@ -18,9 +18,9 @@ from helpers import line, told
 import pullback as pb
 from pullback.errors import ArgumentError, EngineError, IndexOutOfRange, ShapeError
 from pullback.graph.types import Type
+from pullback.lazy import program
 from pullback.ops.prelude import TABLE
 from pullback.sharding.propagate import plan
-from pullback.tensor import program
 
 P = pb.P
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))

@@ -13,8 +13,8 @@ import pullback as pb
 from pullback import testing
 from pullback.engines.xla import mlir
 from pullback.graph.table import TABLE
+from pullback.lazy.program import engine
 from pullback.ops.collective.reduce import Collective
-from pullback.tensor.program import engine
 
 OPS = [n for n in sorted(TABLE) if not issubclass(TABLE[n], Collective)]
 

@@ -13,8 +13,8 @@ from counters import counting
 import pullback as pb
 from pullback.errors import PullbackError
 from pullback.graph.types import Type
+from pullback.lazy.record import apply
 from pullback.ops.prelude import Op
-from pullback.tensor.record import apply
 
 THREADS = 8
 

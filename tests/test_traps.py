@@ -14,7 +14,7 @@ from pullback.errors import AxisError, IndexOutOfRange, ShapeError, UnsupportedO
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.tensor import record
+from pullback.lazy import record
 from pullback.transforms.reverse import gradients
 
 X = array(1.5, -2.0, 0.5)
@@ -270,7 +270,7 @@ def test_a_scalar_has_no_dtype_of_its_own():
 
 
 def test_programs_are_kept_in_a_bounded_cache(monkeypatch):
-    from pullback.tensor import cache
+    from pullback.lazy import cache
 
     monkeypatch.setattr(cache, "MOST_PROGRAMS", 5)
     with pb.config(engine="reference"):

@@ -201,7 +201,7 @@ def test_ops_run_in_eager_mode_under_backward_and_inside_other_transforms():
 
 
 def test_equal_parameters_are_the_same_op_and_the_same_program():
-    from pullback.tensor.launch import state
+    from pullback.lazy.launch import state
 
     kind = type(scaled(2))
     assert kind(2) is kind(2) and kind(2) is not kind(3)

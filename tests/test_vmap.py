@@ -23,9 +23,9 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.table import TABLE
+from pullback.lazy.record import apply
 from pullback.ops.prelude import Axis, Op
 from pullback.ops.sources import Input
-from pullback.tensor.record import apply
 from pullback.transforms.batch import batched_graph
 
 pytestmark = pytest.mark.usefixtures("engine")

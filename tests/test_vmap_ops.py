@@ -13,11 +13,11 @@ from pullback import testing
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.graph import ancestors
 from pullback.graph.table import TABLE
+from pullback.lazy.program import engine as engine_named
+from pullback.lazy.record import record
 from pullback.ops.prelude import Axis
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.threefry import Threefry
-from pullback.tensor.program import engine as engine_named
-from pullback.tensor.record import record
 from pullback.transforms.batch import batched_graph
 
 rng = np.random.default_rng(7)

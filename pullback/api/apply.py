@@ -8,10 +8,10 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.operators import as_tensor, node_of, operands
+from pullback.lazy.record import record, several
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
-from pullback.tensor.operators import as_tensor, node_of, operands
-from pullback.tensor.record import record, several
 
 
 def apply(op: Op, *xs: Any) -> Any:

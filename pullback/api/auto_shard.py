@@ -8,16 +8,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.layout import comparable, is_array
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.plan import PlannedArgument, ShardingPlan
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
 
 
 def auto_shard(

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pullback import tree
 from pullback.api.linear import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
 from pullback.graph.where import user_line
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray, from_host
+from pullback.lazy.host_data import asarray, from_host
 
 # Steps and tolerances for central differences, by element type of the arguments.
 _STEP = {"f16": 1e-1, "bf16": 2e-1, "f32": 1e-2, "f64": 1e-6, "complex64": 1e-2, "complex128": 1e-6}

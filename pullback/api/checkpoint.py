@@ -6,18 +6,18 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from pullback import tree
 from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.layout import is_array
 from pullback.api.stage import stage
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record, record_several
+from pullback.lazy.tensor import Tensor
 from pullback.ops.wrap.call import written_out
 from pullback.ops.wrap.checkpoint import Checkpoint, Named
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import record, record_several
-from pullback.tensor.tensor import Tensor
 
 
 def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:

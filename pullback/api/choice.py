@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.stage import Staged, stage
 from pullback.api.state import Joined, array_leaf, is_number, returned_values, shown
 from pullback.errors import ArgumentError
@@ -13,16 +14,15 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import NUMBERS, node_of, number, scalar, scalar_dtype
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.control.cond import Cond, Switch, no_branch
 from pullback.ops.control.holder import held
 from pullback.ops.control.varying import alike
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
 from pullback.ops.sources import placeholder
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import NUMBERS, node_of, number, scalar, scalar_dtype
-from pullback.tensor.unknown import Unknown
 
 _KINDS = "biufc"  # of element types, in the order in which one holds the other's numbers
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, constant
+from pullback.lazy.tensor import wrap
 from pullback.ops.sources import SCALAR, placeholder
-from pullback.tensor.tensor import wrap
 
 
 def close_over(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.axes import Names, bound_names, one_name, size_of
 from pullback.api.function import deliver
 from pullback.errors import ArgumentError, AxisError, ShapeError
@@ -13,15 +14,14 @@ from pullback.functions.arguments import counting_dtype
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node, vary_over
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.collective.move import AllGather, AllToAll, PPermute, ReduceScatter
 from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
 from pullback.ops.prelude import Op
 from pullback.ops.reduce.reductions import accumulator
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import record
-from pullback.tensor.tensor import Tensor
 
 
 def psum(x: Any, axis_name: Names) -> Any:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.function import outputs
 from pullback.api.layout import Arguments, line_of
 from pullback.api.rule import UserRule, answer
@@ -15,12 +16,11 @@ from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
 from pullback.graph.tape import of_constant
 from pullback.graph.where import user_line
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record_several
+from pullback.lazy.tensor import wrap
 from pullback.ops.wrap.custom import Custom, closes_over
 from pullback.ops.wrap.identity import StopGradient
-from pullback.tensor import tree
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import record_several
-from pullback.tensor.tensor import wrap
 
 _STOP = StopGradient()
 

@@ -7,19 +7,20 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from pullback import tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
+from pullback.lazy import settings
+from pullback.lazy.evaluate import submit_pending
+from pullback.lazy.history import Derivative
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import cut, register
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
-from pullback.tensor import settings, tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.evaluate import submit_pending
-from pullback.tensor.history import Derivative
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import cut, register
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown
 from pullback.transforms.call_rules import start_log
 
 _ALIAS = Alias()

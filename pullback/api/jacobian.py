@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback import tree
 from pullback.api.function import Recording, Transform, deliver, normal_argnums, outputs
 from pullback.api.loops import map as map_rows
 from pullback.api.vmap import vmap
@@ -18,13 +19,12 @@ from pullback.functions import zeros as zero_tensor
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.graph.where import user_line
+from pullback.lazy.evaluate import evaluate
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import pending, record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.index.indexing import Iota
 from pullback.ops.prelude import ones, zeros_like
-from pullback.tensor import tree
-from pullback.tensor.evaluate import evaluate
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import pending, record
-from pullback.tensor.tensor import Tensor
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 

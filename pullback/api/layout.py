@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.errors import ArgumentError, GradientVerification
 from pullback.graph.interned import exact
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import Where, user_line
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
-from pullback.tensor.tensor import Tensor
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.tensor import Tensor
 
 
 class Arguments:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.function import Recording, Transform, deliver, outputs
 from pullback.api.grad import grad, split_aux
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
 from pullback.ops.prelude import zeros_like
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 

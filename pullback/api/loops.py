@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.stage import Staged, stage
 from pullback.api.state import Joined, State, array_leaf, is_number, returned_values
 from pullback.errors import ArgumentError
@@ -12,14 +13,13 @@ from pullback.functions.arguments import placed
 from pullback.graph.dtypes import bool_, promote
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.operators import node_of, number, weak
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.control.holder import held, row
 from pullback.ops.control.scan import Scan
 from pullback.ops.control.varying import scan_body, while_graphs
 from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
-from pullback.tensor import tree
-from pullback.tensor.operators import node_of, number, weak
-from pullback.tensor.tensor import Tensor, wrap
 
 
 def scan(

@@ -14,7 +14,7 @@ from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.tensor.program import engine, mesh_of
+from pullback.lazy.program import engine, mesh_of
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pullback import tree
 from pullback.api.axes import bind, bound_axes, rebind
 from pullback.api.layout import expect, line_of
 from pullback.api.stage import stage, tracing
@@ -15,11 +16,10 @@ from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number, origin
 from pullback.graph.types import Type
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import Axis, spread, sum_to, zeros
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.custom import Rule
-from pullback.tensor import tree
-from pullback.tensor.tensor import Tensor, wrap
 from pullback.transforms.batch import batched_graph
 from pullback.transforms.reverse import gradients, on_path
 

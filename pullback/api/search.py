@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pullback import tree
 from pullback.api.memory_plan import readable
 from pullback.api.stage import stage
 from pullback.errors import ArgumentError, PullbackError
@@ -25,7 +26,6 @@ from pullback.sharding.explain import Explanation, explain_sharding
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import layout
 from pullback.sharding.spec import Dims, P, Sharding
-from pullback.tensor import tree
 
 BATCHES = 3  # leading extents that are tried as a batch
 TRIES = 3  # tighter limits, where a program needs more memory than the integer program says

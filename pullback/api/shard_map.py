@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.axes import bind_mesh, bound_mesh
 from pullback.api.function import deliver, outputs
 from pullback.api.layout import is_array
@@ -15,15 +16,14 @@ from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, origin
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import record_several
 from pullback.ops.collective.shard_map import ShardMap, join_parts, local_type, take_part
 from pullback.ops.control.varying import union
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import Dims, P
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import record_several
 from pullback.transforms.call_rules import deriving
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.function import outputs
 from pullback.api.layout import is_array
@@ -13,12 +14,11 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
+from pullback.lazy.host_data import asarray
+from pullback.lazy.record import pending
+from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import written_out
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.record import pending
-from pullback.tensor.tensor import wrap
 
 
 class Staged:

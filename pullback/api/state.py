@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.function import is_value
 from pullback.api.stage import Staged
 from pullback.errors import ArgumentError
@@ -14,16 +15,15 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import NUMBERS, node_of, scalar_dtype, weak
+from pullback.lazy.record import record_several
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown, is_weak
 from pullback.ops.control.dependence import positions
 from pullback.ops.control.varying import axes_of, union
 from pullback.ops.prelude import Op
 from pullback.ops.sources import SCALAR, placeholder
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import NUMBERS, node_of, scalar_dtype, weak
-from pullback.tensor.record import record_several
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown, is_weak
 
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 

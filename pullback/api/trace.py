@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.function import Recording, Transform, deliver, outputs
 from pullback.api.linear import _matching
@@ -13,10 +14,9 @@ from pullback.errors import ArgumentError, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
+from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
-from pullback.tensor import tree
-from pullback.tensor.tensor import Tensor
 from pullback.transforms.reverse import Contribution, accumulate, gradients
 
 

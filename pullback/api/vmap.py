@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.axes import bind
 from pullback.api.function import deliver, is_value
 from pullback.api.stage import stage
@@ -13,14 +14,13 @@ from pullback.errors import ArgumentError, AxisError
 from pullback.graph.node import Node, origin
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import Axis, laid_out, spread
 from pullback.ops.shape.movement import Transpose
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, entry
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
-from pullback.tensor.tensor import Tensor
 from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving
 

@@ -77,7 +77,7 @@ def initialize(
         raise _wrong("was called before", "Call it once, at the beginning.")
     if count == 1:
         return
-    from pullback.tensor.program import _engines, engine
+    from pullback.lazy.program import _engines, engine
 
     if any(name == "xla" for name, _ in _engines):
         raise _wrong("must be called before anything is computed", "Call it first of all.")
@@ -248,7 +248,7 @@ def devices() -> list[Device]:
     >>> len(pb.distributed.devices()) >= len(pb.distributed.local_devices()) > 0
     True
     """
-    from pullback.tensor.program import engine
+    from pullback.lazy.program import engine
 
     client = engine("xla").client
     found = enumerate(client.devices)

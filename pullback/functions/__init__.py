@@ -229,8 +229,8 @@ from pullback.functions.where_take import (
     take_along_axis,
     where,
 )
-from pullback.tensor.creation import asarray as asarray
-from pullback.tensor.creation import tensor as tensor
+from pullback.lazy.host_data import asarray as asarray
+from pullback.lazy.host_data import tensor as tensor
 
 __all__ = [
     "abs",

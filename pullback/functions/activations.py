@@ -21,9 +21,9 @@ from pullback.functions.arguments import (
 from pullback.functions.exponentials import erf, exp, log, logistic
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.table import TABLE
-from pullback.tensor.record import record
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import wrap
+from pullback.lazy.record import record
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import wrap
 
 
 def relu(x: Any) -> Tensor:

@@ -11,13 +11,13 @@ from pullback.graph.dtypes import DType, bool_, int64, uint64
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.indexing import handle
-from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands, weak
-from pullback.tensor.operators import scalar as scalar
-from pullback.tensor.record import record
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown
+from pullback.lazy.indexing import handle
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands, weak
+from pullback.lazy.operators import scalar as scalar
+from pullback.lazy.record import record
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 
 _INEXACT_NUMBERS = (float, complex)
 

@@ -17,8 +17,8 @@ from pullback.functions.arguments import (
 )
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
-from pullback.tensor.operators import NUMBERS, cast_node, node_of, scalar_dtype
-from pullback.tensor.record import record
+from pullback.lazy.operators import NUMBERS, cast_node, node_of, scalar_dtype
+from pullback.lazy.record import record
 
 
 def add(x1: Any, x2: Any) -> Tensor:

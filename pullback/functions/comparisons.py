@@ -14,9 +14,9 @@ from pullback.functions.arguments import (
 )
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node
-from pullback.tensor.comparing import FLIPPED, beyond
-from pullback.tensor.operators import number
-from pullback.tensor.tensor import wrap
+from pullback.lazy.operators import number
+from pullback.lazy.tensor import wrap
+from pullback.lazy.weak_compare import FLIPPED, beyond
 
 
 def equal(x1: Any, x2: Any) -> Tensor:

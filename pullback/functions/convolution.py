@@ -20,8 +20,8 @@ from pullback.functions.arguments import (
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.record import record
 from pullback.ops.conv.windows import resolve_padding
-from pullback.tensor.record import record
 
 Padding = tuple[tuple[int, int], ...]
 

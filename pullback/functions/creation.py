@@ -30,10 +30,10 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.creation import from_host
-from pullback.tensor.operators import NUMBERS
-from pullback.tensor.record import pending, record
-from pullback.tensor.settings import current
+from pullback.lazy.host_data import from_host
+from pullback.lazy.operators import NUMBERS
+from pullback.lazy.record import pending, record
+from pullback.lazy.settings import current
 
 
 def made(array: np.ndarray) -> Tensor:

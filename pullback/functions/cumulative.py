@@ -19,7 +19,7 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.record import record
+from pullback.lazy.record import record
 
 
 def cumulative_sum(

@@ -20,8 +20,8 @@ from pullback.graph.dtypes import DType, promote
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.operators import NUMBERS, scalar_dtype
-from pullback.tensor.record import record
+from pullback.lazy.operators import NUMBERS, scalar_dtype
+from pullback.lazy.record import record
 
 _KINDS = {
     "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",

@@ -26,8 +26,8 @@ from pullback.functions.shape import flatten, shaped, spread
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.operators import NUMBERS
-from pullback.tensor.record import record
+from pullback.lazy.operators import NUMBERS
+from pullback.lazy.record import record
 
 
 def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:

@@ -19,7 +19,7 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.record import record
+from pullback.lazy.record import record
 
 
 def matmul(x1: Any, x2: Any) -> Tensor:

@@ -16,7 +16,7 @@ from pullback.functions.arguments import (
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.table import TABLE
-from pullback.tensor.record import record
+from pullback.lazy.record import record
 
 
 def _reduce(name: str, x: Any, axis: Any, keepdims: bool) -> Tensor:

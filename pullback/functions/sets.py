@@ -9,7 +9,7 @@ import numpy as np
 from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.shape import flatten
 from pullback.functions.where_take import take
-from pullback.tensor.creation import from_host
+from pullback.lazy.host_data import from_host
 
 
 class UniqueAll(NamedTuple):

@@ -22,9 +22,9 @@ from pullback.functions.arguments import (
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.record import record
+from pullback.lazy.tensor import wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
-from pullback.tensor.record import record
-from pullback.tensor.tensor import wrap
 
 
 def reshape(x: Any, shape: Any) -> Tensor:

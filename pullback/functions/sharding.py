@@ -7,13 +7,13 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
 from pullback.graph.where import user_line
+from pullback.lazy.record import pending, record
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import wrap
 from pullback.ops.collective.reshard import Reshard
 from pullback.ops.sources import leaf
 from pullback.sharding.mesh import as_mesh
 from pullback.sharding.spec import P, Sharding
-from pullback.tensor.record import pending, record
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import wrap
 
 
 def shard(x: Any, mesh: Any, spec: Any = None) -> Tensor:
@@ -87,8 +87,8 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
 
 def _put(node: Any, sharding: Sharding) -> Tensor:
     """A value that is there goes to the devices part by part: none of them gets the whole."""
-    from pullback.tensor.program import engine_for
-    from pullback.tensor.values import checked, to_host
+    from pullback.lazy.program import engine_for
+    from pullback.lazy.values import checked, to_host
 
     type = node.type.sharded(sharding)
     on = engine_for(current(), sharding.mesh)

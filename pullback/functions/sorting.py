@@ -20,9 +20,9 @@ from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import take
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.creation import from_host
-from pullback.tensor.record import record, record_several
-from pullback.tensor.tensor import wrap
+from pullback.lazy.host_data import from_host
+from pullback.lazy.record import record, record_several
+from pullback.lazy.tensor import wrap
 
 
 def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

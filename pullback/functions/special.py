@@ -6,8 +6,8 @@ from typing import Any
 
 from pullback.functions.arguments import apply, float_node, integer
 from pullback.graph.table import TABLE
-from pullback.tensor.record import record
-from pullback.tensor.tensor import Tensor
+from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 
 
 def erfinv(x: Any) -> Tensor:

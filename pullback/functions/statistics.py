@@ -21,8 +21,8 @@ from pullback.functions.complex_parts import real
 from pullback.graph.dtypes import float32
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.record import record
-from pullback.tensor.tensor import wrap
+from pullback.lazy.record import record
+from pullback.lazy.tensor import wrap
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:

@@ -27,11 +27,11 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.index_plan import counted_from_start, out_of_range
+from pullback.lazy.indexing import updated
+from pullback.lazy.record import record
 from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.reduce.extrema import bounds
-from pullback.tensor.index_plan import counted_from_start, out_of_range
-from pullback.tensor.indexing import updated
-from pullback.tensor.record import record
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Tensor:

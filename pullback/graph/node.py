@@ -24,7 +24,7 @@ class Node:
     `type` is the type of its result; an op with several results has a tuple of types here, and
     each result is a node of its own (`Result(i)`). `value` is the buffer once it was computed;
     `number` grows in the order of recording. `tokens` are the derivatives that may still need
-    this node's op and inputs (see `pullback.tensor.history`).
+    this node's op and inputs (see `pullback.lazy.history`).
     """
 
     __slots__ = (

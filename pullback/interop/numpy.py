@@ -16,8 +16,8 @@ import numpy as np
 from pullback import functions
 from pullback.errors import UnsupportedOp
 from pullback.graph.where import user_line
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import Tensor
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor
 
 # NumPy's older names, and what is called so here.
 NAMES = {

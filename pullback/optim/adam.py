@@ -10,12 +10,12 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of, scalar
+from pullback.lazy.record import record_several
+from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
 from pullback.optim.base import Optimizer, Rule, Slots
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of, scalar
-from pullback.tensor.record import record_several
-from pullback.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
 from pullback.functions.sharding import reshard
 from pullback.graph.dtypes import DType, float32, int32
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.record import at_one_line
+from pullback.lazy.settings import no_grad
+from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.record import at_one_line
-from pullback.tensor.settings import no_grad
-from pullback.tensor.tensor import Tensor
 
 Slots = dict[str, Tensor]  # what an optimizer remembers about one parameter, by name
 

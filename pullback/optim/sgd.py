@@ -7,8 +7,8 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
+from pullback.lazy.tensor import Tensor
 from pullback.optim.base import Optimizer, Rule, Slots
-from pullback.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True)

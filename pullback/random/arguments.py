@@ -20,12 +20,12 @@ from pullback.functions.arguments import (
 from pullback.graph.dtypes import DType, float32, float64, promote, uint32
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import NUMBERS
+from pullback.lazy.settings import current, user_dtype
+from pullback.lazy.tensor import Tensor
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import NUMBERS
-from pullback.tensor.settings import current, user_dtype
-from pullback.tensor.tensor import Tensor
-from pullback.tensor.unknown import Unknown
 
 
 def key_of(op: str, key: Any) -> Node:

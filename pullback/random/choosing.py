@@ -26,10 +26,10 @@ from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.record import at_one_line, cut, record
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.integers import randint
-from pullback.tensor.record import at_one_line, cut, record
-from pullback.tensor.tensor import Tensor, wrap
 
 
 def categorical(

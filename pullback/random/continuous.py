@@ -14,6 +14,9 @@ from pullback.functions.shape import spread
 from pullback.graph.dtypes import DType, float64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
+from pullback.lazy.operators import NUMBERS
+from pullback.lazy.record import at_one_line, record
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.random.arguments import (
     computed_in,
     float_dtype,
@@ -24,9 +27,6 @@ from pullback.random.arguments import (
     require_order,
     sample_shape,
 )
-from pullback.tensor.operators import NUMBERS
-from pullback.tensor.record import at_one_line, record
-from pullback.tensor.tensor import Tensor, wrap
 
 
 def uniform(

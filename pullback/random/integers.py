@@ -21,6 +21,10 @@ from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.record import at_one_line, cut, record
+from pullback.lazy.settings import user_dtype
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 from pullback.random.arguments import (
     key_of,
     known,
@@ -29,10 +33,6 @@ from pullback.random.arguments import (
     require_order,
     sample_shape,
 )
-from pullback.tensor.record import at_one_line, cut, record
-from pullback.tensor.settings import user_dtype
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown
 
 
 def bits(key: Any, shape: Any = (), dtype: Any = uint32) -> Tensor:

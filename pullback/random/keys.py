@@ -22,10 +22,10 @@ from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.record import at_one_line, record
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 from pullback.random.arguments import key_of
-from pullback.tensor.record import at_one_line, record
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown
 
 
 def key(seed: Any) -> Tensor:

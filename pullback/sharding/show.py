@@ -8,8 +8,8 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import Sharding
-from pullback.tensor.tensor import Tensor
 
 BOX = "─│┌┬┐├┼┤└┴┘…"
 ASCII = "-|+++++++++~"

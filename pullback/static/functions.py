@@ -14,11 +14,11 @@ from pullback.graph.node import Node, next_number
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray
+from pullback.lazy.operators import node_of
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF, placeholder
 from pullback.static.module import Module, require_module
-from pullback.tensor.creation import asarray
-from pullback.tensor.operators import node_of
-from pullback.tensor.tensor import Tensor, wrap
 
 
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:

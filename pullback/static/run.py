@@ -22,13 +22,13 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.evaluate import evaluate
+from pullback.lazy.program import engine as find_engine
+from pullback.lazy.settings import Scope, current
+from pullback.lazy.tensor import Tensor
 from pullback.ops.interpret import deadline
 from pullback.static.functions import apply, bind
 from pullback.static.module import Module, require_module
-from pullback.tensor.evaluate import evaluate
-from pullback.tensor.program import engine as find_engine
-from pullback.tensor.settings import Scope, current
-from pullback.tensor.tensor import Tensor
 
 ENGINES = ("xla", "reference")
 

@@ -39,8 +39,8 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
     >>> from pullback import testing
     >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
     """
+    from pullback.lazy.program import engine
     from pullback.ops.elementwise.base import Elementwise
-    from pullback.tensor.program import engine
 
     given = [np.asarray(a) for a in arrays]
     check_type(op, given)

@@ -227,7 +227,7 @@ def test_C6_rules_are_pure_and_read_no_grad():
 
 
 def test_C7_fresh_leaves_get_exactly_one_gradient(monkeypatch):
-    module = importlib.import_module("pullback.tensor.backward")
+    module = importlib.import_module("pullback.lazy.backward")
     deposits = count_calls(monkeypatch, module, "_deposit")
     a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (a * b + a * a).sum().backward()

@@ -24,8 +24,8 @@ from pullback.errors import (
     TimeLimit,
 )
 from pullback.graph.table import TABLE
+from pullback.lazy.launch import state
 from pullback.ops.elementwise.base import Unary
-from pullback.tensor.launch import state
 
 ENGINES = ["reference", "xla"]
 engines = pytest.mark.parametrize("engine", ENGINES)

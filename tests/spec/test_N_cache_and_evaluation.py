@@ -13,8 +13,9 @@ from counters import counting, live_nodes, no_garbage_collection
 from helpers import line
 
 import pullback as pb
-from pullback.tensor import cache, launch, pieces
-from pullback.tensor.collect import Work, pending_ancestors
+from pullback.lazy import cache, launch
+from pullback.lazy import split
+from pullback.lazy.collect import Work, pending_ancestors
 
 RNG = np.random.default_rng(7)
 DATA = RNG.normal(size=(8, 3)).astype(np.float32)
@@ -141,7 +142,7 @@ def test_N14_the_same_handle_twice_and_two_equal_leaves():
 
 def test_N14_keys_are_compared_in_full():
     """Two keys with one hash are two entries."""
-    from pullback.tensor.cache import Cache
+    from pullback.lazy.cache import Cache
 
     class Colliding:
         def __init__(self, n: int) -> None:
@@ -208,7 +209,7 @@ def test_N15_duplicates_are_computed_once():
 
 
 def test_N15_equal_subexpressions_are_one_instruction():
-    from pullback.tensor.program import build
+    from pullback.lazy.program import build
 
     x = fresh(4)
     y = pb.exp(x) * 2 + pb.exp(x) * 2
@@ -367,7 +368,7 @@ def test_N16_whatever_else_is_kept_alive(style):
 
 def test_N16_nothing_is_computed_twice():
     """The instructions of all programs of a loop together are those of its steps."""
-    from pullback.tensor.launch import Launch
+    from pullback.lazy.launch import Launch
 
     ran: list[int] = []
     original = Launch.run
@@ -636,7 +637,7 @@ def test_N19_outputs_evicted_and_split_are_named(monkeypatch):
             (fresh(n) * 5).numpy()
     assert pb.cache_info().causes[-1].kind == "evicted"
 
-    monkeypatch.setattr(pieces, "PENDING_LIMIT", 50)
+    monkeypatch.setattr(split, "PENDING_LIMIT", 50)
     y = x
     for _ in range(120):
         y = y * 0.5

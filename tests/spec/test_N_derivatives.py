@@ -15,9 +15,9 @@ import pullback as pb
 from pullback import debug
 from pullback.errors import ArgumentError, GradientVerification, TraceError, UnsupportedOp
 from pullback.graph.table import TABLE
+from pullback.lazy.record import apply
 from pullback.ops.prelude import Op
 from pullback.ops.sources import Input
-from pullback.tensor.record import apply
 from pullback.transforms import reverse
 from pullback.transforms.reverse import gradients
 
@@ -315,8 +315,8 @@ def test_N30_value_and_grad_share_one_forward_pass():
 
 
 def test_N30_the_program_computes_the_forward_once():
-    from pullback.tensor.collect import Work, pending_ancestors
-    from pullback.tensor.program import build
+    from pullback.lazy.collect import Work, pending_ancestors
+    from pullback.lazy.program import build
 
     value, g = pb.value_and_grad(lambda a: pb.exp(pb.sin(a)).sum())(f64(A))
     work = Work(pending_ancestors([value._node, g._node]))

@@ -17,11 +17,11 @@ import pullback as pb
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy import launch
+from pullback.lazy.record import PENDING_LIMIT, apply, record_several
+from pullback.lazy.split import PIECE
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.prelude import Op
-from pullback.tensor import launch
-from pullback.tensor.pieces import PIECE
-from pullback.tensor.record import PENDING_LIMIT, apply, record_several
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -42,10 +42,10 @@ from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy import record
 from pullback.ops.elementwise.base import Unary
 from pullback.ops.prelude import Op, ones
 from pullback.static.text import print_graph
-from pullback.tensor import record
 from pullback.transforms import reverse
 from pullback.transforms.reverse import gradients
 

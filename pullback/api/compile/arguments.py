@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.tensor import tree
-from pullback.tensor.creation import asarray
-from pullback.tensor.tensor import Tensor
-from pullback.tensor.unknown import Unknown
+from pullback.lazy.host_data import asarray
+from pullback.lazy.tensor import Tensor
+from pullback.lazy.traced_number import Unknown
 
 WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pullback.api.compile.arguments import STATIC
 from pullback.graph.types import Type
-from pullback.tensor.cache import Cause, differing
-from pullback.tensor.launch import lock, refuse, state
+from pullback.lazy.cache import Cause, differing
+from pullback.lazy.launch import lock, refuse, state
 
 
 def missed(before: Any, call: Any, evicted: bool) -> Cause:

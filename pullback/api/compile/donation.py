@@ -17,11 +17,11 @@ from pullback.errors import DonatedError
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.lazy.evaluate import submit_pending
+from pullback.lazy.record import pending
+from pullback.lazy.runtime_checks import Failed
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf
-from pullback.tensor.checks import Failed
-from pullback.tensor.evaluate import submit_pending
-from pullback.tensor.record import pending
-from pullback.tensor.tensor import Tensor, wrap
 
 # A donated argument: its number among the leaves, and among the inputs of the program.
 Donor = tuple[int, int]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from pullback import tree
 from pullback.api.axes import bound_axes
 from pullback.api.compile import causes, tracing
 from pullback.api.compile.arguments import STATIC, Options, sorted_out
@@ -17,10 +18,9 @@ from pullback.api.compile.lower import Lowered
 from pullback.api.compile.snapshot import Snapshot, snapshot
 from pullback.api.compile.version import MISSED, Version, mode_key
 from pullback.graph.where import user_line
-from pullback.tensor import tree
-from pullback.tensor.launch import lock, state
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import Tensor
+from pullback.lazy.launch import lock, state
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor
 
 # A function keeps the programs of so many kinds of arguments; the one used longest ago goes first.
 MOST_VERSIONS = 256

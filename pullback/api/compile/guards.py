@@ -34,7 +34,7 @@ from pullback.api.compile.kinds import (
 from pullback.api.compile.names import absolute, code_key, names_of, texts
 from pullback.api.compile.probes import EMPTY, Probes, Ref, content, entries, own_attributes
 from pullback.graph.where import Where
-from pullback.tensor.tensor import Tensor
+from pullback.lazy.tensor import Tensor
 
 # A container with more entries is compared by identity and length: its contents are frozen.
 MOST_ENTRIES = 1000

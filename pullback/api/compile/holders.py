@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.api.compile.kinds import all_attributes, is_trusted
 from pullback.api.compile.probes import EMPTY, Probes, Ref, own_attributes
-from pullback.tensor.tensor import Tensor
+from pullback.lazy.tensor import Tensor
 
 
 class Holder:

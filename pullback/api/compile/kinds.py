@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from pullback import tree
 from pullback.graph.dtypes import DType
 from pullback.graph.interned import exact
 from pullback.graph.types import Type
 from pullback.graph.where import is_internal_file
-from pullback.tensor import tree
 
 _PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), range, DType, Type,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
+from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
 from pullback.graph.where import user_line
-from pullback.tensor import tree
 
 
 def written_tree(structure: Any) -> Any:

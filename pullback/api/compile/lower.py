@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pullback import tree
 from pullback.api.compile.arguments import STATIC, sorted_out
 from pullback.api.compile.version import Version
 from pullback.errors import ArgumentError, EngineError
@@ -14,7 +15,6 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.static.text import print_graph
-from pullback.tensor import tree
 
 
 @dataclass(frozen=True)

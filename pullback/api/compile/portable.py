@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback import errors
+from pullback import errors, tree
 from pullback.api.compile.arguments import STATIC, WIDE, Number, sorted_out
 from pullback.api.compile.kinds import same_plain
 from pullback.api.compile.layout import read_tree, read_value, written_tree, written_value
@@ -25,10 +25,9 @@ from pullback.errors import ArgumentError, EngineError, PullbackError, Unsupport
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
-from pullback.tensor import tree
-from pullback.tensor.creation import from_host
-from pullback.tensor.program import engine
-from pullback.tensor.settings import current
+from pullback.lazy.host_data import from_host
+from pullback.lazy.program import engine
+from pullback.lazy.settings import current
 
 MAGIC = b"pullback program\n"
 VERSION = 1

@@ -14,13 +14,13 @@ from pullback.graph.dtypes import complex128, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.lazy.cache import Entry, announce
+from pullback.lazy.launch import lock, refuse, state
+from pullback.lazy.program import engine_for, mesh_of
+from pullback.lazy.runtime_checks import Failed
+from pullback.lazy.settings import current
 from pullback.ops.sources import Input, Unpack
 from pullback.ops.wrap.call import written_out
-from pullback.tensor.cache import Entry, announce
-from pullback.tensor.checks import Failed
-from pullback.tensor.launch import lock, refuse, state
-from pullback.tensor.program import engine_for, mesh_of
-from pullback.tensor.settings import current
 
 
 class Program:

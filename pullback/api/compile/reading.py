@@ -1,6 +1,6 @@
 """Reading arguments of a known tree: their leaves, without looking for what else could be there.
 
-Leaves come in the order in which `pullback.tensor.tree` flattens them. Whether each is what it
+Leaves come in the order in which `pullback.tree` flattens them. Whether each is what it
 should be is for the caller to see: it will not take a container for a leaf.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from pullback.tensor import tree
+from pullback import tree
 
 # Appends the leaves of an object to a list; false if the object is not of the known tree.
 Reader = Callable[[Any, list[Any]], bool]

@@ -6,23 +6,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.compile.arguments import STATIC, WIDE, Number
 from pullback.api.compile.donation import give_up, protect, seen_by_others
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy import runtime_checks
+from pullback.lazy.evaluate import compute
+from pullback.lazy.launch import lock, state
+from pullback.lazy.operators import node_of, number, scalar
+from pullback.lazy.program import pack
+from pullback.lazy.record import pending
+from pullback.lazy.runtime_checks import any_unchecked
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.values import argument
 from pullback.ops.sources import LEAF
-from pullback.tensor import checks, tree
-from pullback.tensor.checks import any_unchecked
-from pullback.tensor.evaluate import compute
-from pullback.tensor.launch import lock, state
-from pullback.tensor.operators import node_of, number, scalar
-from pullback.tensor.program import pack
-from pullback.tensor.record import pending
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.values import argument
 
 
 class Runner(ABC):
@@ -103,7 +104,9 @@ class Runner(ABC):
         inputs += [x._node for x in self.captured]
         with lock:
             word = values[-1] if program.has_checks else None
-            checks.started(program.compiled, word, program.lines, inputs, [t._node for t in made])
+            runtime_checks.started(
+                program.compiled, word, program.lines, inputs, [t._node for t in made]
+            )
         return made[0] if self.single else self.arrange(leaves, made)
 
     def arrange(self, leaves: Sequence[Any], made: Sequence[Tensor]) -> Any:

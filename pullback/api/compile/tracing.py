@@ -9,6 +9,7 @@ from operator import is_
 from types import ModuleType
 from typing import Any
 
+from pullback import tree
 from pullback.api.compile.arguments import STATIC, Number, types_of
 from pullback.api.compile.guards import Walk
 from pullback.api.compile.snapshot import Snapshot, walk
@@ -18,12 +19,11 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, constant, next_number
 from pullback.graph.where import user_line
-from pullback.tensor import tree
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import alias_of, leaf_of
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import unknown
-from pullback.tensor.values import checked, to_host
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import alias_of, leaf_of
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import unknown
+from pullback.lazy.values import checked, to_host
 
 # Python runs one function at a time anyway; who traces inside a trace holds the lock already.
 lock = threading.RLock()

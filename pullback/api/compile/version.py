@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pullback import tree
 from pullback.api.compile.arguments import STATIC, WIDE, Number
 from pullback.api.compile.donation import seen_by_others
 from pullback.api.compile.kinds import same_plain
@@ -15,14 +16,13 @@ from pullback.api.compile.runner import Runner
 from pullback.api.compile.snapshot import Snapshot
 from pullback.api.compile.tracing import Trace
 from pullback.graph.node import Node
+from pullback.lazy.launch import state
+from pullback.lazy.operators import node_of, number, scalar
+from pullback.lazy.record import pending, record_several
+from pullback.lazy.settings import Settings, current
+from pullback.lazy.tensor import Tensor
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.wrap.call import Call
-from pullback.tensor import tree
-from pullback.tensor.launch import state
-from pullback.tensor.operators import node_of, number, scalar
-from pullback.tensor.record import pending, record_several
-from pullback.tensor.settings import Settings, current
-from pullback.tensor.tensor import Tensor
-from pullback.tensor.unknown import Unknown
 
 MISSED = object()  # this version is not the one, or not so simply
 

@@ -9,8 +9,8 @@ from pullback.errors import ShapeError
 from pullback.graph.where import user_line
 
 if TYPE_CHECKING:
-    from pullback.tensor.indexing import At
-    from pullback.tensor.tensor import Tensor
+    from pullback.lazy.indexing import At
+    from pullback.lazy.tensor import Tensor
 
 
 @cache
@@ -207,7 +207,7 @@ class Methods:
     def at(self) -> At:
         """Updates that make a new tensor: `x.at[index].set(value)`, `.add`, `.multiply`, `.min`,
         `.max`; and `.get()`."""
-        from pullback.tensor.indexing import At
+        from pullback.lazy.indexing import At
 
         return At(self)  # type: ignore[arg-type]
 

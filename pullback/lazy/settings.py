@@ -188,7 +188,7 @@ def default_device(name: str) -> Scope:
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    from pullback.tensor.program import engine
+    from pullback.lazy.program import engine
 
     engine(current().engine, name)  # one that is not there is told here
     return Scope(device=name)

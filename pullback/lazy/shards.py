@@ -9,8 +9,8 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
+from pullback.lazy.evaluate import readable
 from pullback.sharding.parts import places
-from pullback.tensor.evaluate import readable
 
 
 @dataclass(frozen=True)

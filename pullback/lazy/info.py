@@ -9,10 +9,10 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.tensor.cache import CacheInfo
-from pullback.tensor.launch import lock, state
-from pullback.tensor.program import engine
-from pullback.tensor.settings import current
+from pullback.lazy.cache import CacheInfo
+from pullback.lazy.launch import lock, state
+from pullback.lazy.program import engine
+from pullback.lazy.settings import current
 
 
 def cache_info() -> CacheInfo:

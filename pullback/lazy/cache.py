@@ -14,8 +14,8 @@ from typing import Any
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import Where
+from pullback.lazy.collect import Work
 from pullback.ops.prelude import Op
-from pullback.tensor.collect import Work
 
 MOST_PROGRAMS = 1024
 _MOST_CAUSES = 1000

@@ -15,13 +15,13 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.index_plan import Plan, plan
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.record import cut, record, register
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
-from pullback.tensor.index_plan import Plan, plan
-from pullback.tensor.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
-from pullback.tensor.record import cut, record, register
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown
 
 # What an update does: the op on a block, and the scatter on places that arrays name.
 _MODES = {

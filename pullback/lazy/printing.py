@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.tensor.record import pending
+from pullback.lazy.record import pending
 
 if TYPE_CHECKING:
-    from pullback.tensor.tensor import Tensor
+    from pullback.lazy.tensor import Tensor
 
 
 def show(tensor: Tensor) -> str:

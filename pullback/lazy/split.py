@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pullback.graph.node import Node
+from pullback.lazy.collect import base
+from pullback.lazy.record import PENDING_LIMIT
 from pullback.ops.elementwise.base import Elementwise
-from pullback.tensor.collect import base
-from pullback.tensor.record import PENDING_LIMIT
 
 # How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in
 # half a second, of 4,000 in four.

@@ -18,8 +18,8 @@ from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
-from pullback.tensor.record import record
-from pullback.tensor.settings import current
+from pullback.lazy.record import record
+from pullback.lazy.settings import current
 
 _NODES: weakref.WeakSet[Node] = weakref.WeakSet()  # of all numbers that are not known yet
 
@@ -55,7 +55,7 @@ class Unknown:
     # -- arithmetic ---------------------------------------------------------------------------
 
     def _wide(self, dtype: DType) -> Any:
-        from pullback.tensor.tensor import wrap
+        from pullback.lazy.tensor import wrap
 
         return wrap(self.cast(dtype))
 

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from pullback import tree
 from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
-from pullback.tensor import checks, tree
-from pullback.tensor.collect import base, pending_ancestors, related
-from pullback.tensor.history import realise
-from pullback.tensor.launch import launch, launch_split, lock
-from pullback.tensor.program import mesh_of, spans_processes
-from pullback.tensor.record import PENDING_LIMIT, pending
-from pullback.tensor.settings import current
-from pullback.tensor.tensor import Tensor
-from pullback.tensor.values import InFlight, arrived, checked, to_host
+from pullback.lazy import runtime_checks
+from pullback.lazy.collect import base, pending_ancestors, related
+from pullback.lazy.history import realise
+from pullback.lazy.launch import launch, launch_split, lock
+from pullback.lazy.program import mesh_of, spans_processes
+from pullback.lazy.record import PENDING_LIMIT, pending
+from pullback.lazy.settings import current
+from pullback.lazy.tensor import Tensor
+from pullback.lazy.values import InFlight, arrived, checked, to_host
 
 
 def evaluate(*tensors: Any) -> None:
@@ -108,7 +109,7 @@ def _compute_apart(nodes: Sequence[Node]) -> None:
             except (OutOfMemory, RecompileError):
                 return  # they stay pending: there may be room later, or leave to compile
             except PullbackError as error:
-                node.value = checks.Failed(error)
+                node.value = runtime_checks.Failed(error)
 
 
 def _hand_on(targets: Sequence[Node]) -> None:
@@ -123,7 +124,7 @@ def _hand_over(source: Node, alias: Node) -> bool:
     if source.value is None or isinstance(source.value, InFlight):
         return False
     realise(alias, source.value)
-    checks.follow(source, alias)
+    runtime_checks.follow(source, alias)
     return True
 
 

@@ -14,14 +14,14 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.record import record, root
+from pullback.lazy.settings import current
+from pullback.lazy.traced_number import Unknown, UnknownComplex, UnknownFloat, UnknownInt
+from pullback.lazy.weak_compare import FLIPPED, beyond, limits
 from pullback.ops.sources import SCALAR, pack_bits
-from pullback.tensor.comparing import FLIPPED, beyond, limits
-from pullback.tensor.record import record, root
-from pullback.tensor.settings import current
-from pullback.tensor.unknown import Unknown, UnknownComplex, UnknownFloat, UnknownInt
 
 if TYPE_CHECKING:
-    from pullback.tensor.tensor import Tensor
+    from pullback.lazy.tensor import Tensor
 
 NUMBERS = (bool, int, float, complex)
 _SCALAR_TYPE = {d: Type((), d) for d in ALL}
@@ -108,7 +108,7 @@ def operands(*values: Any) -> list[Node]:
 def as_tensor(value: Any) -> Tensor:
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]
-    from pullback.tensor.creation import asarray
+    from pullback.lazy.host_data import asarray
 
     return asarray(value)
 
@@ -268,12 +268,12 @@ class Operators:
         return bool((self == value).any())
 
     def __getitem__(self, index: Any) -> Any:
-        from pullback.tensor.indexing import get
+        from pullback.lazy.indexing import get
 
         return get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from pullback.tensor.indexing import updated
+        from pullback.lazy.indexing import updated
 
         self._rebind(updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
 

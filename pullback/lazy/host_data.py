@@ -11,11 +11,11 @@ from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.operators import node_of
+from pullback.lazy.settings import current, user_dtype
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.sources import leaf
-from pullback.tensor.operators import node_of
-from pullback.tensor.settings import current, user_dtype
-from pullback.tensor.tensor import Tensor, wrap
-from pullback.tensor.unknown import Unknown
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:

@@ -12,14 +12,14 @@ from typing import Any
 from pullback.errors import PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.node import Node
-from pullback.tensor import checks
-from pullback.tensor.cache import Cache, Cause, Entry, announce
-from pullback.tensor.collect import Work, base, pending_ancestors
-from pullback.tensor.history import realise
-from pullback.tensor.pieces import gathered_values, is_split, phase, piece_size, results_with_op
-from pullback.tensor.program import build, engine_for, mesh_of, pack, spans_processes
-from pullback.tensor.settings import Settings, current
-from pullback.tensor.values import InFlight, argument
+from pullback.lazy import runtime_checks
+from pullback.lazy.cache import Cache, Cause, Entry, announce
+from pullback.lazy.collect import Work, base, pending_ancestors
+from pullback.lazy.history import realise
+from pullback.lazy.program import build, engine_for, mesh_of, pack, spans_processes
+from pullback.lazy.settings import Settings, current
+from pullback.lazy.split import gathered_values, is_split, phase, piece_size, results_with_op
+from pullback.lazy.values import InFlight, argument
 
 lock = threading.RLock()
 
@@ -215,10 +215,10 @@ class Launch:
                 state.programs_run += 1
                 for node, value in zip(self.nodes, values, strict=False):
                     realise(node, value)
-                if program.checks or checks.any_unchecked():
+                if program.checks or runtime_checks.any_unchecked():
                     word = values[-1] if program.checks else None
                     lines = [self.work.nodes[i].where for i in program.written]
-                    checks.started(program, word, lines, self.work.leaves, self.nodes)
+                    runtime_checks.started(program, word, lines, self.work.leaves, self.nodes)
         except PullbackError as error:
             raise error.at(None, self._line(error)) from None
         finally:

@@ -12,11 +12,11 @@ from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
 from pullback.graph.where import user_line
+from pullback.lazy import settings
+from pullback.lazy.methods import Methods
+from pullback.lazy.operators import Operators, node_of
+from pullback.lazy.record import _bind_tensor, leaf_of
 from pullback.ops.sources import LEAF, SCALAR
-from pullback.tensor import settings
-from pullback.tensor.methods import Methods
-from pullback.tensor.operators import Operators, node_of
-from pullback.tensor.record import _bind_tensor, leaf_of
 
 
 class Tensor(Operators, Methods):
@@ -67,21 +67,21 @@ class Tensor(Operators, Methods):
     def shards(self) -> list[Any]:
         """What each device of this process has, by its position in the mesh: a list of
         `Shard(position, device, index, data)`, `data` without what pads it."""
-        from pullback.tensor.shards import shards
+        from pullback.lazy.shards import shards
 
         return shards(self)
 
     @property
     def device(self) -> str:
         """The device that the value is on, as `cpu:0`; an error if it lies on several."""
-        from pullback.tensor.information import device_of
+        from pullback.lazy.info import device_of
 
         return device_of(self)
 
     @property
     def devices(self) -> tuple[str, ...]:
         """The devices that have the value or parts of it, in the order of the mesh."""
-        from pullback.tensor.information import devices_of
+        from pullback.lazy.info import devices_of
 
         return devices_of(self)
 
@@ -107,7 +107,7 @@ class Tensor(Operators, Methods):
 
     def numpy(self) -> np.ndarray:
         """The value as a NumPy array that is read-only, so that nothing can change the tensor."""
-        from pullback.tensor.evaluate import read
+        from pullback.lazy.evaluate import read
 
         return read(self)
 
@@ -174,7 +174,7 @@ class Tensor(Operators, Methods):
         return self.numpy().__dlpack_device__()
 
     def __repr__(self) -> str:
-        from pullback.tensor.printing import show
+        from pullback.lazy.printing import show
 
         return show(self)
 
@@ -257,7 +257,7 @@ class Tensor(Operators, Methods):
         >>> w.grad.tolist()
         [2.0, 4.0]
         """
-        from pullback.tensor.backward import backward
+        from pullback.lazy.backward import backward
 
         backward(self)
 
@@ -301,7 +301,7 @@ class Tensor(Operators, Methods):
         return self._rebind(node_of(new), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
-        from pullback.tensor.record import cut, guard_placeholder_write, register
+        from pullback.lazy.record import cut, guard_placeholder_write, register
 
         guard_placeholder_write(self, what)
         if self._node.type.sharding is not None:  # a tensor stays where it was laid out
@@ -343,7 +343,7 @@ def _leaf_of_scalar(node: Node) -> Node:
 
 def _compute(tensor: Tensor) -> None:
     """A leaf that is asked to require a gradient is computed first."""
-    from pullback.tensor.evaluate import evaluate
+    from pullback.lazy.evaluate import evaluate
 
     if tensor._node.value is None:
         evaluate(tensor)
@@ -351,7 +351,7 @@ def _compute(tensor: Tensor) -> None:
 
 def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
     from pullback.functions.sharding import reshard
-    from pullback.tensor.creation import tensor
+    from pullback.lazy.host_data import tensor
 
     made = tensor(array)
     if sharding is not None:

@@ -7,8 +7,8 @@ from typing import Any
 from pullback.graph.dtypes import DType, int64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.tensor.record import record
-from pullback.tensor.unknown import UnknownInt
+from pullback.lazy.record import record
+from pullback.lazy.traced_number import UnknownInt
 
 # What a comparison is called with its operands in the other order.
 FLIPPED = {

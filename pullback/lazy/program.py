@@ -19,8 +19,8 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
+from pullback.lazy.collect import Work, base
 from pullback.ops.sources import Input, placeholder
-from pullback.tensor.collect import Work, base
 
 _engines: dict[tuple[str, str | None], Any] = {}
 _meshes: dict[tuple[Any, Any], Any] = {}

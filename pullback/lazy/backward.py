@@ -8,16 +8,16 @@ from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.node import Node, origin
 from pullback.graph.tape import Consumed, consumption
 from pullback.graph.where import user_line
+from pullback.lazy.history import forget
+from pullback.lazy.operators import node_of
+from pullback.lazy.record import guard_placeholder_write, register
+from pullback.lazy.tensor import wrap
 from pullback.ops.prelude import ones
-from pullback.tensor.history import forget
-from pullback.tensor.operators import node_of
-from pullback.tensor.record import guard_placeholder_write, register
-from pullback.tensor.tensor import wrap
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import accumulate, gradients
 
 if TYPE_CHECKING:
-    from pullback.tensor.tensor import Tensor
+    from pullback.lazy.tensor import Tensor
 
 
 def backward(loss: Tensor) -> None:

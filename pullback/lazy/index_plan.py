@@ -21,12 +21,12 @@ from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy.host_data import asarray, from_host
+from pullback.lazy.operators import cast_node, node_of
+from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
-from pullback.tensor.creation import asarray, from_host
-from pullback.tensor.operators import cast_node, node_of
-from pullback.tensor.record import record
-from pullback.tensor.tensor import Tensor
-from pullback.tensor.unknown import Unknown
 
 # The parts of an index, once it is read. A mask has become index arrays.
 _ELLIPSIS, _NEW = object(), object()

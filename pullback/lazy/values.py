@@ -9,8 +9,8 @@ import numpy as np
 
 from pullback.errors import EngineError
 from pullback.graph.node import Node
-from pullback.tensor import checks
-from pullback.tensor.program import engine
+from pullback.lazy import runtime_checks
+from pullback.lazy.program import engine
 
 
 class InFlight:
@@ -58,7 +58,7 @@ def settled(node: Node) -> Any:
     while isinstance(value, InFlight):
         value.wait()
         value = node.value
-    if isinstance(value, checks.Failed):
+    if isinstance(value, runtime_checks.Failed):
         raise value.error
     if value is None:
         raise EngineError("a value this one depends on could not be computed", where=node.where)
@@ -68,9 +68,9 @@ def settled(node: Node) -> Any:
 def checked(node: Node) -> Any:
     """The node's buffer, for the host to read: raises if a check that it depends on failed."""
     value = settled(node)
-    if not checks.any_unchecked():
+    if not runtime_checks.any_unchecked():
         return value
-    checks.examine(node)
+    runtime_checks.examine(node)
     return settled(node)
 
 

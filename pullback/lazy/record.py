@@ -15,13 +15,13 @@ from pullback.errors import InPlaceError, PullbackError
 from pullback.graph.node import Node, origin, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
+from pullback.lazy.settings import Settings, current
 from pullback.ops.sources import LEAF
 from pullback.ops.wrap.identity import Alias, StopGradient
-from pullback.tensor.settings import Settings, current
 
 if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
     from pullback.ops.prelude import Op
-    from pullback.tensor.tensor import Tensor
 
 # A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
 # value must not grow without bound. A training step of a model with 64 layers stays below it.
@@ -126,7 +126,7 @@ def register(tensor: Tensor) -> None:
 
 def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
-    from pullback.tensor import evaluate
+    from pullback.lazy import evaluate
 
     if current().one_by_one and not pending.placeholders:
         nodes = [t._node for t in tensors]
@@ -144,7 +144,7 @@ def root(tensor: Tensor) -> Node:
     if tensor._token in node.tokens or not current().grad_enabled:
         return node
     if node.value is None:
-        from pullback.tensor.evaluate import execute_alone, submit_pending
+        from pullback.lazy.evaluate import execute_alone, submit_pending
 
         submit_pending()
         execute_alone(node)  # it may be pending in another thread, or outside of a trace
@@ -154,14 +154,14 @@ def root(tensor: Tensor) -> Node:
 
 def leaf_of(node: Node, tokens: tuple) -> Node:
     """A leaf with the value of a node that was computed."""
-    from pullback.tensor import checks
-    from pullback.tensor.launch import lock
-    from pullback.tensor.values import arrived
+    from pullback.lazy import runtime_checks
+    from pullback.lazy.launch import lock
+    from pullback.lazy.values import arrived
 
     arrived(node)
     with lock:
         made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
-        checks.follow(node, made)
+        runtime_checks.follow(node, made)
     return made
 
 
@@ -191,7 +191,7 @@ def guard_placeholder_write(tensor: Tensor, what: str) -> None:
 def _bind_tensor() -> None:
     """Fetch the Tensor class, which itself needs this module."""
     global _Tensor, _wrap
-    from pullback.tensor.tensor import Tensor, wrap
+    from pullback.lazy.tensor import Tensor, wrap
 
     _Tensor, _wrap = Tensor, wrap
 
