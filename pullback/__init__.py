@@ -8,11 +8,9 @@ from __future__ import annotations
 import pullback.ops  # noqa: F401  (enters every op into the table)
 from pullback import debug, distributed, functions, ir, optim, random, tree
 from pullback.api import checkpoint_policies
-from pullback.api.apply import apply, op
 from pullback.api.auto_shard import auto_shard
-from pullback.api.check import check_grads
+from pullback.api.check_grads import check_grads
 from pullback.api.checkpoint import checkpoint, checkpoint_name
-from pullback.api.choice import cond, switch
 from pullback.api.collectives import (
     all_gather,
     all_to_all,
@@ -27,17 +25,19 @@ from pullback.api.collectives import (
     pvary,
     reduce_scatter,
 )
-from pullback.api.compile import compile, load_compiled
+from pullback.api.cond import cond, switch
 from pullback.api.custom import custom_jvp, custom_vjp
 from pullback.api.grad import grad, value_and_grad
 from pullback.api.jacobian import hessian, jacfwd, jacobian, jacrev
-from pullback.api.linear import hvp, jvp, linearize, vjp
 from pullback.api.loops import fori_loop, map, scan, while_loop
 from pullback.api.memory_plan import MemoryPlan, memory_plan
+from pullback.api.placeholders import eval_shape
 from pullback.api.shard_map import shard_map
-from pullback.api.stage import eval_shape
 from pullback.api.trace import Trace, backward_on_trace, trace
+from pullback.api.user_ops import apply, op
+from pullback.api.vjp_jvp import hvp, jvp, linearize, vjp
 from pullback.api.vmap import vmap
+from pullback.compiled.compile import compile, load_compiled
 from pullback.errors import PullbackError
 from pullback.functions import *  # noqa: F403
 from pullback.graph.dtypes import (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pullback import testing, tree
-from pullback.api.stage import stage
+from pullback.api.placeholders import stage
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, ancestors, graphs_within
 from pullback.graph.node import Node

@@ -12,7 +12,7 @@ from programs import SMOOTH, extreme, order, partner, run
 
 import pullback as pb
 from pullback import testing, tree
-from pullback.api.stage import stage
+from pullback.api.placeholders import stage
 from pullback.graph.dtypes import dtype
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type

@@ -827,7 +827,7 @@ def test_equal_programs_are_compiled_once(x):
 
 
 def test_the_number_of_versions_is_bounded(x, monkeypatch):
-    from pullback.api.compile import function
+    from pullback.compiled import function
 
     monkeypatch.setattr(function, "MOST_VERSIONS", 3)
     f = Counted(lambda x, n: x * n)
@@ -887,7 +887,7 @@ def test_two_functions_traced_at_once_in_two_threads_do_not_wait_for_each_other(
 
 def test_leaves_are_read_in_the_order_of_the_tree(x):
     """The short way of a call reads known trees by itself: it must agree with flattening."""
-    from pullback.api.compile.reading import reader_of
+    from pullback.compiled.flatten_fast import reader_of
 
     trees = [
         (x, {"b": [x, None], "a": (x,)}, ()),

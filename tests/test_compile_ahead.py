@@ -15,7 +15,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.api.compile.portable import MAGIC, SavedProgramError
+from pullback.compiled.save import MAGIC, SavedProgramError
 from pullback.errors import (
     ArgumentError,
     DonatedError,

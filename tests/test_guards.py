@@ -15,7 +15,7 @@ from counters import counting
 from test_cache_honesty import environment, honest
 
 import pullback as pb
-from pullback.api.compile.snapshot import walk
+from pullback.compiled.guards.snapshot import walk
 
 ATTRIBUTES = "class C: pass\nc = C()\nc.a, c.b = 1.0, 2.0\n"
 RECORD = "@dataclasses.dataclass\nclass C:\n    k: float\nc = C(2.0)\n"

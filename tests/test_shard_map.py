@@ -399,7 +399,7 @@ def count_ops(graph, names):
 
 def per_device(f, *args, mesh=MESH):
     """The program of one device."""
-    from pullback.api.stage import stage
+    from pullback.api.placeholders import stage
     from pullback.graph.canonical import canonicalise
     from pullback.sharding.partition.partitioner import partition
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.layout import comparable, is_array
+from pullback.api.custom_arguments import comparable, is_array
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -103,7 +103,7 @@ class AutoSharded:
         return self._plans[call.key]
 
     def _search(self, call: Arguments) -> ShardingPlan:
-        from pullback.api.search import Search
+        from pullback.api.auto_shard_search import Search
 
         if not call.tensors:
             _refuse("there is no tensor among the arguments, so nothing to lay out")

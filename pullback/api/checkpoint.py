@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.checkpoint_policies import Policy, nothing_saved
-from pullback.api.layout import is_array
-from pullback.api.stage import stage
+from pullback.api.custom_arguments import is_array
+from pullback.api.placeholders import stage
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.axes import Names, bound_names, one_name, size_of
-from pullback.api.function import deliver
+from pullback.api.named_axes import Names, bound_names, one_name, size_of
+from pullback.api.recording import deliver
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype

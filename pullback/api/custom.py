@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.function import outputs
-from pullback.api.layout import Arguments, line_of
-from pullback.api.rule import UserRule, answer
+from pullback.api.custom_arguments import Arguments, line_of
+from pullback.api.custom_rules import UserRule, answer
+from pullback.api.recording import outputs
 from pullback.errors import ArgumentError
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.function import Recording, Transform, normal_argnums, outputs
+from pullback.api.recording import Recording, Transform, normal_argnums, outputs
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
 from pullback.graph.where import user_line
 from pullback.ops.prelude import ones

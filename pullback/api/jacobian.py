@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.api.function import Recording, Transform, deliver, normal_argnums, outputs
 from pullback.api.loops import map as map_rows
+from pullback.api.recording import Recording, Transform, deliver, normal_argnums, outputs
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape

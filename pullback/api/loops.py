@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.stage import Staged, stage
-from pullback.api.state import Joined, State, array_leaf, is_number, returned_values
+from pullback.api.carry import Joined, State, array_leaf, is_number, returned_values
+from pullback.api.placeholders import Staged, stage
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
 from pullback.graph.dtypes import bool_, promote

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.stage import program_of
+from pullback.api.placeholders import program_of
 from pullback.engines.mesh import per_device
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.graph.dtypes import DType

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.axes import bind_mesh, bound_mesh
-from pullback.api.function import deliver, outputs
-from pullback.api.layout import is_array
-from pullback.api.stage import stage
+from pullback.api.custom_arguments import is_array
+from pullback.api.named_axes import bind_mesh, bound_mesh
+from pullback.api.placeholders import stage
+from pullback.api.recording import deliver, outputs
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, origin

@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.function import Recording, Transform, deliver, outputs
-from pullback.api.linear import _matching
+from pullback.api.recording import Recording, Transform, deliver, outputs
+from pullback.api.vjp_jvp import _matching
 from pullback.errors import ArgumentError, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.axes import bind
-from pullback.api.function import deliver, is_value
-from pullback.api.stage import stage
+from pullback.api.named_axes import bind
+from pullback.api.placeholders import stage
+from pullback.api.recording import deliver, is_value
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.node import Node, origin
 from pullback.graph.types import Type

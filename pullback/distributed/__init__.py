@@ -130,9 +130,9 @@ def _arguments(address: Any, count: Any, index: Any) -> tuple[str, int, int]:
 
 
 def _join(address: str, count: int, index: int, timeout: float) -> _Joined:
-    from pullback.distributed.meeting import Meeting, join
-    from pullback.distributed.pulse import Pulse
-    from pullback.distributed.relay import Relay
+    from pullback.distributed.heartbeat import Pulse
+    from pullback.distributed.proxy import Relay
+    from pullback.distributed.rendezvous import Meeting, join
     from pullback.engines.xla import cluster as clusters
 
     host, _, port = address.rpartition(":")
@@ -270,7 +270,7 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
 
     Else `ProcessMismatch` says which process has what, or does not come. A tag may be used again.
     """
-    from pullback.distributed.together import compare
+    from pullback.distributed.barrier import compare
 
     compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
@@ -281,7 +281,7 @@ def agree_on_program(fingerprint: str, described: str, group: Any) -> None:
     One that was agreed on before, and then dropped from the cache, may still be there elsewhere.
     """
     if _joined is not None and (group.name, fingerprint) not in _agreed:
-        from pullback.distributed.together import same_program
+        from pullback.distributed.barrier import same_program
 
         same_program(_joined.cluster, _joined.pulse, f"{described}, {fingerprint}", group)
         _agreed.add((group.name, fingerprint))
@@ -291,7 +291,7 @@ def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     """What each process says under a tag, in their order."""
     if _joined is None:
         return [word]
-    from pullback.distributed.together import gather
+    from pullback.distributed.barrier import gather
 
     return list(gather(_joined.cluster, _joined.pulse, tag, word, timeout).values())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.api.memory_plan import readable
-from pullback.api.stage import program_of
+from pullback.api.placeholders import program_of
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node

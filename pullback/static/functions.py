@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pullback.api.function import deliver
+from pullback.api.recording import deliver
 from pullback.api.trace import Trace
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
 from pullback.graph.dtypes import DType

@@ -13,8 +13,7 @@ from counters import counting, live_nodes, no_garbage_collection
 from helpers import line
 
 import pullback as pb
-from pullback.lazy import cache, launch
-from pullback.lazy import split
+from pullback.lazy import cache, launch, split
 from pullback.lazy.collect import Work, pending_ancestors
 
 RNG = np.random.default_rng(7)

@@ -18,7 +18,7 @@ from pullback.engines.xla.program_log import Failure, Ledger
 from pullback.errors import EngineError, OutOfMemory
 
 # XLA's own watch over processes ends those that are left, so it never finds anything out:
-# `pullback.distributed.pulse` does.
+# `pullback.distributed.heartbeat` does.
 _NEVER = 10_000_000
 _LONG = 600  # a thread that waits for words must not wake up while Python ends
 _POLL, _SLOWEST_POLL = 2e-5, 1e-3  # seconds between two looks at a result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.distributed import agree_on_program, process_index
-from pullback.distributed.meeting import these
+from pullback.distributed.rendezvous import these
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.graph import Graph

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any
 
 from pullback import tree
-from pullback.api.compile.arguments import STATIC, Number, types_of
-from pullback.api.compile.guards import Walk
-from pullback.api.compile.snapshot import Snapshot, walk
-from pullback.api.stage import Staged, stage
+from pullback.api.placeholders import Staged, stage
+from pullback.compiled.arguments import STATIC, Number, types_of
+from pullback.compiled.guards.snapshot import Snapshot, walk
+from pullback.compiled.guards.walk import Walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors

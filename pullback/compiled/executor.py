@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.compile.arguments import STATIC, WIDE, Number
-from pullback.api.compile.donation import give_up, protect, seen_by_others
+from pullback.compiled.arguments import STATIC, WIDE, Number
+from pullback.compiled.donation import give_up, protect, seen_by_others
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type

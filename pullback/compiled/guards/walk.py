@@ -21,8 +21,10 @@ from itertools import accumulate, islice
 from operator import attrgetter, methodcaller
 from typing import Any
 
-from pullback.api.compile.holders import Holder, Instance
-from pullback.api.compile.kinds import (
+from pullback.compiled.guards.checks import EMPTY, Probes, Ref, content, entries, own_attributes
+from pullback.compiled.guards.names import absolute, code_key, names_of, texts
+from pullback.compiled.guards.namespaces import Holder, Instance
+from pullback.compiled.guards.values import (
     executes,
     has_bits,
     is_installed,
@@ -31,8 +33,6 @@ from pullback.api.compile.kinds import (
     plain_key,
     unwrapped,
 )
-from pullback.api.compile.names import absolute, code_key, names_of, texts
-from pullback.api.compile.probes import EMPTY, Probes, Ref, content, entries, own_attributes
 from pullback.graph.where import Where
 from pullback.lazy.tensor import Tensor
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.stage import Staged, stage
-from pullback.api.state import Joined, array_leaf, is_number, returned_values, shown
+from pullback.api.carry import Joined, array_leaf, is_number, returned_values, shown
+from pullback.api.placeholders import Staged, stage
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pullback import tree
-from pullback.api.compile.arguments import STATIC, sorted_out
-from pullback.api.compile.version import Version
+from pullback.compiled.arguments import STATIC, sorted_out
+from pullback.compiled.specialization import Version
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
@@ -75,7 +75,7 @@ class Lowered:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the program to a file that `pb.load_compiled` reads, in any later process."""
-        from pullback.api.compile.portable import save
+        from pullback.compiled.save import save
 
         save(self._version, self._call, path)
 

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.compile.arguments import Options
-from pullback.api.compile.function import Compiled
-from pullback.api.compile.lower import Cost, Lowered
-from pullback.api.compile.portable import Loaded, load_compiled
+from pullback.compiled.arguments import Options
+from pullback.compiled.function import Compiled
+from pullback.compiled.lower import Cost, Lowered
+from pullback.compiled.save import Loaded, load_compiled
 from pullback.errors import ArgumentError
 from pullback.graph.where import user_line
 

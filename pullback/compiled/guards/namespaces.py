@@ -5,8 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from pullback.api.compile.kinds import all_attributes, is_trusted
-from pullback.api.compile.probes import EMPTY, Probes, Ref, own_attributes
+from pullback.compiled.guards.checks import EMPTY, Probes, Ref, own_attributes
+from pullback.compiled.guards.values import all_attributes, is_trusted
 from pullback.lazy.tensor import Tensor
 
 

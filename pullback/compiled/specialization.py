@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.compile.arguments import STATIC, WIDE, Number
-from pullback.api.compile.donation import seen_by_others
-from pullback.api.compile.kinds import same_plain
-from pullback.api.compile.probes import Ref
-from pullback.api.compile.program import Program
-from pullback.api.compile.reading import reader_of
-from pullback.api.compile.runner import Runner
-from pullback.api.compile.snapshot import Snapshot
-from pullback.api.compile.tracing import Trace
+from pullback.compiled.arguments import STATIC, WIDE, Number
+from pullback.compiled.donation import seen_by_others
+from pullback.compiled.executor import Runner
+from pullback.compiled.flatten_fast import reader_of
+from pullback.compiled.guards.checks import Ref
+from pullback.compiled.guards.snapshot import Snapshot
+from pullback.compiled.guards.values import same_plain
+from pullback.compiled.program import Program
+from pullback.compiled.trace import Trace
 from pullback.graph.node import Node
 from pullback.lazy.launch import state
 from pullback.lazy.operators import node_of, number, scalar

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.function import is_value
-from pullback.api.stage import Staged
+from pullback.api.placeholders import Staged
+from pullback.api.recording import is_value
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, promote
 from pullback.graph.graph import Graph

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from pullback import errors, tree
-from pullback.api.compile.arguments import STATIC, WIDE, Number, sorted_out
-from pullback.api.compile.kinds import same_plain
-from pullback.api.compile.layout import read_tree, read_value, written_tree, written_value
-from pullback.api.compile.runner import Runner
+from pullback.compiled.arguments import STATIC, WIDE, Number, sorted_out
+from pullback.compiled.executor import Runner
+from pullback.compiled.guards.values import same_plain
+from pullback.compiled.serialize import read_tree, read_value, written_tree, written_value
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type

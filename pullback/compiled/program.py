@@ -6,8 +6,8 @@ import time
 from functools import cached_property
 from typing import Any
 
-from pullback.api.compile.arguments import STATIC, Number
-from pullback.api.compile.tracing import Trace
+from pullback.compiled.arguments import STATIC, Number
+from pullback.compiled.trace import Trace
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import complex128, uint64

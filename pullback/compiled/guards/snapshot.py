@@ -6,8 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from pullback.api.compile.guards import Place, TooMuch, Walk
-from pullback.api.compile.holders import TensorMethods
+from pullback.compiled.guards.namespaces import TensorMethods
+from pullback.compiled.guards.walk import Place, TooMuch, Walk
 
 # Code of functions that lead to whole packages of others: these are taken as they are.
 _large: set[Any] = set()

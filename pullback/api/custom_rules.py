@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback import tree
-from pullback.api.axes import bind, bound_axes, rebind
-from pullback.api.layout import expect, line_of
-from pullback.api.stage import stage, tracing
+from pullback.api.custom_arguments import expect, line_of
+from pullback.api.named_axes import bind, bound_axes, rebind
+from pullback.api.placeholders import stage, tracing
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number, origin

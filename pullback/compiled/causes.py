@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.api.compile.arguments import STATIC
+from pullback.compiled.arguments import STATIC
 from pullback.graph.types import Type
 from pullback.lazy.cache import Cause, differing
 from pullback.lazy.launch import lock, refuse, state

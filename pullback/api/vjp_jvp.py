@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.function import Recording, Transform, deliver, outputs
 from pullback.api.grad import grad, split_aux
+from pullback.api.recording import Recording, Transform, deliver, outputs
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.graph.where import user_line

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from pullback.distributed import ENDED, LEFT
-from pullback.distributed.meeting import these
+from pullback.distributed.rendezvous import these
 from pullback.errors import ProcessMismatch
 from pullback.graph.where import user_line
 

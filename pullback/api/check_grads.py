@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
-from pullback.api.linear import jvp, vjp
+from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray, from_host

@@ -11,12 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from pullback import tree
-from pullback.api.axes import bound_axes
-from pullback.api.compile import causes, tracing
-from pullback.api.compile.arguments import STATIC, Options, sorted_out
-from pullback.api.compile.lower import Lowered
-from pullback.api.compile.snapshot import Snapshot, snapshot
-from pullback.api.compile.version import MISSED, Version, mode_key
+from pullback.api.named_axes import bound_axes
+from pullback.compiled import causes
+from pullback.compiled import trace as tracing
+from pullback.compiled.arguments import STATIC, Options, sorted_out
+from pullback.compiled.guards.snapshot import Snapshot, snapshot
+from pullback.compiled.lower import Lowered
+from pullback.compiled.specialization import MISSED, Version, mode_key
 from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current

@@ -10,7 +10,7 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.memory_plan import readable
-from pullback.api.stage import stage
+from pullback.api.placeholders import stage
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph

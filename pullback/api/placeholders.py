@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.function import outputs
-from pullback.api.layout import is_array
+from pullback.api.custom_arguments import is_array
+from pullback.api.recording import outputs
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number

@@ -1,0 +1,1 @@
+"""Compiled functions: one program for each kind of arguments."""

@@ -1,0 +1,1 @@
+"""Guards: what must be the same at the next call of a compiled function."""
