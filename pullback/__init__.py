@@ -90,7 +90,6 @@ __all__ = [
     "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
     *functions.__all__,
 ]  # fmt: skip
-del functions
 
 
 def __getattr__(name: str) -> object:

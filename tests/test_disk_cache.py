@@ -334,7 +334,7 @@ def test_a_full_disk_does_not_fail_the_program(tmp_path):
 # What Python loads late must be there: the superuser's files cannot be read by another.
 READ_ONLY = """
 import os, logging
-from pullback.engines.xla import disk
+from pullback.engines.xla import disk_cache as disk
 if os.geteuid() == 0:  # nothing is read-only to the superuser
     disk.use(disk.DiskCache(None))
     pb.value_and_grad(lambda x: pb.sort(x).sum())(pb.tensor([1.0]))[0].numpy()

@@ -99,9 +99,13 @@ def test_the_wording_of_the_design(x):
 
 
 def test_a_statement_over_several_lines_names_the_line_of_the_operation(x, v):
-    wanted = line(3)
+    wanted = line(4)
     with told(ShapeError, ValueError, "add:", at=wanted):
-        _ = x + v
+        # fmt: off
+        _ = (
+            x + v
+        )
+        # fmt: on
 
 
 def test_the_line_is_the_users_inside_a_function_of_theirs(x, v):

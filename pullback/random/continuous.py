@@ -11,7 +11,7 @@ from pullback.functions.arguments import apply, as_tensor, literal, node_of, num
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.shape import spread
-from pullback.graph.dtypes import DType, float64
+from pullback.graph.dtypes import DType, float32, float64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.lazy.operators import NUMBERS
@@ -125,7 +125,9 @@ def truncated_normal(
         words = record(TABLE["RandomBits"](shape, 64), (given,)) >> 12
         middle = words.astype(float64) + literal(0.5, float64)  # of 2**52 steps
         made = apply("NormalBetween", (middle * literal(2.0**-52, float64))._node, low, high)
-        return made if wanted is float64 else made.astype(wanted)
+        if wanted.bits == 16:
+            made = made.astype(float32)  # XLA may round f64 to 16 bits in one step or in two
+        return made if made.dtype is wanted else made.astype(wanted)
 
 
 def exponential(key: Any, shape: Any = None, dtype: Any = None, scale: Any = 1.0) -> Tensor:

@@ -73,12 +73,12 @@ def _backward():
 ENTRIES = {
     "grad": ("api.grad", lambda: pb.grad(lambda x: (x * x).sum())(pb.tensor([1.0]))),
     "value_and_grad": ("api.grad", lambda: pb.value_and_grad(lambda x: x)(pb.tensor(1.0))),
-    "vjp": ("api.linear", lambda: pb.vjp(lambda x: x * x, pb.tensor(1.0))[1](1.0)),
+    "vjp": ("api.vjp_jvp", lambda: pb.vjp(lambda x: x * x, pb.tensor(1.0))[1](1.0)),
     "backward_on_trace": (
         "api.trace",
         lambda: pb.backward_on_trace(pb.trace(lambda x: x * x, pb.tensor(1.0))),
     ),
-    "backward": ("tensor.backward", _backward),
+    "backward": ("lazy.backward", _backward),
 }
 
 

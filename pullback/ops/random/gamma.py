@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import bool_, dtype, float64, int32, int64, uint32
+from pullback.graph.dtypes import DType, bool_, dtype, float32, float64, int32, int64, uint32
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
 from pullback.ops.random.affine import LEAST
@@ -73,7 +73,7 @@ class RandomGamma(Op):
                 break
         first, second = numpy_blocks(key, shape, 0, part)
         made = _finished(NUMPY, made, wide, first, second, LEAST[dtype(a.dtype)])
-        return np.asarray(made).astype(a.dtype)
+        return np.asarray(made).astype(_rounded_in(dtype(a.dtype)).numpy).astype(a.dtype)
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
         shape = out.shape[len(key.shape) - 1 :]
@@ -106,7 +106,7 @@ class RandomGamma(Op):
 
         finished = partial(_finished, least=LEAST[out.dtype])
         made = lifted(b, finished, made, wide, *blocks(key, 0, begin))
-        return b.convert(made, out.dtype)
+        return b.convert(b.convert(made, _rounded_in(out.dtype)), out.dtype)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*spread_all(axis, xs, mapped))
@@ -175,3 +175,8 @@ def _energy(m: Any, first: Any, second: Any) -> Any:
     """An exponential number, -log of a uniform one."""
     k = m.bitcast(joined(m, first, second), int64) & ((1 << 63) - 1)
     return minus_log(m, *ends(m, k, float64))
+
+
+def _rounded_in(wanted: DType) -> DType:
+    """The first of two roundings: XLA may take f64 to 16 bits in one step or in two."""
+    return float32 if wanted.bits == 16 else wanted
