@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pullback.graph.where import user_line
 
-class Place(NamedTuple):
+
+class TextPosition(NamedTuple):
     """A place in the text of a module; both numbers count from 1."""
 
     line: int
@@ -35,15 +37,18 @@ class PullbackError(Exception):
         **values: Any,
     ) -> None:
         super().__init__(message)
-        self.message, self.hint, self.op, self.where = message, hint, op, where
+        self.message, self.hint, self.op = message, hint, op
+        self._found = where is None  # nobody said where: the line was looked up
+        self.where = user_line() if where is None else where
         if code is not None:
             self.code = code
         self.values = values
 
     def at(self, op: str | None, where: Any) -> PullbackError:
-        """The same error, placed: what is already known is kept."""
+        """The same error with an op and a line, unless it was raised with its own."""
         self.op = self.op or op
-        self.where = self.where or where
+        if self._found and where is not None:
+            self.where, self._found = where, False
         return self
 
     def __str__(self) -> str:
@@ -89,7 +94,7 @@ class ParseError(PullbackError, ValueError):
     def __init__(
         self, message: str, *, line: int, column: int, source: str, code: str | None = None
     ) -> None:
-        place = Place(line, column)
+        place = TextPosition(line, column)
         super().__init__(message, code=code, where=place, line=line, column=column)
         self.line, self.column, self.source = line, column, source
 

@@ -10,7 +10,6 @@ import optree
 
 from pullback.errors import ArgumentError
 from pullback.graph.interned import exact
-from pullback.graph.where import user_line
 
 NAMESPACE = "pullback"
 
@@ -140,7 +139,6 @@ def rebuild(name: str, data: Any, children: Any) -> Any:
     if name not in _registered:
         raise ArgumentError(
             f"tree: the class {name} is not registered here",
-            where=user_line(),
             hint="Import the module that calls pb.tree.register for it.",
         )
     return _registered[name][2](None if data is None else Static(data), children)

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from pullback.engines.xla.builder import Builder, Value, mlir_type
+from pullback.engines.xla.builder import Builder, HloValue, mlir_type
 from pullback.graph.dtypes import ALL, bfloat16, float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
@@ -87,7 +87,7 @@ def run_words(grid, write, *operands):
     """What `write(builder, *values)` gives on each device; an operand is a list of parts."""
     b = Builder(grid)
     types = [Type(parts[0].shape, dtype_of(parts[0])) for parts in operands]
-    args = [Value(b._fresh(), t) for t in types]
+    args = [HloValue(b._fresh(), t) for t in types]
     outs = write(b, *args)
     kinds = ", ".join(mlir_type(o.type) for o in outs)
     header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)

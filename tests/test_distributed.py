@@ -15,9 +15,9 @@ import pytest
 
 import pullback as pb
 from pullback import distributed
-from pullback.distributed.barrier import compare
 from pullback.distributed.launcher import NOISE, free_port, without_noise
 from pullback.distributed.rendezvous import Meeting, introduction, join
+from pullback.distributed.synchronize import compare
 from pullback.engines.xla.program_log import Ledger
 from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 

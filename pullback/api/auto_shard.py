@@ -12,7 +12,6 @@ from pullback import tree
 from pullback.api.custom_arguments import comparable, is_array
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh, as_mesh
@@ -51,9 +50,7 @@ def auto_shard(
     if isinstance(plan, (str, os.PathLike)):
         plan = ShardingPlan.load(plan)
     if not (plan is None or isinstance(plan, ShardingPlan)):
-        raise ArgumentError(
-            f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}", where=user_line()
-        )
+        raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
     names = (whole,) if isinstance(whole, (int, str)) else tuple(whole)
     return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
 
@@ -81,7 +78,7 @@ class AutoSharded:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from pullback.functions import shard
 
-        call = Arguments(self.f, args, kwargs)
+        call = ShardedArguments(self.f, args, kwargs)
         specs = self._plan(call).specs
         leaves = [
             shard(x, self.mesh, specs[path]) if isinstance(t, Type) else x
@@ -92,9 +89,9 @@ class AutoSharded:
 
     def plan(self, *args: Any, **kwargs: Any) -> ShardingPlan:
         """How the arguments (tensors, or types made with `pb.Type`) would be laid out."""
-        return self._plan(Arguments(self.f, args, kwargs))
+        return self._plan(ShardedArguments(self.f, args, kwargs))
 
-    def _plan(self, call: Arguments) -> ShardingPlan:
+    def _plan(self, call: ShardedArguments) -> ShardingPlan:
         if self.given is not None:
             self.given.check(self.mesh, call.tensors)
             return self.given
@@ -102,7 +99,7 @@ class AutoSharded:
             self._plans[call.key] = self._search(call)
         return self._plans[call.key]
 
-    def _search(self, call: Arguments) -> ShardingPlan:
+    def _search(self, call: ShardedArguments) -> ShardingPlan:
         from pullback.api.auto_shard_search import Search
 
         if not call.tensors:
@@ -116,7 +113,7 @@ class AutoSharded:
         ]
         return ShardingPlan.of(self.mesh, planned, found)
 
-    def _fixed(self, call: Arguments) -> list[P | None]:
+    def _fixed(self, call: ShardedArguments) -> list[P | None]:
         """The spec of each leaf that the user gave, `None` where it is free."""
         specs = call.by_name(self.in_specs)
         whole = call.by_name(dict.fromkeys([call.name(n) for n in self.whole], P()))
@@ -129,7 +126,7 @@ class AutoSharded:
         return made
 
 
-class Arguments:
+class ShardedArguments:
     """The arguments of one call: their leaves, with the paths by which a user knows them."""
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict) -> None:
@@ -197,4 +194,4 @@ def _names(f: Callable, count: int) -> list[str]:
 
 
 def _refuse(what: str) -> Any:
-    raise ArgumentError(f"auto_shard: {what}", where=user_line())
+    raise ArgumentError(f"auto_shard: {what}")

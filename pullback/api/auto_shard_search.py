@@ -15,7 +15,6 @@ from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.ops.wrap.call import written_out
 from pullback.sharding.auto.flatten import flat
 from pullback.sharding.auto.groups import Groups
@@ -63,7 +62,6 @@ class Search:
             raise ArgumentError(
                 f"auto_shard: no layout was found that fits into {readable(int(memory))} on each "
                 f"device, the smallest needs {readable(made.memory)}",
-                where=user_line(),
                 hint="Raise memory=, use a larger mesh, or free arguments that in_specs or whole "
                 "fix.",
             )

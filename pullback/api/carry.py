@@ -14,7 +14,6 @@ from pullback.graph.dtypes import DType, promote
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, scalar_dtype, weak
 from pullback.lazy.record import record_several
@@ -28,7 +27,7 @@ from pullback.ops.sources import SCALAR, placeholder
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
 
-class State:
+class Carry:
     """The state of a loop before its first round: a tree of tensors and numbers.
 
     A Python number has no type of its own: it takes that of what the body combines it with.
@@ -134,7 +133,6 @@ class State:
         return ArgumentError(
             f"{self.name}: the body must return the state in the tree and types that it got it in, "
             f"got\n  {before!r}\nand returned\n  {shown(new)!r}\n",
-            where=user_line(),
             hint="Give the first state the type of the later ones, or cast what the body returns.",
         )
 
@@ -156,7 +154,6 @@ def array_leaf(name: str, what: str, x: Any) -> Tensor:
     if not is_value(x):
         raise ArgumentError(
             f"{name}: {what} must hold tensors, arrays or numbers, got {type(x).__name__}",
-            where=user_line(),
         )
     return asarray(x)
 

@@ -10,7 +10,6 @@ import numpy as np
 from pullback import tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray, from_host
 
 # Steps and tolerances for central differences, by element type of the arguments.
@@ -38,9 +37,7 @@ def check_grads(
     """
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes:
-        raise ArgumentError(
-            f'check_grads: modes are "fwd" and "rev", got {tuple(modes)}', where=user_line()
-        )
+        raise ArgumentError(f'check_grads: modes are "fwd" and "rev", got {tuple(modes)}')
     args = tuple(tree.map(asarray, a) for a in args)
     _check(f, args, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
 
@@ -65,7 +62,6 @@ def _check(
             raise GradientVerification(
                 f"check_grads: reverse mode of order {level} disagrees with differences: "
                 f"{right} against {left}",
-                where=user_line(),
             )
     if order > 1:
         if "fwd" in modes:
@@ -124,5 +120,4 @@ def _compare(what: str, level: int, got: list, want: list, tolerance: float) -> 
             raise GradientVerification(
                 f"check_grads: {what} of order {level} disagrees with differences in result {i}: "
                 f"largest deviation {worst:.3g}",
-                where=user_line(),
             )

@@ -11,7 +11,6 @@ from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.custom_arguments import is_array
 from pullback.api.placeholders import stage
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record, record_several
@@ -39,7 +38,6 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     if not isinstance(policy, Policy):
         raise ArgumentError(
             f"checkpoint: policy must be one of pb.checkpoint_policies, got {policy!r}",
-            where=user_line(),
         )
     name = getattr(f, "__name__", "function")
 
@@ -64,7 +62,5 @@ def checkpoint_name(x: Any, name: str) -> Tensor:
     [1.0]
     """
     if not isinstance(name, str):
-        raise ArgumentError(
-            f"checkpoint_name: the name is a string, got {type(name).__name__}", where=user_line()
-        )
+        raise ArgumentError(f"checkpoint_name: the name is a string, got {type(name).__name__}")
     return record(Named(name), (node_of(asarray(x)),))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,5 @@ def names_saved(*names: str) -> Policy:
     """Keep the values that `pb.checkpoint_name(x, name)` marked with one of the names."""
     for name in names:
         if not isinstance(name, str):
-            raise ArgumentError(
-                f"names_saved: names are strings, got {type(name).__name__}", where=user_line()
-            )
+            raise ArgumentError(f"names_saved: names are strings, got {type(name).__name__}")
     return Policy(names=names)

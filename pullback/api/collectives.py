@@ -13,7 +13,6 @@ from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node, vary_over
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
@@ -196,7 +195,6 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
             raise ArgumentError(
                 f"ppermute: sources and targets must be different numbers below {size}, got "
                 f"{list(pairs)}",
-                where=user_line(),
             )
     op = PPermute(name, pairs)
     return tree.map(lambda y: record(op, (_varying(asarray(y), (name,)),)), x)
@@ -229,9 +227,7 @@ def _dim(what: str, axis: int, x: Tensor, new: bool = False) -> int:
     """The number of a dimension, also of one that is `new`, counted from the first."""
     rank = len(x.shape) + new
     if type(axis) is not int or not -rank <= axis < rank:
-        raise AxisError(
-            f"{what}: axis {axis!r} is out of range for {x._node.type}", where=user_line()
-        )
+        raise AxisError(f"{what}: axis {axis!r} is out of range for {x._node.type}")
     return axis % rank
 
 
@@ -242,7 +238,6 @@ def _unfolded(what: str, x: Tensor, dim: int, name: str) -> Tensor:
         raise ShapeError(
             f"{what}: dimension {dim} must divide into {size} parts along {name!r}, got "
             f"{x._node.type}",
-            where=user_line(),
         )
     return reshape(x, (*x.shape[:dim], size, n // size, *x.shape[dim + 1 :]))
 

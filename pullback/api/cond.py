@@ -40,7 +40,7 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *args: Any) -> Any:
     index = _scalar_operand("cond", "the predicate", pred, bool_)
     if index.type.dtype is not bool_:
         raise ArgumentError(
-            f"cond: the predicate must be a bool, got {index.type}", where=user_line(),
+            f"cond: the predicate must be a bool, got {index.type}",
             hint="Write the comparison: `x != 0` for a number x.",
         )  # fmt: skip
     return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
@@ -58,15 +58,13 @@ def switch(index: Any, branches: Sequence[Callable], *args: Any) -> Any:
     """
     functions = tuple(branches)
     if not functions:
-        raise ArgumentError("switch: needs at least one branch", where=user_line())
+        raise ArgumentError("switch: needs at least one branch")
     at = number(index)
     if type(at) is int and not 0 <= at < len(functions):
         raise no_branch(len(functions), at).at("switch", user_line())
     node = _scalar_operand("switch", "the index", index, int64)
     if not node.type.dtype.is_integer:
-        raise ArgumentError(
-            f"switch: the index must be an integer, got {node.type}", where=user_line()
-        )
+        raise ArgumentError(f"switch: the index must be an integer, got {node.type}")
     return _choose("switch", Switch, node, functions, args)
 
 
@@ -78,7 +76,7 @@ def _scalar_operand(name: str, what: str, value: Any, dtype: Any) -> Node:
     node = node_of(array_leaf(name, what, value))
     if node.type.shape:
         raise ArgumentError(
-            f"{name}: {what} must be a scalar, got {node.type}", where=user_line(),
+            f"{name}: {what} must be a scalar, got {node.type}",
             hint="One for each example is what pb.vmap makes of it; pb.where chooses by element.",
         )  # fmt: skip
     return node
@@ -147,6 +145,5 @@ def _agree(name: str, branches: Sequence[_Branch]) -> Any:
             raise ArgumentError(
                 f"{name}: branches must return the same tree of types, got\n  "
                 f"{shown(first.result)!r}\nand\n  {shown(b.result)!r}\n",
-                where=user_line(),
             )
     return first.staged.structure

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.custom_arguments import Arguments, line_of
+from pullback.api.custom_arguments import RuleArguments, line_of
 from pullback.api.custom_rules import UserRule, answer
 from pullback.api.recording import outputs
 from pullback.errors import ArgumentError
@@ -62,10 +62,8 @@ class _Custom:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.bwd is None and self.jvp is None:
-            raise ArgumentError(
-                f"{self.name}: no derivative was given yet", where=user_line(), hint=self.missing
-            )
-        call = Arguments(self, args, kwargs)
+            raise ArgumentError(f"{self.name}: no derivative was given yet", hint=self.missing)
+        call = RuleArguments(self, args, kwargs)
         key = (self, *call.key)
         nodes = tuple([node_of(x) for x in call.tensors])
         known = answer(key, nodes)
@@ -165,6 +163,4 @@ def _under_derivative(node: Node) -> bool:
 def _require_callables(name: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
-            raise ArgumentError(
-                f"{name}: rules are functions, got {type(f).__name__}", where=user_line()
-            )
+            raise ArgumentError(f"{name}: rules are functions, got {type(f).__name__}")

@@ -10,20 +10,20 @@ from pullback.errors import ArgumentError, GradientVerification
 from pullback.graph.interned import exact
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.graph.where import Where, user_line
+from pullback.graph.where import SourceLine, user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 
 
-class Arguments:
+class RuleArguments:
     """The arguments of one call: tensors, and everything else as it is."""
 
     def __init__(self, custom: Any, args: Sequence[Any], kwargs: dict) -> None:
         try:
             bound = custom.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{custom.name}: {error}", where=user_line()) from None
+            raise ArgumentError(f"{custom.name}: {error}") from None
         bound.apply_defaults()
         self.keywords, values = bound.kwargs, bound.args
         self.places = _static_places(custom, len(values))
@@ -93,7 +93,6 @@ def _static_places(custom: Any, count: int) -> set[int]:
             raise ArgumentError(
                 f"{custom.kind}: nondiff_argnums {i!r} does not name an argument of {custom.name}, "
                 f"which was called with {count}",
-                where=user_line(),
             )
         if i < count:
             places.add(i % count)
@@ -147,4 +146,4 @@ def line_of(f: Callable) -> Any:
     while hasattr(f, "func") or hasattr(f, "__wrapped__"):
         f = getattr(f, "func", None) or f.__wrapped__  # type: ignore[attr-defined]
     code = getattr(f, "__code__", None)
-    return user_line() if code is None else Where(code, 0)
+    return user_line() if code is None else SourceLine(code, 0)

@@ -19,13 +19,13 @@ from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import Axis, spread, sum_to, zeros
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.custom import Rule
+from pullback.ops.wrap.custom import DerivativeRule
 from pullback.transforms.batch import batched_graph
 from pullback.transforms.reverse import gradients, on_path
 
 
 @dataclass(frozen=True)
-class UserRule(Rule):
+class UserRule(DerivativeRule):
     """The rule of one call: the functions that the user gave, and the call's static values.
 
     `key` is what makes two rules the same; the rest follows from it.
@@ -103,7 +103,7 @@ class UserRule(Rule):
             got = f"{self.name}: {what}, got {type(made).__name__}"
             raise ArgumentError(got, where=line_of(f))
 
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
         return BatchedRule(self, axis, tuple(mapped))
 
     @contextmanager
@@ -135,10 +135,10 @@ def answer(key: tuple, xs: Sequence[Node]) -> Any:
 
 
 @dataclass(frozen=True)
-class BatchedRule(Rule):
+class BatchedRule(DerivativeRule):
     """A rule for one example, for all of them: the programs that it records are batched."""
 
-    rule: Rule
+    rule: DerivativeRule
     axis: Axis
     mapped: tuple[bool, ...]
 
@@ -168,7 +168,7 @@ class BatchedRule(Rule):
             got = f"{self.name}: {what}, got {type(made).__name__}"
             raise ArgumentError(got, where=line_of(f))
 
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
         return BatchedRule(self, axis, tuple(mapped))
 
     def _apply(self, rule: Callable, *parts_and_flags: Any) -> list[Node | None]:

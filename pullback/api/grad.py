@@ -8,7 +8,6 @@ from typing import Any
 
 from pullback.api.recording import Recording, Transform, normal_argnums, outputs
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
-from pullback.graph.where import user_line
 from pullback.ops.prelude import ones
 from pullback.transforms.reverse import gradients
 
@@ -69,7 +68,6 @@ def split_aux(name: str, result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise ArgumentError(
             f"{name}: with has_aux=True the function must return a pair (value, aux)",
-            where=user_line(),
         )
     return result
 
@@ -80,13 +78,13 @@ def _scalar(name: str, value: Any) -> Any:
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         raise UnsupportedShape(
-            f"{name}: the function must return one scalar, got {got}", where=user_line(),
+            f"{name}: the function must return one scalar, got {got}",
             hint=_advice(tensors),
         )  # fmt: skip
     y = tensors[0]
     if not y.dtype.is_float:
         raise NonDifferentiableInput(
-            f"{name}: the function must return a real float, got {y._node.type}", where=user_line(),
+            f"{name}: the function must return a real float, got {y._node.type}",
             hint="Take the real part of a complex result; cast an integer one.",
         )  # fmt: skip
     return y

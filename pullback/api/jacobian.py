@@ -18,7 +18,6 @@ from pullback.functions import concat, moveaxis, reshape
 from pullback.functions import zeros as zero_tensor
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
-from pullback.graph.where import user_line
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import pending, record
@@ -162,9 +161,7 @@ class _Linear:
     def matrix(self, chunk_size: int | None) -> list[list[Tensor]]:
         """For each tensor of the domain, a list of stacked results."""
         if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
-            raise ArgumentError(
-                f"chunk_size must be a positive int, got {chunk_size!r}", where=user_line()
-            )
+            raise ArgumentError(f"chunk_size must be a positive int, got {chunk_size!r}")
         count = len(self.domain)
         size = -(-count // GROUPS)
         made = []

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import Joined, State, array_leaf, is_number, returned_values
+from pullback.api.carry import Carry, Joined, array_leaf, is_number, returned_values
 from pullback.api.placeholders import Staged, stage
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
 from pullback.graph.dtypes import bool_, promote
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of, number, weak
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.control.holder import held, row
@@ -46,7 +45,7 @@ def scan(
     >>> power(w).item(), pb.grad(power)(w).item()
     (8.0, 12.0)
     """
-    return _scan("scan", f, State("scan", init), xs, length, reverse, unroll)
+    return _scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
 def map(f: Callable, xs: Any) -> Any:
@@ -58,7 +57,7 @@ def map(f: Callable, xs: Any) -> Any:
     >>> pb.map(lambda x: x * x, pb.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
-    return _scan("map", lambda _, x: (None, f(x)), State("map", None), xs)[1]
+    return _scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
 def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
@@ -73,7 +72,7 @@ def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
     """
     low, high = number(lo), number(hi)
     if type(low) is int and type(high) is int:
-        state = State("fori_loop", (low, init), counted=True)
+        state = Carry("fori_loop", (low, init), counted=True)
 
         def step(counted: Any, _: None) -> Any:
             i, s = counted
@@ -82,7 +81,7 @@ def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
         (_, last), _ = _scan("fori_loop", step, state, None, max(0, high - low))
         return last
     first, limit = _bounds(lo, hi)
-    state = State("fori_loop", (first, init), counted=True)
+    state = Carry("fori_loop", (first, init), counted=True)
     return _while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
@@ -95,13 +94,13 @@ def while_loop(cond: Callable, body: Callable, init: Any) -> Any:
     >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, pb.tensor(2)).item()
     162
     """
-    return _while(State("while_loop", init), cond, body)
+    return _while(Carry("while_loop", init), cond, body)
 
 
 def _scan(
     name: str,
     f: Callable,
-    state: State,
+    state: Carry,
     xs: Any,
     length: Any = None,
     reverse: bool = False,
@@ -112,9 +111,7 @@ def _scan(
     count, length = len(state.leaves), _length(name, rows, xs, number(length))
     unroll = number(unroll)
     if type(unroll) is not int or unroll < 1:
-        raise ArgumentError(
-            f"{name}: unroll must be a positive int, got {unroll!r}", where=user_line()
-        )
+        raise ArgumentError(f"{name}: unroll must be a positive int, got {unroll!r}")
     emitted: Any = None
 
     def step(*values: Any) -> Any:
@@ -123,8 +120,7 @@ def _scan(
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArgumentError(
                 f"{name}: the body must return a pair of the state and a result, got "
-                f"{type(result).__name__}",
-                where=user_line(), hint="Return `state, None` if there is no result.",
+                f"{type(result).__name__}", hint="Return `state, None` if there is no result.",
             )  # fmt: skip
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
@@ -143,7 +139,7 @@ def _row(type: Type) -> Type:
     return row(type).sharded(entry(type.sharding, type.rank, 0))
 
 
-def _while(state: State, cond: Callable, body: Callable) -> Any:
+def _while(state: Carry, cond: Callable, body: Callable) -> Any:
     name, count = state.name, len(state.leaves)
 
     def test(*values: Any) -> Any:
@@ -159,7 +155,6 @@ def _while(state: State, cond: Callable, body: Callable) -> Any:
         raise ArgumentError(
             f"{name}: the condition must return one scalar bool, got "
             f"{tree.unflatten(ends.structure, answer)!r}",
-            where=user_line(),
             hint="Write a comparison; reduce several with pb.all or pb.any.",
         )
     joined = Joined([ends, work], count)
@@ -177,26 +172,20 @@ def _stage(name: str, f: Callable, types: Sequence[Any]) -> Staged:
 def _length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
     """How many rounds there are: the one length of all rows."""
     if length is not None and (type(length) is not int or length < 0):
-        raise ArgumentError(
-            f"{name}: length must be an int that is not negative, got {length!r}", where=user_line()
-        )
+        raise ArgumentError(f"{name}: length must be an int that is not negative, got {length!r}")
     found = {} if length is None else {length: "length"}
     for x, path in zip(rows, tree.paths(xs), strict=True):
         if not x.shape:
             raise ArgumentError(
-                f"{name}: xs{path} has no rows, it is a scalar {x._node.type}", where=user_line(),
+                f"{name}: xs{path} has no rows, it is a scalar {x._node.type}",
                 hint="What is the same in every round needs no place in xs: use it in the body.",
             )  # fmt: skip
         found.setdefault(x.shape[0], f"xs{path}")
     if len(found) > 1:
         lengths = ", ".join([f"{n} ({where})" for n, where in found.items()])
-        raise ArgumentError(
-            f"{name}: everything in xs must have one length, got {lengths}", where=user_line()
-        )
+        raise ArgumentError(f"{name}: everything in xs must have one length, got {lengths}")
     if not found:
-        raise ArgumentError(
-            f"{name}: without xs, length must say how many rounds there are", where=user_line()
-        )
+        raise ArgumentError(f"{name}: without xs, length must say how many rounds there are")
     return next(iter(found))
 
 
@@ -205,9 +194,7 @@ def _bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
     first, last = (array_leaf("fori_loop", "a bound", x) for x in (lo, hi))
     for x in (first, last):
         if x.shape or not x.dtype.is_integer:
-            raise ArgumentError(
-                f"fori_loop: bounds must be scalar integers, got {x._node.type}", where=user_line()
-            )
+            raise ArgumentError(f"fori_loop: bounds must be scalar integers, got {x._node.type}")
     low, high = number(lo), number(hi)
     if is_number(low):
         first = wrap(placed("fori_loop", weak, low, last.dtype))

@@ -47,7 +47,7 @@ def memory_plan(f: Callable) -> Callable:
 
 
 @dataclass(frozen=True)
-class Value:
+class PlannedValue:
     """A value in memory: the line and the operation that made it, and how large it is."""
 
     where: Any
@@ -76,8 +76,8 @@ class MemoryPlan:
     arguments: int
     results: int
     temporaries: int
-    kept: tuple[Value, ...]
-    live: tuple[Value, ...]
+    kept: tuple[PlannedValue, ...]
+    live: tuple[PlannedValue, ...]
     graph: Graph = field(compare=False)
     mesh: Any = None
 
@@ -117,12 +117,12 @@ class MemoryPlan:
     __repr__ = __str__
 
 
-def _values(buffers: list[Buffer]) -> tuple[Value, ...]:
-    made = [Value(b.node.where, b.node.op.title, b.type, b.nbytes) for b in buffers]
+def _values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
+    made = [PlannedValue(b.node.where, b.node.op.title, b.type, b.nbytes) for b in buffers]
     return tuple(sorted(made, key=lambda v: -v.nbytes))
 
 
-def _table(values: tuple[Value, ...]) -> str:
+def _table(values: tuple[PlannedValue, ...]) -> str:
     """Values as a table; those of one line, operation and type in one row."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console

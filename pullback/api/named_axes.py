@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 from pullback.ops.prelude import Axis
 from pullback.sharding.mesh import DeviceMesh
 
@@ -49,7 +48,6 @@ class bind:
                 raise ArgumentError(
                     f"{'vmap' if mesh is None else 'shard_map'}: the axis name {name!r} is in use "
                     "further out",
-                    where=user_line(),
                     hint="A collective could not tell the two axes apart: choose another name.",
                 )
 
@@ -89,9 +87,7 @@ def size_of(*names: str) -> int:
 def one_name(what: str, axis_name: str) -> str:
     """The name of one axis that is bound."""
     if not isinstance(axis_name, str):
-        raise ArgumentError(
-            f"{what}: axis_name must be one name, got {axis_name!r}", where=user_line()
-        )
+        raise ArgumentError(f"{what}: axis_name must be one name, got {axis_name!r}")
     return bound_names(what, axis_name)[0]
 
 
@@ -101,16 +97,15 @@ def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
     if not isinstance(given, (tuple, list)) or not all(isinstance(n, str) for n in given):
         raise ArgumentError(
             f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}",
-            where=user_line(),
         )
     names = tuple(given)
     if len(set(names)) != len(names):
-        raise ArgumentError(f"{what}: {axis_name!r} names an axis twice", where=user_line())
+        raise ArgumentError(f"{what}: {axis_name!r} names an axis twice")
     for name in names:
         if name not in _bound.sizes:
             known = ", ".join(map(repr, _bound.sizes)) or "none"
             raise ArgumentError(
-                f"{what}: no axis is named {name!r} here; bound are: {known}", where=user_line(),
+                f"{what}: no axis is named {name!r} here; bound are: {known}",
                 hint='Name it where it is mapped: pb.vmap(f, axis_name="..."), or call this inside '
                 "pb.shard_map on a mesh that has it.",
             )  # fmt: skip

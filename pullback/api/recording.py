@@ -10,7 +10,6 @@ from typing import Any
 from pullback import tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy import settings
 from pullback.lazy.evaluate import submit_pending
 from pullback.lazy.history import Derivative
@@ -110,7 +109,6 @@ def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
         if not is_value(leaf):
             raise ArgumentError(
                 f"{name}: the function must return tensors or numbers, got {type(leaf).__name__}",
-                where=user_line(),
                 hint="Return other things beside the value with has_aux=True."
                 if name in _WITH_AUX else "",
             )  # fmt: skip
@@ -130,7 +128,6 @@ def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
         raise NonDifferentiableInput(
             f"{name}: can only differentiate by float or complex values, got {made._node.type}"
             f"{_place(chosen, i)}",
-            where=user_line(),
             hint="Choose other arguments with argnums, or write the number as a float: 1.0 for 1.",
         )
     return made
@@ -142,7 +139,6 @@ def value(name: str, x: Any, i: int, chosen: Any) -> Tensor:
         raise ArgumentError(
             f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
             f"{_place(chosen, i)}",
-            where=user_line(),
         )
     return asarray(x)
 
@@ -159,7 +155,6 @@ def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple
     if not isinstance(argnums, (int, tuple, list)):
         raise ArgumentError(
             f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}",
-            where=user_line(),
         )
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for i in chosen:
@@ -167,9 +162,8 @@ def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple
             raise ArgumentError(
                 f"{name}: argnums {argnums} but the function was called with {count} positional "
                 "arguments",
-                where=user_line(),
             )
     made = tuple(i % count for i in chosen)
     if len(set(made)) != len(made):
-        raise ArgumentError(f"{name}: argnums {argnums} names an argument twice", where=user_line())
+        raise ArgumentError(f"{name}: argnums {argnums} names an argument twice")
     return made

@@ -56,7 +56,6 @@ def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> C
         if kwargs:
             raise ArgumentError(
                 f"shard_map: arguments are given by position, as in_specs is, got {list(kwargs)}",
-                where=user_line(),
             )
         call = _Call(f, mesh, in_specs, out_specs, args)
         inside = bound_mesh()
@@ -66,7 +65,6 @@ def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> C
             raise ArgumentError(
                 f"shard_map: inside a shard_map on {inside}, another one must be on the same mesh, "
                 f"got {mesh}",
-                where=user_line(),
                 hint="Make one mesh with the axes of both.",
             )
         return call.inlined()
@@ -87,7 +85,6 @@ class _Call:
         if isinstance(in_specs, tuple) and len(in_specs) != len(args):
             raise ArgumentError(
                 f"shard_map: in_specs has {len(in_specs)} entries for {len(args)} arguments",
-                where=user_line(),
                 hint="A single P holds for all arguments.",
             )
         leaves, self.in_tree = tree.flatten((args, {}))
@@ -105,7 +102,6 @@ class _Call:
                 raise ArgumentError(
                     f"shard_map: only tensors can be split, {place} is a {type(x).__name__} with "
                     f"the spec {spec}",
-                    where=user_line(),
                 )
             return x
         node = node_of(x)
@@ -159,7 +155,6 @@ class _Call:
                     raise ArgumentError(
                         f"shard_map: a value that is split along {a!r} already cannot be split "
                         f"along it again, got {x.type} with the spec {P(*dims)}",
-                        where=user_line(),
                     )
         with deriving():
             origin.where = user_line()
@@ -191,13 +186,11 @@ def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
         if not isinstance(spec, P):
             raise ArgumentError(
                 f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}",
-                where=user_line(),
             )
         for a in _axes(spec.dims):
             if a not in mesh.sizes:
                 raise ArgumentError(
                     f"shard_map: {mesh} has no axis {a!r}, which {name} names in {spec}",
-                    where=user_line(),
                     hint=f"Its axes are {', '.join(mesh.axis_names)}.",
                 )
 
@@ -210,7 +203,6 @@ def _prefix(name: str, specs: Any, like: Any) -> list[P]:
         raise ArgumentError(
             f"shard_map: {name} must be a pb.P, or a tree of them that begins as the {what} do, "
             f"got {specs!r}",
-            where=user_line(),
         )
     return [P() if spec is None else spec for spec in found]
 
@@ -219,7 +211,6 @@ def _dims(name: str, spec: P, type: Type, place: str) -> Dims:
     if len(spec) > type.rank:
         raise ShapeError(
             f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}",
-            where=user_line(),
         )
     return (*spec.dims, *[()] * (type.rank - len(spec)))
 
@@ -229,7 +220,6 @@ def _varies(place: str, spec: P, axes: Sequence[str]) -> ArgumentError:
     return ArgumentError(
         f"shard_map: {place} differs between devices along {along}, which its spec {spec} does not "
         "name",
-        where=user_line(),
         hint=f"Reduce it, as with pb.psum(x, {axes[0]!r}), or name the axis in out_specs: the "
         "devices' values are then joined along a dimension.",
     )

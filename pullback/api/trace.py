@@ -13,7 +13,6 @@ from pullback.api.vjp_jvp import _matching
 from pullback.errors import ArgumentError, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
@@ -110,9 +109,7 @@ def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tens
     [2.0, 4.0]
     """
     if not isinstance(trace, Trace):
-        raise ArgumentError(
-            f"backward_on_trace: needs a Trace, got {type(trace).__name__}", where=user_line()
-        )
+        raise ArgumentError(f"backward_on_trace: needs a Trace, got {type(trace).__name__}")
     ys = trace.outputs
     with Transform():
         if cotangents is None:

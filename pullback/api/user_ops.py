@@ -7,7 +7,6 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.operators import as_tensor, node_of, operands
 from pullback.lazy.record import record, several
 from pullback.ops.elementwise.base import Elementwise
@@ -37,7 +36,6 @@ def apply(op: Op, *xs: Any) -> Any:
         made = isinstance(op, type) and issubclass(op, Op)
         raise ArgumentError(
             f"apply: the first argument is an op, got {op.__name__ if made else type(op).__name__}",  # type: ignore[attr-defined]
-            where=user_line(),
             hint="Make one of the class first: pb.apply(Scale(3), x)." if made else None,
         )
     if isinstance(op, Elementwise) and xs:
@@ -59,7 +57,7 @@ def op(name: str, *parameters: Any) -> Op:
     if found is None:
         near = difflib.get_close_matches(str(name), TABLE, 1)
         raise ArgumentError(
-            f"op: there is no op {name!r}", where=user_line(),
+            f"op: there is no op {name!r}",
             hint=f"Did you mean {near[0]!r}?" if near else None,
         )  # fmt: skip
     return found(*parameters)

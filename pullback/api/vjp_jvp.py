@@ -10,7 +10,6 @@ from pullback.api.grad import grad, split_aux
 from pullback.api.recording import Recording, Transform, deliver, outputs
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.ops.prelude import zeros_like
@@ -103,7 +102,6 @@ def _arguments(name: str, xs: Any) -> tuple:
         raise ArgumentError(
             f"{name}: arguments come as a tuple, one entry per argument of the function, got "
             f"{type(xs).__name__}",
-            where=user_line(),
             hint=f"Write pb.{name}(f, (x,), (t,)) for a function of one argument.",
         )
     return tuple(xs)
@@ -113,22 +111,18 @@ def _matching(name: str, given: Any, structure: Any, like: Sequence[Any]) -> lis
     """The leaves of `given`, which must have the tree, shapes and dtypes of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:
-        raise ArgumentError(
-            f"{name}: trees must agree, expected {structure}, got {got}", where=user_line()
-        )
+        raise ArgumentError(f"{name}: trees must agree, expected {structure}, got {got}")
     nodes = []
     for leaf, want in zip(leaves, like, strict=True):
         made = asarray(leaf)
         if made.shape != want.shape:
             raise ArgumentError(
                 f"{name}: shapes must agree, expected {want._node.type}, got {made._node.type}",
-                where=user_line(),
             )
         if made.dtype.is_complex and not want.dtype.is_complex:
             raise ArgumentError(
                 f"{name}: a real value needs a real one beside it, expected {want._node.type}, got "
                 f"{made._node.type}",
-                where=user_line(),
             )
         nodes.append(node_of(asarray(made, dtype=want.dtype)))
     return nodes

@@ -55,15 +55,11 @@ def vmap(
     """
 
     if not callable(f):
-        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}", where=user_line())
+        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}")
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
-        raise ArgumentError(
-            f"vmap: axis_size must be a number of examples, got {axis_size!r}", where=user_line()
-        )
+        raise ArgumentError(f"vmap: axis_size must be a number of examples, got {axis_size!r}")
     if axis_name is not None and not isinstance(axis_name, str):
-        raise ArgumentError(
-            f"vmap: axis_name must be a string, got {axis_name!r}", where=user_line()
-        )
+        raise ArgumentError(f"vmap: axis_name must be a string, got {axis_name!r}")
 
     spmd = _spmd_axes(spmd_axis_name)
 
@@ -117,16 +113,15 @@ class _Examples:
         if not is_value(x):
             raise ArgumentError(
                 f"vmap: only tensors and arrays can be mapped, got {type(x).__name__} at "
-                f"{self._path(i)}",
-                where=user_line(), hint=hint,
+                f"{self._path(i)}", hint=hint,
             )  # fmt: skip
         made = self.leaves[i] = asarray(x)
         rank = len(made.shape)
         if not -rank <= axis < rank:
             raise AxisError(
                 f"vmap: in_axes {axis} is out of range for {made._node.type} at {self._path(i)}",
-                where=user_line(), hint=hint,
-            )  # fmt: skip
+                hint=hint,
+            )
         return axis % rank
 
     def _size(self, given: int | None) -> int:
@@ -139,14 +134,12 @@ class _Examples:
         if len(found) > 1:
             places = [(n, self._path(i) if i >= 0 else "axis_size") for n, i in found.items()]
             sizes = ", ".join(f"{n} ({place})" for n, place in places)
-            raise ArgumentError(
-                f"vmap: the mapped axes must have one size, got {sizes}", where=user_line()
-            )
+            raise ArgumentError(f"vmap: the mapped axes must have one size, got {sizes}")
         if not found:
             raise ArgumentError(
                 "vmap: no argument is mapped, so the number of examples is not known",
-                where=user_line(), hint="Give one an axis with in_axes, or give axis_size.",
-            )  # fmt: skip
+                hint="Give one an axis with in_axes, or give axis_size.",
+            )
         return next(iter(found))
 
     def _path(self, i: int) -> str:
@@ -188,7 +181,6 @@ def _place(y: Node, has: bool, place: int | None, axis: Axis) -> Node:
         if has:
             raise ArgumentError(
                 f"vmap: out_axes is None for a result {y.type} that differs between examples",
-                where=user_line(),
                 hint="Give it an axis, or reduce it over the examples, as pb.psum does.",
             )
         return y
@@ -196,9 +188,7 @@ def _place(y: Node, has: bool, place: int | None, axis: Axis) -> Node:
         y = spread(y, axis)
     rank = y.type.rank
     if not -rank <= place < rank:
-        raise AxisError(
-            f"vmap: out_axes {place} is out of range for a result {y.type}", where=user_line()
-        )
+        raise AxisError(f"vmap: out_axes {place} is out of range for a result {y.type}")
     place %= rank
     if not place:
         return y
@@ -212,7 +202,6 @@ def _spmd_axes(names: Any) -> tuple[str, ...]:
         raise ArgumentError(
             f"vmap: spmd_axis_name must be the name of a mesh axis, or a tuple of them, got "
             f"{names!r}",
-            where=user_line(),
         )
     return made
 
@@ -226,8 +215,8 @@ def _mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
         if a not in found[0].sizes:
             raise ArgumentError(
                 f"vmap: {found[0]} has no axis {a!r}, which spmd_axis_name names",
-                where=user_line(), hint=f"Its axes are {', '.join(found[0].axis_names)}.",
-            )  # fmt: skip
+                hint=f"Its axes are {', '.join(found[0].axis_names)}.",
+            )
     return found[0]
 
 
@@ -247,7 +236,6 @@ def _argument_axes(in_axes: Any, args: Sequence[Any], kwargs: dict) -> list[Any]
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise ArgumentError(
             f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
-            where=user_line(),
             hint="A single int or None holds for all arguments.",
         )
     return [*_prefix("in_axes", in_axes, tuple(args)), *[0] * len(tree.leaves(kwargs))]
@@ -260,11 +248,8 @@ def _prefix(name: str, axes: Any, like: Any) -> list[Any]:
         raise ArgumentError(
             f"vmap: {name} must be an int, None, or a tree of them that begins as the "
             f"{'arguments' if name == 'in_axes' else 'results'} do, got {axes!r}",
-            where=user_line(),
         )
     for a in found:
         if a is not None and type(a) is not int:
-            raise ArgumentError(
-                f"vmap: {name} must hold ints or None, got {a!r}", where=user_line()
-            )
+            raise ArgumentError(f"vmap: {name} must hold ints or None, got {a!r}")
     return found

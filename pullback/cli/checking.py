@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from pullback.cli.diagnostics import Failure, blaming, report, report_failures
+from pullback.cli.diagnostics import Diagnostic, blaming, report, report_failures
 from pullback.cli.options import command, profile_option
 from pullback.cli.source import Source, Trouble
 from pullback.static.literals import type_text
@@ -35,7 +35,7 @@ def register(commands: Any) -> None:
 
 def _for_each(
     args: argparse.Namespace, work: Callable[[Module], dict[str, Any]]
-) -> tuple[list[dict[str, Any]], list[Failure]]:
+) -> tuple[list[dict[str, Any]], list[Diagnostic]]:
     """What is found about each file, and what is wrong: one bad file does not hide the others."""
     found, failures = [], []
     if args.file.count("-") > 1:
@@ -45,7 +45,7 @@ def _for_each(
         try:
             with blaming(source):
                 found.append({"file": source.name, **work(source.module)})
-        except Failure as failure:
+        except Diagnostic as failure:
             failures.append(failure)
     return found, failures
 

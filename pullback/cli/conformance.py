@@ -17,7 +17,7 @@ from pullback.cli.style import BLUE, GREEN, RED, Style, printable
 WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
-class Case(NamedTuple):
+class ConformanceCase(NamedTuple):
     """A document of a file; `name` is the file, with a number where it has several."""
 
     name: str
@@ -65,7 +65,7 @@ def _show(record: dict[str, str]) -> None:
     print(f"{word}  {printable(record['case'])}{more}")
 
 
-def read_cases(path: str) -> Iterator[Case]:
+def read_cases(path: str) -> Iterator[ConformanceCase]:
     """The cases of a file, or of all files in a folder, in order."""
     try:
         import yaml
@@ -85,4 +85,4 @@ def read_cases(path: str) -> Iterator[Case]:
             reason = " ".join(str(error).split())
             raise Trouble(f"cannot read {file} as YAML: {reason}") from None
         for number, content in enumerate(documents, 1):
-            yield Case(f"{file}#{number}" if len(documents) > 1 else str(file), content)
+            yield ConformanceCase(f"{file}#{number}" if len(documents) > 1 else str(file), content)

@@ -12,13 +12,13 @@ import numpy as np
 
 from pullback.cli.source import Source, Trouble
 from pullback.cli.style import BLUE, BOLD, RED, Style, columns_of, printable, terminal_width
-from pullback.errors import Place, PullbackError
+from pullback.errors import PullbackError, TextPosition
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
 from pullback.static.literals import type_text
 
 
-class Failure(Exception):
+class Diagnostic(Exception):
     """An error in a module, or in its run."""
 
     def __init__(self, error: PullbackError, source: Source | None = None) -> None:
@@ -32,14 +32,14 @@ def blaming(source: Source) -> Iterator[None]:
     try:
         yield
     except PullbackError as error:
-        raise Failure(error, source) from error
+        raise Diagnostic(error, source) from error
 
 
-def place_of(error: PullbackError) -> Place | None:
-    if isinstance(error.where, Place):
+def place_of(error: PullbackError) -> TextPosition | None:
+    if isinstance(error.where, TextPosition):
         return error.where
     line = error.values.get("line")
-    return Place(line, error.values["column"]) if line else None
+    return TextPosition(line, error.values["column"]) if line else None
 
 
 def message_of(error: PullbackError) -> str:
@@ -60,7 +60,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def show_failure(failure: Failure) -> None:
+def show_failure(failure: Diagnostic) -> None:
     error, source = failure.error, failure.source
     error_line(message_of(error), error.code)
     style = Style(sys.stderr)
@@ -78,7 +78,7 @@ def show_failure(failure: Failure) -> None:
         print("\n".join(shown), file=sys.stderr)
 
 
-def _excerpt(source: Source, place: Place, style: Style) -> list[str]:
+def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
     """The line, cut to the terminal's width around the place, and a caret below it."""
     number = str(place.line)
     room = max(20, terminal_width() - len(number) - 4)
@@ -117,7 +117,7 @@ def plain(value: Any) -> Any:
     return value.name if isinstance(value, DType) else str(value)
 
 
-def error_record(failure: Failure) -> dict[str, Any]:
+def error_record(failure: Diagnostic) -> dict[str, Any]:
     error, place = failure.error, place_of(failure.error)
     values = {"op": error.op, **error.values} if error.op else error.values
     return {
@@ -141,7 +141,7 @@ def report(**results: Any) -> int:
     return 0
 
 
-def report_failures(failures: Sequence[Failure], as_json: bool, **results: Any) -> int:
+def report_failures(failures: Sequence[Diagnostic], as_json: bool, **results: Any) -> int:
     """Tell all of them, with what was found besides; the exit status."""
     if as_json:
         records = [error_record(f) for f in failures]

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from pullback.cli import checking, conformance, differences, exchange, gradient, listing, running
-from pullback.cli.diagnostics import Failure, error_line, report_failures, report_trouble
+from pullback.cli.diagnostics import Diagnostic, error_line, report_failures, report_trouble
 from pullback.cli.source import Trouble
 
 COMMANDS = (checking, gradient, running, differences, listing, exchange, conformance)
@@ -54,7 +54,7 @@ def _explained(args: argparse.Namespace) -> int:
     """The command's status; what goes wrong is told."""
     try:
         return args.work(args)
-    except Failure as failure:
+    except Diagnostic as failure:
         return report_failures([failure], args.json)
     except Trouble as trouble:
         return report_trouble(trouble, args.json)

@@ -39,7 +39,7 @@ _SOURCES = (
 )  # fmt: skip
 
 
-class Entry(NamedTuple):
+class InstructionEntry(NamedTuple):
     """What a reader wants to know about an instruction.
 
     `example` is a sample with types in place of operands, and `types` are the element types that
@@ -59,11 +59,11 @@ class Entry(NamedTuple):
         return "no derivative" if self.derivative is None else "; ".join(self.derivative)
 
 
-def entries(names: Sequence[str] | None = None, profile: str = EXTENDED) -> list[Entry]:
+def entries(names: Sequence[str] | None = None, profile: str = EXTENDED) -> list[InstructionEntry]:
     """The instructions that a text of a profile may name: those of Core v1 first, then by name."""
     level = PROFILES[profile].level
     made = [
-        Entry(name, CORE, summary, example, types, None)
+        InstructionEntry(name, CORE, summary, example, types, None)
         for name, example, types, summary in _SOURCES
         if names is None or name in names
     ]
@@ -84,11 +84,13 @@ def is_ours(cls: Any) -> bool:
     return ours and getattr(module, cls.__qualname__, None) is cls
 
 
-def _entry(cls: Any, profile: str) -> Entry:
+def _entry(cls: Any, profile: str) -> InstructionEntry:
     summary = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
     samples = list(islice(cls.samples(), 4))
     example, types = _told(*max(samples, key=_ranks)) if samples else (f"{cls.name}(...)", "")
-    return Entry(cls.name, cls.profile, summary, example, types, derivative(cls, profile))
+    return InstructionEntry(
+        cls.name, cls.profile, summary, example, types, derivative(cls, profile)
+    )
 
 
 def _ranks(sample: tuple[Any, Sequence[Any]]) -> int:

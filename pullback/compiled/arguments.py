@@ -13,7 +13,6 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -21,14 +20,14 @@ from pullback.lazy.traced_number import Unknown
 WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
 
 
-class Static:
+class StaticArgument:
     """Stands for a leaf that is no tensor and no number: it is compared, not computed with."""
 
     def __repr__(self) -> str:
         return "static"
 
 
-STATIC = Static()
+STATIC = StaticArgument()
 
 
 class Number(tuple):
@@ -92,16 +91,13 @@ class Options:
                 raise ArgumentError(
                     f"compile: static_argnames names {name!r}, but the function takes "
                     f"{', '.join([*known, *named]) or 'no arguments'}",
-                    where=user_line(),
                 )
         self.static = {*positions, *(known.index(n) for n in chosen if n in known)}
         self.static_names = {*chosen, *(known[i] for i in positions if i < len(known))}
         self.donated = _numbers("donate_argnums", donated, count)
         self.donated_names = {known[i] for i in self.donated if i < len(known)}
         if self.static & set(self.donated):
-            raise ArgumentError(
-                "compile: a static argument has no buffer that could be donated", where=user_line()
-            )
+            raise ArgumentError("compile: a static argument has no buffer that could be donated")
 
     def split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, list[tuple[str, Any]]]:
         """The arguments with None in place of static ones, and the static ones by name."""
@@ -165,7 +161,6 @@ def _numbers(what: str, given: Any, count: int | None) -> tuple[int, ...]:
             raise ArgumentError(
                 f"compile: {what} must name arguments by position, got {given!r}"
                 + ("" if count is None else f" for a function of {count}"),
-                where=user_line(),
             )
         made.append(i % count if count else i)
     return tuple(made)
@@ -176,7 +171,6 @@ def _strings(given: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in chosen):
         raise ArgumentError(
             f"compile: static_argnames must be names of arguments, got {given!r}",
-            where=user_line(),
         )
     return chosen
 

@@ -11,7 +11,6 @@ from pullback.compiled.function import Compiled
 from pullback.compiled.lower import Cost, Lowered
 from pullback.compiled.save import Loaded, load_compiled
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 
 
 def compile(
@@ -49,7 +48,7 @@ def compile(
             donate_argnums=donate_argnums, name=name,
         )  # fmt: skip
     if not callable(f):
-        raise ArgumentError(f"compile: needs a function, got {type(f).__name__}", where=user_line())
+        raise ArgumentError(f"compile: needs a function, got {type(f).__name__}")
     return Compiled(f, Options(f, static_argnums, static_argnames, donate_argnums), name)
 
 

@@ -40,7 +40,7 @@ class Runner(ABC):
         handles = [x for x in leaves if type(x) is Tensor] + self.captured
         if any(isinstance(x, Type) for x in leaves):
             raise ArgumentError(
-                f"{self.program.name}: a type has no value to run on", where=user_line(),
+                f"{self.program.name}: a type has no value to run on",
                 hint="Types stand for tensors in `lower`.",
             )  # fmt: skip
         if pending.placeholders or _under_derivative(handles):

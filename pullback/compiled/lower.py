@@ -13,7 +13,6 @@ from pullback.compiled.specialization import Version
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.static.text import print_graph
 
 
@@ -60,8 +59,8 @@ class Lowered:
         if program.engine.name != "xla":
             raise EngineError(
                 f"cost: the {program.engine.name} engine keeps no account of its programs",
-                where=user_line(), hint='Use pb.config(engine="xla").',
-            )  # fmt: skip
+                hint='Use pb.config(engine="xla").',
+            )
         memory = program.compiled.memory()
         flops, traffic = program.compiled.work()
         return Cost(
@@ -98,7 +97,6 @@ class AheadOfTime:
         if not self._version.expects([value for _, value in named], leaves):
             raise ArgumentError(
                 f"{call.name}: a static argument has another value than it was compiled for",
-                where=user_line(),
             )
         return self._version.call(leaves)
 
@@ -108,12 +106,11 @@ def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     if wanted[0] != given[0]:
         raise ArgumentError(
             f"{name}: the arguments must have the tree {wanted[0]}, got {given[0]}",
-            where=user_line(),
         )
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new and not (old is STATIC and new is STATIC):
             shown = old if isinstance(old, Type) else f"{old}"
             raise ArgumentError(
-                f"{name}: {path} must be {shown}, got {new}", where=user_line(),
+                f"{name}: {path} must be {shown}, got {new}",
                 hint="The program was compiled ahead of time, for one kind of arguments.",
             )  # fmt: skip

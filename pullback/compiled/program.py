@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from pullback.compiled.arguments import STATIC, Number
-from pullback.compiled.trace import Trace
+from pullback.compiled.trace import CompileTrace
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import complex128, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.cache import Entry, announce
+from pullback.lazy.cache import CacheEntry, announce
 from pullback.lazy.launch import lock, refuse, state
 from pullback.lazy.program import engine_for, mesh_of
 from pullback.lazy.runtime_checks import Failed
@@ -30,7 +30,7 @@ class Program:
     inputs or among the values that are computed.
     """
 
-    def __init__(self, call: Any, traced: Trace) -> None:
+    def __init__(self, call: Any, traced: CompileTrace) -> None:
         graph = traced.graph
         self.name, self.mode, self.kinds = call.name, call.mode, call.kinds
         self.inputs = [k for k in call.kinds if k is not STATIC]
@@ -111,7 +111,7 @@ class Program:
         """The cache gave the program up: it is compiled again when it is wanted."""
         self.run = self.compiled = self.packed = None
 
-    def _compile(self, made: Any, donated: tuple[int, ...], entry: Entry) -> Any:
+    def _compile(self, made: Any, donated: tuple[int, ...], entry: CacheEntry) -> Any:
         if not current().may_compile:
             raise refuse(self.name, self.cause)
         start = time.perf_counter()

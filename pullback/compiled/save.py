@@ -49,7 +49,7 @@ def save(version: Any, call: Any, path: str | os.PathLike) -> None:
 
     program = version.program.ready()
     if program.engine.name != "xla":
-        raise EngineError("save: only programs of the xla engine can be saved", where=user_line())
+        raise EngineError("save: only programs of the xla engine can be saved")
     graph, donated = program.executed, [place for _, place in program.donors]
     module, found = program.engine.portable(graph, donated)
     values = [np.ascontiguousarray(t.numpy()) for t in version.captured]
@@ -142,7 +142,7 @@ def _opened(name: str, path: str | os.PathLike) -> tuple[dict, list[bytes]]:
 
 def _unreadable(name: str, why: str) -> SavedProgramError:
     return SavedProgramError(
-        f"load_compiled: {name} cannot be read, {why}", where=user_line(),
+        f"load_compiled: {name} cannot be read, {why}",
         hint="Write it again with pb.compile(f).lower(*args).save(path).",
     )  # fmt: skip
 
@@ -171,13 +171,10 @@ class Loaded(Runner):
             raise ArgumentError(
                 f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
                 f"tree that the program was saved for, got {in_tree}",
-                where=user_line(),
             )
         for path, old, new in zip(self._header["paths"], self.kinds, kinds, strict=True):
             if old != new:
-                raise ArgumentError(
-                    f"{self.name}: {path} must be {old}, got {new}", where=user_line()
-                )
+                raise ArgumentError(f"{self.name}: {path} must be {old}, got {new}")
         fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
         fixed += zip(static, self._static, strict=True)
         for given, wanted in fixed:
@@ -185,7 +182,6 @@ class Loaded(Runner):
                 raise ArgumentError(
                     f"{self.name}: a static argument must be {wanted!r}, as when the program was "
                     f"saved, got {given!r}",
-                    where=user_line(),
                 )
         return self.call(leaves)
 
@@ -201,7 +197,6 @@ class Loaded(Runner):
         raise UnsupportedOp(
             f"{self.name} was loaded from a file, which holds no derivative: it cannot be "
             "differentiated, mapped or traced",
-            where=user_line(),
             hint="Compile the function itself for that, or detach the arguments.",
         )
 
@@ -235,7 +230,6 @@ class _LoadedProgram:
                 raise EngineError(
                     f"{self.name} was saved for {self._platform}, and this is "
                     f"{self.engine.platform}",
-                    where=user_line(),
                 )
             outs = [t for t, _ in self.outs]
             self.run = self.engine.load(self._module, outs, len(self._checks)).run

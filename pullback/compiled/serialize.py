@@ -8,7 +8,6 @@ from typing import Any
 from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
-from pullback.graph.where import user_line
 
 
 def written_tree(structure: Any) -> Any:
@@ -99,7 +98,7 @@ def read_value(data: Any) -> Any:
 
 def _cannot(what: str) -> ArgumentError:
     return ArgumentError(
-        f"save: {what} cannot be written to a file", where=user_line(),
+        f"save: {what} cannot be written to a file",
         hint="Save a function of tensors and numbers in lists, tuples, dicts, named tuples and\n"
         "classes registered with pb.tree.register; static values must be plain.",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pullback.compiled.guards.checks import Ref
 from pullback.compiled.guards.snapshot import Snapshot
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.program import Program
-from pullback.compiled.trace import Trace
+from pullback.compiled.trace import CompileTrace
 from pullback.graph.node import Node
 from pullback.lazy.launch import state
 from pullback.lazy.operators import node_of, number, scalar
@@ -34,7 +34,7 @@ class Version(Runner):
     value itself.
     """
 
-    def __init__(self, call: Any, traced: Trace) -> None:
+    def __init__(self, call: Any, traced: CompileTrace) -> None:
         super().__init__(Program(call, traced), call.kinds, traced.structure)
         self.mode: Settings = call.mode
         self.cache = state.cache  # another one after `clear_cache`: then this is forgotten

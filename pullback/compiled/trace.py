@@ -18,7 +18,6 @@ from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node, constant, next_number
-from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import alias_of, leaf_of
 from pullback.lazy.tensor import Tensor, wrap
@@ -30,7 +29,7 @@ lock = threading.RLock()
 _SMALL = 64  # a constant of so many elements is written into the program
 
 
-class Trace:
+class CompileTrace:
     """What a run on placeholders recorded.
 
     `graph` goes from the leaves that are inputs, then `captured`, to the outputs. Captured are
@@ -41,7 +40,7 @@ class Trace:
         self.graph, self.structure, self.captured = graph, structure, captured
 
 
-def trace(call: Any, before: Snapshot) -> Trace:
+def trace(call: Any, before: Snapshot) -> CompileTrace:
     """Run the function of a call on placeholders for the leaves that are tensors or numbers."""
     _apart(before.tensors)
     while True:
@@ -60,7 +59,7 @@ def trace(call: Any, before: Snapshot) -> Trace:
     labels = [n for n, k in zip(call.paths, call.kinds) if k is not STATIC]
     labels += [handles.label(c) for c in captured]
     graph = canonicalise(Graph(graph.inputs, graph.outputs, labels), keep_stop_gradient=True)
-    return Trace(graph, staged.structure, [handles.candidates(c)[0] for c in captured])
+    return CompileTrace(graph, staged.structure, [handles.candidates(c)[0] for c in captured])
 
 
 def _staged(call: Any) -> Staged:
@@ -182,7 +181,6 @@ def _stored(call: Any, path: str) -> InPlaceError:
     return InPlaceError(
         f"{call.name}: the function stored a tensor in {path} while it was traced, and later "
         "calls would not",
-        where=user_line(),
         hint="A compiled function runs once, on placeholders. Return the tensor, and store it "
         "outside.",
     )

@@ -97,9 +97,7 @@ def launch(script: str, *args: Any, nproc: int = 2, devices: int | None = None) 
 
     for name, value in (("nproc", nproc), ("devices", 1 if devices is None else devices)):
         if not isinstance(value, int) or value < 1:
-            raise ArgumentError(
-                f"launch: {name} must be a positive integer, got {value!r}", where=user_line()
-            )
+            raise ArgumentError(f"launch: {name} must be a positive integer, got {value!r}")
     return run([str(script), *map(str, args)], nproc, devices)
 
 
@@ -270,7 +268,7 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
 
     Else `ProcessMismatch` says which process has what, or does not come. A tag may be used again.
     """
-    from pullback.distributed.barrier import compare
+    from pullback.distributed.synchronize import compare
 
     compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
@@ -281,7 +279,7 @@ def agree_on_program(fingerprint: str, described: str, group: Any) -> None:
     One that was agreed on before, and then dropped from the cache, may still be there elsewhere.
     """
     if _joined is not None and (group.name, fingerprint) not in _agreed:
-        from pullback.distributed.barrier import same_program
+        from pullback.distributed.synchronize import same_program
 
         same_program(_joined.cluster, _joined.pulse, f"{described}, {fingerprint}", group)
         _agreed.add((group.name, fingerprint))
@@ -291,13 +289,13 @@ def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     """What each process says under a tag, in their order."""
     if _joined is None:
         return [word]
-    from pullback.distributed.barrier import gather
+    from pullback.distributed.synchronize import gather
 
     return list(gather(_joined.cluster, _joined.pulse, tag, word, timeout).values())
 
 
 def _wrong(what: str, hint: str) -> ArgumentError:
-    return ArgumentError(f"initialize: {what}", where=user_line(), hint=hint)
+    return ArgumentError(f"initialize: {what}", hint=hint)
 
 
 __all__ = [

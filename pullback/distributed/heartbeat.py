@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pullback.distributed import ALIVE, ENDED, FAILED, LEFT
-from pullback.engines.xla.program_log import Failure, Ledger
+from pullback.engines.xla.program_log import Ledger, LoggedFailure
 from pullback.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
 from pullback.graph.where import user_line
 
@@ -18,7 +18,7 @@ _DIRECTORY = "pullback/pulse/"
 _EVERY = 1.0
 _POLL = 0.01
 _NOTHING = Ledger().words()
-_NONE = Failure(0, 0, "", False)
+_NONE = LoggedFailure(0, 0, "", False)
 _SAME_ORDER = "Every process must run the same programs in the same order."
 _ANEW = (
     "Programs that run there, too, will never end. Save what this process has, and start all anew\n"
@@ -125,7 +125,6 @@ class Pulse:
         if self.over:
             raise EngineError(
                 f"{what} needs all processes, and pb.distributed.shutdown was called",
-                where=user_line(),
             )
 
     def _raise(self, error: PullbackError | None) -> None:
@@ -194,12 +193,12 @@ class Pulse:
                 )
         return None
 
-    def _failures(self, group: Any) -> Iterator[tuple[int, Failure]]:
+    def _failures(self, group: Any) -> Iterator[tuple[int, LoggedFailure]]:
         """By process, the last program on a group that another one could not run."""
         for k in group.processes:
             words = self._said.get(k, {}).get("ledgers", {}).get(group.name)
             if words and words[3] and k != self._cluster.process:
-                yield k, Failure(*words[3])
+                yield k, LoggedFailure(*words[3])
 
     def _broken(self, group: Any) -> PullbackError | None:
         """The error if some process is left for ever in a program that another could not run."""
@@ -217,7 +216,7 @@ class Pulse:
                     return self._could_not_run(mine.failure or failure, group)
         return None
 
-    def _could_not_run(self, failure: Failure, group: Any) -> EngineError:
+    def _could_not_run(self, failure: LoggedFailure, group: Any) -> EngineError:
         k = failure.process
         what = (
             f"process {k}{self.names[k]} could not run a program on {group.name}: {failure.cause}"

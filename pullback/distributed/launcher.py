@@ -55,7 +55,7 @@ def run(
         settings["PULLBACK_CPU_DEVICES"] = str(devices)
     with free_port() as port:
         settings[COORDINATOR] = coordinator or f"127.0.0.1:{port}"
-        return Launch(command, count, settings).run()
+        return ProcessLauncher(command, count, settings).run()
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def without_noise(line: bytes) -> bytes | None:
     return said if said.strip(b"0123456789 \n") else None
 
 
-class Launch:
+class ProcessLauncher:
     """The processes of one run."""
 
     def __init__(self, command: Sequence[str], count: int, settings: dict[str, str]) -> None:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from pullback.errors import EngineError
-from pullback.graph.where import user_line
 
 # Processes that differ in these run different programs, or get different bits.
 _SETTINGS = ("PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM", "PULLBACK_THREADS")
@@ -188,4 +187,4 @@ def these(processes: Any) -> str:
 
 
 def _error(what: str, hint: str | None = None) -> EngineError:
-    return EngineError(what, op="initialize", where=user_line(), hint=hint)
+    return EngineError(what, op="initialize", hint=hint)

@@ -13,7 +13,6 @@ from pullback.errors import HostReadError, PullbackError
 from pullback.graph.graph import Graph, dependence
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import Partitioned, partition
 from pullback.sharding.partition.reasons import final
@@ -43,7 +42,6 @@ class OnMesh(ABC):
             raise HostReadError(
                 f"reading a value: this process has only parts of {self.type}, which lies on "
                 f"{self.sharding.mesh} as {self.sharding.spec}",
-                where=user_line(),
                 hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
                 "y = pb.reshard(x, pb.P()), and read y.",
             )

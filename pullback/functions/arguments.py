@@ -83,9 +83,7 @@ def integer(op: str, value: Any, what: str) -> int:
         raise
     except TypeError:
         kind = type(value).__name__
-        raise ArgumentError(
-            f"{what} must be an integer, got {kind}", op=op, where=user_line()
-        ) from None
+        raise ArgumentError(f"{what} must be an integer, got {kind}", op=op) from None
 
 
 def axis_of(op: str, axis: Any, rank: int) -> int:
@@ -93,7 +91,7 @@ def axis_of(op: str, axis: Any, rank: int) -> int:
     found = integer(op, axis, "an axis")
     if not -rank <= found < rank:
         raise AxisError(
-            f"axis {found} is out of range for rank {rank}", op=op, where=user_line(),
+            f"axis {found} is out of range for rank {rank}", op=op,
             axis=found, rank=rank,
         )  # fmt: skip
     return found % rank
@@ -113,7 +111,7 @@ def ordered_axes(op: str, axis: Any, rank: int) -> tuple[int, ...]:
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     axes = tuple(axis_of(op, a, rank) for a in given)
     if len(set(axes)) < len(axes):
-        raise AxisError(f"an axis is named twice in {axis}", op=op, where=user_line(), code="E3005")
+        raise AxisError(f"an axis is named twice in {axis}", op=op, code="E3005")
     return axes
 
 
@@ -123,7 +121,7 @@ def shape_of(op: str, shape: Any) -> tuple[int, ...]:
     made = tuple(integer(op, n, "an extent") for n in given)
     if any(n < 0 for n in made):
         raise ShapeError(
-            f"extents must not be negative, got {list(made)}", op=op, where=user_line(),
+            f"extents must not be negative, got {list(made)}", op=op,
             code="E3006",
         )  # fmt: skip
     return made
@@ -142,9 +140,7 @@ def per_dimension(op: str, value: Any, rank: int, what: str) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)):
         return (integer(op, value, what),) * rank
     if len(value) != rank:
-        raise ShapeError(
-            f"{what} needs {rank} numbers, got {list(value)}", op=op, where=user_line()
-        )
+        raise ShapeError(f"{what} needs {rank} numbers, got {list(value)}", op=op)
     return tuple(integer(op, v, what) for v in value)
 
 

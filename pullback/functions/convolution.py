@@ -19,7 +19,6 @@ from pullback.functions.arguments import (
 )
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import record
 from pullback.ops.conv.windows import resolve_padding
 
@@ -44,7 +43,7 @@ def conv(
         raise ShapeError(
             f"needs [N, spatial..., C] and [spatial..., C, F] of one rank, got {a.type} and "
             f"{b.type}",
-            op="conv", where=user_line(), code="E3002",
+            op="conv", code="E3002",
         )  # fmt: skip
     steps = per_dimension("conv", strides, rank, "strides")
     apart = per_dimension("conv", dilation, rank, "dilation")
@@ -96,9 +95,7 @@ def avg_pool(x: Any, window: Any, strides: Any = None, padding: Any = "VALID") -
 def _window(name: str, title: str, x: Node, window: Any, strides: Any, padding: Any) -> Any:
     rank = x.type.rank - 2
     if rank < 1:
-        raise ShapeError(
-            f"needs [N, spatial..., C], got {x.type}", op=title, where=user_line(), code="E3002"
-        )
+        raise ShapeError(f"needs [N, spatial..., C], got {x.type}", op=title, code="E3002")
     extents = per_dimension(title, window, rank, "window")
     steps = extents if strides is None else per_dimension(title, strides, rank, "strides")
     border = _padding(title, padding, x.type.shape[1:-1], extents, steps, (1,) * rank)
@@ -114,6 +111,6 @@ def _padding(
     ):
         raise ShapeError(
             f'padding must be "VALID", "SAME" or {len(extents)} pairs, got {padding!r}',
-            op=title, where=user_line(),
+            op=title,
         )  # fmt: skip
     return placed(title, resolve_padding, padding, extents, window, strides, dilation)

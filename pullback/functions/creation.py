@@ -29,7 +29,6 @@ from pullback.graph.dtypes import DType, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
 from pullback.lazy.operators import NUMBERS
 from pullback.lazy.record import pending, record
@@ -58,7 +57,7 @@ def _array(op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> n
     except MemoryError:
         pass
     what = f"there is not enough memory for shape {list(shape)}"
-    raise OutOfMemory(what, op=op, where=user_line())
+    raise OutOfMemory(what, op=op)
 
 
 def _chosen(op: str, dtype: Any, default: DType | None = None) -> DType:
@@ -169,7 +168,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         start, stop = 0, start
     start, stop, step = map(_as_number, (start, stop, step))
     if step == 0:
-        raise ArgumentError("step must not be 0", op="arange", where=user_line())
+        raise ArgumentError("step must not be 0", op="arange")
     whole = all(isinstance(v, int) for v in (start, stop, step))
     wanted = _chosen("arange", dtype, int64 if whole else None)
     # of integers it is exact, however large
@@ -194,9 +193,7 @@ def linspace(start: Any, stop: Any, num: int, dtype: Any = None, endpoint: bool 
     """
     count = integer("linspace", num, "num")
     if count < 0:
-        raise ArgumentError(
-            f"num must not be negative, got {num}", op="linspace", where=user_line()
-        )
+        raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     start, stop = number(start), number(stop)
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
         return _between(start, stop, count, dtype, endpoint)
@@ -239,13 +236,11 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if indexing not in ("xy", "ij"):
-        raise ArgumentError(
-            f'indexing must be "xy" or "ij", got {indexing!r}', op="meshgrid", where=user_line()
-        )
+        raise ArgumentError(f'indexing must be "xy" or "ij", got {indexing!r}', op="meshgrid")
     axes = [as_tensor(a) for a in arrays]
     if any(a.ndim != 1 for a in axes):
         shown = ", ".join(str(a._node.type) for a in axes)
-        raise ArgumentError(f"needs vectors, got {shown}", op="meshgrid", where=user_line())
+        raise ArgumentError(f"needs vectors, got {shown}", op="meshgrid")
     order = list(range(len(axes)))
     if indexing == "xy" and len(axes) > 1:
         order[:2] = [1, 0]
@@ -268,6 +263,5 @@ def from_dlpack(x: Any) -> Tensor:
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(
             f"from_dlpack: needs an object with __dlpack__, got {type(x).__name__}",
-            where=user_line(),
         )
     return as_tensor(x)

@@ -18,7 +18,6 @@ from pullback.functions.arguments import (
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import record
 
 
@@ -83,9 +82,7 @@ def _scan(name: str, title: str, x: Node, axis: Any) -> Tensor:
 def _axis(title: str, x: Node, axis: Any) -> int:
     """The axis, which may be left out for a vector."""
     if axis is None and x.type.rank != 1:
-        raise ArgumentError(
-            f"needs an axis for a tensor of rank {x.type.rank}", op=title, where=user_line()
-        )
+        raise ArgumentError(f"needs an axis for a tensor of rank {x.type.rank}", op=title)
     return axis_of(title, 0 if axis is None else axis, x.type.rank)
 
 

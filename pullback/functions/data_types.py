@@ -19,7 +19,6 @@ from pullback.functions.arguments import (
 from pullback.graph.dtypes import DType, promote
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.operators import NUMBERS, scalar_dtype
 from pullback.lazy.record import record
 
@@ -78,7 +77,7 @@ def result_type(*values: Any) -> DType:
         found = one if found is None else promote(found, one)
     if found is None:
         if not numbers:
-            raise ArgumentError("needs at least one argument", op="result_type", where=user_line())
+            raise ArgumentError("needs at least one argument", op="result_type")
         found = as_tensor(numbers[0]).dtype
     for value in numbers:
         found = scalar_dtype(value, found)
@@ -140,7 +139,7 @@ def finfo(dtype: Any) -> FloatInfo:
     """
     found = _dtype_or_tensor("finfo", dtype)
     if not found.is_inexact:
-        raise DTypeError(f"needs a float type, got {found}", op="finfo", where=user_line())
+        raise DTypeError(f"needs a float type, got {found}", op="finfo")
     info = ml_dtypes.finfo(found.real.numpy)
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(info.bits, eps, most, least, normal, found)
@@ -155,7 +154,7 @@ def iinfo(dtype: Any) -> IntegerInfo:
     """
     found = _dtype_or_tensor("iinfo", dtype)
     if not found.is_integer:
-        raise DTypeError(f"needs an integer type, got {found}", op="iinfo", where=user_line())
+        raise DTypeError(f"needs an integer type, got {found}", op="iinfo")
     info = ml_dtypes.iinfo(found.numpy)
     return IntegerInfo(found.bits, int(info.max), int(info.min), found)
 

@@ -25,7 +25,6 @@ from pullback.functions.arguments import (
 from pullback.functions.shape import flatten, shaped, spread
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.operators import NUMBERS
 from pullback.lazy.record import record
 
@@ -39,7 +38,7 @@ def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
     """
     parts = tensors(arrays)
     if not parts:
-        raise ArgumentError("needs at least one tensor", op="concat", where=user_line())
+        raise ArgumentError("needs at least one tensor", op="concat")
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
     axis = axis_of("concat", axis, parts[0].ndim)
@@ -55,10 +54,10 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
     """
     parts = tensors(arrays)
     if not parts:
-        raise ArgumentError("needs at least one tensor", op="stack", where=user_line())
+        raise ArgumentError("needs at least one tensor", op="stack")
     if any(p.shape != parts[0].shape for p in parts):
         shown = ", ".join(str(p._node.type) for p in parts)
-        raise ShapeError(f"tensors must have one shape, got {shown}", op="stack", where=user_line())
+        raise ShapeError(f"tensors must have one shape, got {shown}", op="stack")
     axis = axis_of("stack", axis, parts[0].ndim + 1)
     shape = parts[0].shape
     wide = (*shape[:axis], 1, *shape[axis:])
@@ -96,7 +95,7 @@ def split(x: Any, sections: Any, axis: int = 0) -> list[Tensor]:
         if parts < 1 or n % parts:
             raise ShapeError(
                 f"{parts} equal parts do not make up axis {axis} of {x._node.type}",
-                op="split", where=user_line(),
+                op="split",
             )  # fmt: skip
         cuts = list(range(0, n + 1, n // parts)) if n else [0] * (parts + 1)
     before = (slice(None),) * axis
@@ -118,7 +117,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     if len(shifts) != len(axes):
         raise ArgumentError(
             f"shift and axis must have one length, got {shift} and {axis}",
-            op="roll", where=user_line(),
+            op="roll",
         )  # fmt: skip
     made = fresh(x)
     for by, a in zip(shifts, axes):
@@ -171,7 +170,6 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     if times < 0:
         raise ArgumentError(
             f"the number of repetitions must not be negative, got {times}", op="repeat",
-            where=user_line(),
         )  # fmt: skip
     head, tail = x.shape[: axis + 1], x.shape[axis + 1 :]
     wide = spread(shaped(x, (*head, 1, *tail)), (*head, times, *tail))
@@ -204,7 +202,7 @@ def _pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
     if len(padding) != rank or any(not isinstance(p, (tuple, list)) for p in padding):
         raise ArgumentError(
             f"padding must be a pair for each of the {rank} dimensions, got {padding}",
-            op="pad", where=user_line(),
+            op="pad",
         )  # fmt: skip
     word = "an amount of padding"
     return [(integer("pad", low, word), integer("pad", high, word)) for low, high in padding]

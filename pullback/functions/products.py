@@ -18,7 +18,6 @@ from pullback.functions.arguments import (
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import record
 
 
@@ -37,9 +36,10 @@ def matmul(x1: Any, x2: Any) -> Tensor:
     ranks = a.type.rank, b.type.rank
     if min(ranks) == 0:
         raise ShapeError(
-            f"operands must have rank 1 or more, got {a.type} @ {b.type}", op="matmul",
-            where=user_line(), code="E3002",
-        )  # fmt: skip
+            f"operands must have rank 1 or more, got {a.type} @ {b.type}",
+            op="matmul",
+            code="E3002",
+        )
     if min(ranks) >= 2:
         return apply("MatMul", a, b)
     if max(ranks) <= 2:
@@ -66,7 +66,6 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
         if len(axes) != 2:
             raise ArgumentError(
                 f"axes must be a number or two lists, got {axes}", op="tensordot",
-                where=user_line(),
             )  # fmt: skip
         left = ordered_axes("tensordot", axes[0], a.type.rank)
         right = ordered_axes("tensordot", axes[1], b.type.rank)
@@ -90,8 +89,7 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
     extents = a.type.shape[place], b.type.shape[place]
     if extents[0] != extents[1]:
         raise ShapeError(
-            f"vectors must have one length, got {a.type} and {b.type}", op="vecdot",
-            where=user_line(), code="E3003",
+            f"vectors must have one length, got {a.type} and {b.type}", op="vecdot", code="E3003",
         )  # fmt: skip
     if a.type.dtype.is_complex:
         a = apply("Conj", a)._node
@@ -109,7 +107,7 @@ def outer(x1: Any, x2: Any) -> Tensor:
     a, b = operands(as_tensor(x1), as_tensor(x2))
     if a.type.rank != 1 or b.type.rank != 1:
         raise ShapeError(
-            f"needs two vectors, got {a.type} and {b.type}", op="outer", where=user_line(),
+            f"needs two vectors, got {a.type} and {b.type}", op="outer",
             code="E3002",
         )  # fmt: skip
     return record(TABLE["DotGeneral"](((), ()), ((), ())), (a, b))
@@ -123,7 +121,7 @@ def einsum(subscripts: str, *operands_: Any) -> Tensor:
     [3, 7]
     """
     if not operands_:
-        raise ArgumentError("needs at least one operand", op="einsum", where=user_line())
+        raise ArgumentError("needs at least one operand", op="einsum")
     nodes = operands(*[as_tensor(x) for x in operands_])
     return record(TABLE["Einsum"](subscripts), tuple(nodes))
 
@@ -187,7 +185,5 @@ def _triangle(op: str, x: Any, k: int, compare: str) -> Tensor:
 
 def _matrix(op: str, x: Tensor) -> tuple[int, int]:
     if x.ndim < 2:
-        raise ShapeError(
-            f"needs rank 2 or more, got {x._node.type}", op=op, where=user_line(), code="E3002"
-        )
+        raise ShapeError(f"needs rank 2 or more, got {x._node.type}", op=op, code="E3002")
     return x.shape[-2], x.shape[-1]

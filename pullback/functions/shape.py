@@ -21,7 +21,6 @@ from pullback.functions.arguments import (
 )
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
@@ -49,7 +48,7 @@ def _wanted_shape(x: Tensor, shape: Any) -> tuple[int, ...]:
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
         raise ShapeError(
             f"extents must not be negative, except one that is -1, got {list(wanted)}",
-            op="reshape", where=user_line(), code="E3006",
+            op="reshape", code="E3006",
         )  # fmt: skip
     if -1 not in wanted:
         return wanted
@@ -57,7 +56,7 @@ def _wanted_shape(x: Tensor, shape: Any) -> tuple[int, ...]:
     if known == 0 or x.size % known:
         raise ShapeError(
             f"the extent -1 has no value: {x._node.type} does not divide into {list(wanted)}",
-            op="reshape", where=user_line(), code="E3007",
+            op="reshape", code="E3007",
         )  # fmt: skip
     return tuple(x.size // known if n == -1 else n for n in wanted)
 
@@ -114,7 +113,7 @@ def matrix_transpose(x: Any) -> Tensor:
     rank = x.type.rank
     if rank < 2:
         raise ShapeError(
-            f"needs rank 2 or more, got {x.type}", op="matrix_transpose", where=user_line(),
+            f"needs rank 2 or more, got {x.type}", op="matrix_transpose",
             code="E3002",
         )  # fmt: skip
     return _permuted(x, (*range(rank - 2), rank - 1, rank - 2))
@@ -133,7 +132,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     if len(old) != len(new):
         raise ShapeError(
             f"source and destination must have one length, got {source} and {destination}",
-            op="moveaxis", where=user_line(),
+            op="moveaxis",
         )  # fmt: skip
     rest = iter([i for i in range(rank) if i not in old])
     places = dict(zip(new, old))

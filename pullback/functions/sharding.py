@@ -6,7 +6,6 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
-from pullback.graph.where import user_line
 from pullback.lazy.record import pending, record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
@@ -52,7 +51,7 @@ def _sharding(name: str, x: Tensor, given: Any, spec: Any) -> Sharding:
         return Sharding(as_mesh(given, name), _spec(name, spec))
     if x.sharding is None:
         raise ArgumentError(
-            f"{name}: the tensor is on no mesh", where=user_line(),
+            f"{name}: the tensor is on no mesh",
             hint="Name one: pb.shard(x, mesh, spec).",
         )  # fmt: skip
     return Sharding(x.sharding.mesh, _spec(name, given))
@@ -63,9 +62,7 @@ def _spec(name: str, spec: Any) -> P:
         return spec
     if spec is None:
         return P()
-    raise ArgumentError(
-        f"{name}: needs a spec such as pb.P('dp', None), got {spec!r}", where=user_line()
-    )
+    raise ArgumentError(f"{name}: needs a spec such as pb.P('dp', None), got {spec!r}")
 
 
 def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
@@ -74,7 +71,6 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
     if node.type.sharding is not None and node.type.sharding.mesh is not sharding.mesh:
         raise ArgumentError(
             f"{name}: the tensor is on {node.type.sharding.mesh}, not on {sharding.mesh}",
-            where=user_line(),
             hint="Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
         )
     if node.type.sharding is sharding:
@@ -92,4 +88,4 @@ def _put(node: Any, sharding: Sharding) -> Tensor:
 
     type = node.type.sharded(sharding)
     on = engine_for(current(), sharding.mesh)
-    return wrap(leaf(type, on.put(to_host(checked(node)), type), where=user_line()))
+    return wrap(leaf(type, on.put(to_host(checked(node)), type)))

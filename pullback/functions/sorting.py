@@ -19,7 +19,6 @@ from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import take
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import wrap
@@ -47,14 +46,14 @@ def argsort(x: Any, axis: int = -1, descending: bool = False, stable: bool = Tru
     return record(TABLE["ArgSort"](axis_of("argsort", axis, x.type.rank), descending), (x,))
 
 
-class TopK(NamedTuple):
+class TopKResult(NamedTuple):
     """The result of `top_k`."""
 
     values: Tensor
     indices: Tensor
 
 
-def top_k(x: Any, k: int, axis: int = -1) -> TopK:
+def top_k(x: Any, k: int, axis: int = -1) -> TopKResult:
     """The `k` largest elements along an axis, largest first, and their indices.
 
     >>> import pullback as pb
@@ -64,7 +63,7 @@ def top_k(x: Any, k: int, axis: int = -1) -> TopK:
     """
     x = node(x)
     op = TABLE["TopK"](integer("top_k", k, "k"), axis_of("top_k", axis, x.type.rank))
-    return TopK(*record_several(op, (x,)))
+    return TopKResult(*record_several(op, (x,)))
 
 
 def searchsorted(x1: Any, x2: Any, side: str = "left", sorter: Any = None) -> Tensor:
@@ -76,14 +75,11 @@ def searchsorted(x1: Any, x2: Any, side: str = "left", sorter: Any = None) -> Te
     [1, 2]
     """
     if side not in ("left", "right"):
-        raise ArgumentError(
-            f'side must be "left" or "right", got {side!r}', op="searchsorted", where=user_line()
-        )
+        raise ArgumentError(f'side must be "left" or "right", got {side!r}', op="searchsorted")
     within = as_tensor(x1) if sorter is None else take(x1, sorter)
     if within.ndim != 1:
         raise ShapeError(
-            f"needs a sorted vector, got {within._node.type}", op="searchsorted",
-            where=user_line(), code="E3002",
+            f"needs a sorted vector, got {within._node.type}", op="searchsorted", code="E3002",
         )  # fmt: skip
     given = as_tensor(x2)
     within, values = map(wrap, operands(within, flatten(given)))
@@ -112,7 +108,7 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
     x = as_tensor(x)
     if not x.ndim:
         raise ShapeError(
-            f"needs rank 1 or more, got {x._node.type}", op="nonzero", where=user_line(),
+            f"needs rank 1 or more, got {x._node.type}", op="nonzero",
             code="E3002",
         )  # fmt: skip
     return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(x.numpy()))

@@ -20,7 +20,6 @@ from pullback.functions.arguments import (
 from pullback.functions.complex_parts import real
 from pullback.graph.dtypes import float32
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 
@@ -86,7 +85,7 @@ def norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tens
     if ord == 1:
         return record(TABLE["Sum"](axes, keepdims), (size._node,))
     if not ord > 0:
-        raise ArgumentError(f"ord must be positive, got {ord}", op="norm", where=user_line())
+        raise ArgumentError(f"ord must be positive, got {ord}", op="norm")
     return record(TABLE["Sum"](axes, keepdims), ((size**ord)._node,)) ** (1.0 / ord)
 
 

@@ -26,7 +26,6 @@ from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
 from pullback.lazy.record import record
@@ -71,9 +70,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     """
     x = as_tensor(x)
     if axis is None and x.ndim != 1:
-        raise ArgumentError(
-            f"needs an axis for a tensor of rank {x.ndim}", op="take", where=user_line()
-        )
+        raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
     return x[(*(slice(None),) * axis, indices)]
@@ -101,7 +98,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tensor:
     if places.ndim != x.ndim:
         raise ShapeError(
             f"tensor and indices must have one rank, got {x._node.type} and {places._node.type}",
-            op="take_along_axis", where=user_line(), code="E3002",
+            op="take_along_axis", code="E3002",
         )  # fmt: skip
     others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
     shape = placed("take_along_axis", broadcast_shapes, *others)
@@ -138,7 +135,7 @@ def repeat_each(x: Tensor, repeats: Any, axis: int) -> Tensor:
         raise ArgumentError(
             f"repetitions must be integers that are not negative, one or {n} of them, "
             f"got {counts.tolist()}",
-            op="repeat", where=user_line(),
+            op="repeat",
         )  # fmt: skip
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
 
@@ -180,13 +177,13 @@ def _starts(op: str, x: Tensor, starts: Any, sizes: tuple[int, ...]) -> list[Nod
         if not 0 <= start <= n - size:
             raise IndexOutOfRange(
                 f"start {start} is out of range for a block of {size} in axis {axis} with size {n}",
-                op=op, where=user_line(), axis=axis, extent=n,
+                op=op, axis=axis, extent=n,
             )  # fmt: skip
         nodes.append(scalar(start, int64))
     if not len(starts) == len(sizes) == x.ndim:
         raise ArgumentError(
             f"needs {x.ndim} starts and extents for {x._node.type}, got {len(starts)} and "
             f"{len(sizes)}",
-            op=op, where=user_line(),
+            op=op,
         )  # fmt: skip
     return nodes

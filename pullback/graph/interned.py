@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 
 _lock = threading.Lock()
 _QUICK_LIMIT = 4096
@@ -96,7 +95,7 @@ class Interned(type):
             hash(key)
         except TypeError as error:
             raise ArgumentError(
-                f"{cls.__name__}: parameters must be hashable, {error}", where=user_line(),
+                f"{cls.__name__}: parameters must be hashable, {error}",
                 hint="Use tuples for lists, and bytes or an operand for an array.",
             ) from None  # fmt: skip
         with _lock:

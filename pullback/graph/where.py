@@ -6,18 +6,25 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 from types import CodeType
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Who stands between two lines of ours or of the user's: blocks of `with`, functions of NumPy's.
-_BETWEEN = (contextlib.__file__, functools.__file__, "<__array_function__")
+# Frames that are neither pullback's nor the user's: `with` blocks, threads, NumPy's dispatch.
+_BETWEEN = (
+    contextlib.__file__,
+    functools.__file__,
+    threading.__file__,
+    "<__array_function__",
+    "<frozen runpy>",
+)
 # Which source files are pullback's own: asked for every recorded op, so remembered by name.
 _internal: dict[str, bool] = {}
 _make = tuple.__new__
 
 
-class Where(NamedTuple):
+class SourceLine(NamedTuple):
     """A place in source code, kept as cheaply as recording needs and resolved when printed."""
 
     code: CodeType
@@ -46,9 +53,9 @@ class Where(NamedTuple):
         return _elsewhere, (self.file, self.line, self.function)
 
 
-def _elsewhere(file: str, line: int, function: str) -> Where:
+def _elsewhere(file: str, line: int, function: str) -> SourceLine:
     code = compile("0", file, "eval").replace(co_firstlineno=line, co_name=function)
-    return Where(code, len(code.co_code) - 2)  # which returns, at the line
+    return SourceLine(code, len(code.co_code) - 2)  # which returns, at the line
 
 
 def is_internal_file(name: str) -> bool:
@@ -56,7 +63,7 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
-def user_line() -> Where | None:
+def user_line() -> SourceLine | None:
     """The innermost line on the stack that is not inside pullback."""
     frame = sys._getframe(1)
     while frame is not None:
@@ -66,6 +73,6 @@ def user_line() -> Where | None:
         if internal is None:
             internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
         if not internal:
-            return _make(Where, (code, frame.f_lasti))  # twice as fast as calling Where
+            return _make(SourceLine, (code, frame.f_lasti))  # twice as fast as calling Where
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -15,7 +15,6 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import UnsupportedOp
-from pullback.graph.where import user_line
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 
@@ -147,7 +146,6 @@ def _on_host(name: str, function: Callable, args: Any, kwargs: dict) -> Any:
         raise UnsupportedOp(
             f"np.{name}: NumPy would compute on the values of a tensor that is being "
             "differentiated, and its derivative would be lost",
-            where=user_line(),
             hint="Use a function of pullback's, or x.detach() if it is to count as a constant.",
         )
     return result

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.node import Node, origin
 from pullback.graph.tape import Consumed, consumption
-from pullback.graph.where import user_line
 from pullback.lazy.history import forget
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import guard_placeholder_write, register
@@ -46,13 +45,12 @@ def backward(loss: Tensor) -> None:
 def _check(loss: Tensor) -> None:
     if loss.shape != ():
         raise UnsupportedShape(
-            f"backward() needs a scalar loss, got {loss._node.type}", where=user_line(),
+            f"backward() needs a scalar loss, got {loss._node.type}",
             hint="Reduce it first, with .sum() or .mean().",
         )  # fmt: skip
     if not any(t.leaf or type(t) is Consumed for t in loss._node.tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
-            where=user_line(),
             hint="Make the parameters with pb.tensor(data, requires_grad=True); what is recorded "
             "inside\n`with pb.no_grad():` does not count.",
         )
@@ -69,7 +67,6 @@ def _path(loss: Node) -> list[Node]:
             raise GraphConsumed(
                 f"the graph of this loss was already consumed at {node.op.title}{place}; run the "
                 "forward again",
-                where=user_line(),
                 hint="backward() uses up the nodes it walks. Add two losses before calling it if "
                 "they share a forward pass.",
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.graph.where import Where
+from pullback.graph.where import SourceLine
 from pullback.lazy.collect import Work
 from pullback.ops.prelude import Op
 
@@ -69,7 +69,7 @@ class CacheInfo:
 
 
 @dataclass(eq=False)
-class Entry:
+class CacheEntry:
     """All programs of one structure: they differ in which nodes they hand out."""
 
     key: tuple
@@ -87,27 +87,27 @@ class Cache:
     """
 
     def __init__(self) -> None:
-        self.entries: dict[tuple, Entry] = {}
+        self.entries: dict[tuple, CacheEntry] = {}
         self.hits = self.misses = self.compiles = self.disk_hits = self.disk_misses = 0
         self.nbytes = self._gone = 0
         self.causes: list[Cause] = []
         # least recently used first: whose they are, and which of its variants
-        self._programs: OrderedDict[Any, tuple[Entry, tuple[int, ...]]] = OrderedDict()
+        self._programs: OrderedDict[Any, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
         self._latest: Any = None  # the program that was used last, if it was a compiled function's
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
         self._evicted: set[tuple[int, tuple[int, ...]]] = set()
         self._seen: set[int] = set()
 
-    def find(self, key: tuple) -> Entry | None:
+    def find(self, key: tuple) -> CacheEntry | None:
         return self.entries.get(key)
 
-    def add(self, key: tuple) -> Entry:
-        entry = self.entries[key] = Entry(key)
+    def add(self, key: tuple) -> CacheEntry:
+        entry = self.entries[key] = CacheEntry(key)
         if len(self.entries) > 2 * MOST_PROGRAMS:  # of programs that could not be compiled
             self.entries = {k: e for k, e in self.entries.items() if e.variants or e is entry}
         return entry
 
-    def hit(self, entry: Entry, outputs: tuple[int, ...]) -> None:
+    def hit(self, entry: CacheEntry, outputs: tuple[int, ...]) -> None:
         """Count a hit, and remember that the program is in use."""
         self.hits += 1
         self._latest = None
@@ -120,7 +120,7 @@ class Cache:
             self._programs.move_to_end(program)
             self._latest = program
 
-    def store(self, entry: Entry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
+    def store(self, entry: CacheEntry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
         """Keep a new program; the least recently used go, until all take `limit` bytes.
 
         True from time to time, when so much has gone that it is worth giving back.
@@ -170,7 +170,7 @@ class Cache:
         return True
 
     def missed(
-        self, work: Work, key: tuple, want: tuple[int, ...], known: Entry | None, split: bool
+        self, work: Work, key: tuple, want: tuple[int, ...], known: CacheEntry | None, split: bool
     ) -> Cause:
         """Why a program for this work is not there."""
         place = _place(work)
@@ -210,7 +210,7 @@ def _place(work: Work) -> Any:
 
 def _line(place: Any) -> Any:
     """The line of a place, which is one line of a text, but may be several pieces of code."""
-    return (place.code, place.line) if isinstance(place, Where) else place
+    return (place.code, place.line) if isinstance(place, SourceLine) else place
 
 
 def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:

@@ -8,7 +8,6 @@ from typing import Any
 from pullback.errors import HostReadError
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.ops.op import Op
 from pullback.ops.sources import SCALAR, Input
 
@@ -156,7 +155,6 @@ class Work:
 def _no_value(node: Node) -> HostReadError:
     return HostReadError(
         f"the value of a placeholder {node.type} was asked for, and it has none yet",
-        where=user_line(),
         hint="The function is being traced: it runs once, on placeholders, and its values exist "
         "only when the\ncompiled program runs. Return the tensor, and read it outside.",
     )

@@ -189,7 +189,6 @@ def _forbid_alone(node: Node) -> None:
         raise HostReadError(
             f"reading a value: {node.type} is not computed yet, and its devices belong to several "
             "processes",
-            where=user_line(),
             hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
             "for the others for ever.",
         )
@@ -199,6 +198,5 @@ def _forbid_placeholders(what: str) -> None:
     if pending.placeholders:
         raise HostReadError(
             f"{what}: a function is being traced on placeholders, whose values do not exist yet",
-            where=user_line(),
             hint="Return the tensor and read it outside, or compute the value before the trace.",
         )

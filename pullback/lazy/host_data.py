@@ -10,7 +10,6 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
@@ -58,7 +57,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
 def from_host(array: np.ndarray) -> Tensor:
     """A tensor on an array that nobody else will write to."""
     array.flags.writeable = False
-    return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array, where=user_line()))
+    return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
 
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
@@ -68,17 +67,12 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     try:
         array = np.array(data, order="C", copy=True)
     except ValueError:
-        raise ArgumentError(
-            "tensor: nested lists must have equal lengths at each depth", where=user_line()
-        ) from None
+        raise ArgumentError("tensor: nested lists must have equal lengths at each depth") from None
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
-        raise DTypeError(
-            f"tensor: an integer does not fit into {wanted or int64}", where=user_line()
-        )
+        raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype == object or (array.dtype.kind in "USmMV" and not _known(array.dtype)):
         raise DTypeError(
             f"tensor: cannot hold {type(data).__name__} data of NumPy dtype {array.dtype}",
-            where=user_line(),
         )
     if wanted is None and not keeps:
         wanted = _default(array.dtype)
@@ -113,7 +107,7 @@ def _check_range(array: np.ndarray, wanted: DType) -> None:
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:
         value = low if low < limits.min else high
-        raise DTypeError(f"tensor: {value} does not fit into {wanted}", where=user_line())
+        raise DTypeError(f"tensor: {value} does not fit into {wanted}")
 
 
 def _holds_tensors(data: Any) -> bool:

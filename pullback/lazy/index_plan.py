@@ -46,7 +46,7 @@ class Pick:
 
 
 @dataclass
-class Plan:
+class IndexPlan:
     """What an index does to a tensor of one shape.
 
     The block is `ranges`, ascending; `flipped` dimensions of it are then taken backwards. The
@@ -94,10 +94,10 @@ class Plan:
         return (*kept[: self.place], *self.pick_shape(), *kept[self.place :])
 
 
-def plan(shape: tuple[int, ...], index: Any) -> Plan:
+def plan(shape: tuple[int, ...], index: Any) -> IndexPlan:
     """Take an index of a tensor of the given shape apart."""
     parts = _spelled_out(read(index), shape)
-    made = Plan()
+    made = IndexPlan()
     advanced: list[int] = []  # the parts that NumPy counts among the index arrays
     before = 0  # dimensions of the result in front of the first of them
     axis = 0
@@ -123,7 +123,7 @@ def plan(shape: tuple[int, ...], index: Any) -> Plan:
     return made
 
 
-def _add(made: Plan, part: Any, axis: int, extent: int) -> None:
+def _add(made: IndexPlan, part: Any, axis: int, extent: int) -> None:
     """Enter what one part of the index does to one dimension."""
     if isinstance(part, int):
         i = part + extent if part < 0 else part
@@ -144,7 +144,7 @@ def _add(made: Plan, part: Any, axis: int, extent: int) -> None:
         _add_pick(made, part, extent)
 
 
-def _add_pick(made: Plan, pick: Pick, extent: int) -> None:
+def _add_pick(made: IndexPlan, pick: Pick, extent: int) -> None:
     made.dims.append(len(made.view))
     made.picks.append(pick)
     made.view.append(extent)
@@ -158,7 +158,6 @@ def _range(part: slice, extent: int) -> range:
             raise
         raise ArgumentError(
             f"index: bounds and step of a slice must be integers, and the step not 0, got {part}",
-            where=user_line(),
         ) from None
     return taken if len(taken) else range(0)
 
@@ -182,7 +181,7 @@ def read(index: Any) -> list[Any]:
         else:
             parts.extend(_picks(item))
     if sum(1 for p in parts if p is _ELLIPSIS) > 1:
-        raise ArgumentError("index: `...` may occur only once", where=user_line())
+        raise ArgumentError("index: `...` may occur only once")
     return parts
 
 
@@ -191,8 +190,7 @@ def _spelled_out(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     used = _consumed(parts)
     if used > len(shape):
         raise AxisError(
-            f"index: too many indices, a tensor of rank {len(shape)} got {used}",
-            where=user_line(), code="E4006",
+            f"index: too many indices, a tensor of rank {len(shape)} got {used}", code="E4006",
         )  # fmt: skip
     rest: list[Any] = [slice(None)] * (len(shape) - used)
     if _ELLIPSIS not in parts:
@@ -238,8 +236,7 @@ def _as_array(item: Any) -> Any:
 def _wrong_type(found: Any) -> DTypeError:
     return DTypeError(
         "index: must be made of integers, slices, `...`, None, integer arrays and masks, "
-        f"got {found}",
-        where=user_line(), code="E4011",
+        f"got {found}", code="E4011",
     )  # fmt: skip
 
 
@@ -261,8 +258,7 @@ def _check_pick(pick: Pick, axis: int, extent: int) -> None:
     if pick.extent not in (None, extent):
         raise AxisError(
             "index: a mask must have the shape of the dimensions it stands for, "
-            f"axis {axis} has size {extent} and the mask {pick.extent}",
-            where=user_line(), code="E3001",
+            f"axis {axis} has size {extent} and the mask {pick.extent}", code="E3001",
         )  # fmt: skip
     if isinstance(pick.array, Tensor) or not pick.array.size:
         return
@@ -274,8 +270,10 @@ def _check_pick(pick: Pick, axis: int, extent: int) -> None:
 def out_of_range(index: int, axis: int, extent: int) -> IndexOutOfRange:
     return IndexOutOfRange(
         f"index {index} is out of range for axis {axis} with size {extent}",
-        where=user_line(), index=index, axis=axis, extent=extent,
-    )  # fmt: skip
+        index=index,
+        axis=axis,
+        extent=extent,
+    )
 
 
 def _index_node(pick: Pick, shape: tuple[int, ...], extent: int) -> Node:

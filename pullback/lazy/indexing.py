@@ -14,8 +14,7 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
-from pullback.lazy.index_plan import Plan, plan
+from pullback.lazy.index_plan import IndexPlan, plan
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import cut, record, register
 from pullback.lazy.settings import current
@@ -55,9 +54,7 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     """
     x = as_tensor(x)
     if mode not in _MODES:
-        raise ArgumentError(
-            f"at: mode must be one of {', '.join(_MODES)}, got {mode!r}", where=user_line()
-        )
+        raise ArgumentError(f"at: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     target, new = node_of(x), _value(value, x)
     if _is_mask(index) and new.type.rank <= x.ndim - len(index.shape):
         return _where_mask(target, as_tensor(index), new, mode)
@@ -84,11 +81,11 @@ class At:
     def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, index: Any) -> Place:
-        return Place(self._x, index)
+    def __getitem__(self, index: Any) -> IndexedPlace:
+        return IndexedPlace(self._x, index)
 
 
-class Place:
+class IndexedPlace:
     """One place of a tensor, to read or to update.
 
     >>> import pullback as pb
@@ -126,7 +123,7 @@ def _apply(name: str, *nodes: Node) -> Node:
     return record(TABLE[name](), nodes)._node
 
 
-def _view(x: Node, steps: Plan) -> Node:
+def _view(x: Node, steps: IndexPlan) -> Node:
     """The block that ints and slices take out, in the view's shape."""
     if any(r != range(n) for r, n in zip(steps.ranges, x.type.shape, strict=True)):
         starts, stops, strides = _bounds(steps)
@@ -142,13 +139,13 @@ def _view(x: Node, steps: Plan) -> Node:
     return x
 
 
-def _bounds(steps: Plan) -> tuple[tuple[int, ...], ...]:
+def _bounds(steps: IndexPlan) -> tuple[tuple[int, ...], ...]:
     ranges = steps.ranges
     starts = tuple(r.start for r in ranges)
     return starts, tuple(r.stop for r in ranges), tuple(r.step for r in ranges)
 
 
-def _picked(view: Node, steps: Plan) -> Node:
+def _picked(view: Node, steps: IndexPlan) -> Node:
     """The elements that index arrays pick out of the view."""
     if not steps.picks:
         return view
@@ -186,7 +183,7 @@ def _check_kind(kind: str, shown: str, x: Tensor) -> None:
     ranks = {k: i for i, k in enumerate(_KIND_ORDER)} | {"u": 1}
     if ranks[kind] > ranks[x.dtype.kind]:
         raise DTypeError(
-            f"x[...] = : cannot write {shown} into {x._node.type} without loss", where=user_line(),
+            f"x[...] = : cannot write {shown} into {x._node.type} without loss",
             hint="Cast the value with astype, or make the tensor of that type.",
         )  # fmt: skip
 
@@ -205,8 +202,7 @@ def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
         fits = False
     if not fits:
         raise ShapeError(
-            f"x[...] = : the value must broadcast to {list(shape)}, got {value.type}",
-            where=user_line(), code="E3001",
+            f"x[...] = : the value must broadcast to {list(shape)}, got {value.type}", code="E3001",
         )  # fmt: skip
     return record(TABLE["Broadcast"](shape), (value,))._node
 
@@ -231,7 +227,7 @@ def _where_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
     return record(TABLE["Where"](), (held, value, x))
 
 
-def _scattered(view: Node, value: Node, steps: Plan, mode: str) -> Node:
+def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
     """The view with values written where index arrays say."""
     indices = steps.indices()
     count, rank = indices[0].type.rank, value.type.rank
@@ -243,7 +239,7 @@ def _scattered(view: Node, value: Node, steps: Plan, mode: str) -> Node:
     return record(scatter, (view, value, *indices))._node
 
 
-def _put_back(x: Node, new: Node, steps: Plan) -> Node:
+def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:
     """`x` with the block replaced by a new one, which is given in the view's shape."""
     if new.type.shape != steps.block:
         new = record(TABLE["Reshape"](steps.block), (new,))._node

@@ -8,7 +8,6 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.launch import lock, state
 from pullback.lazy.program import engine
@@ -72,7 +71,6 @@ def device_of(tensor: Any) -> str:
     if len(found) > 1:
         raise ArgumentError(
             f"device: the tensor lies on {len(found)} devices, {tensor.sharding.mesh}",
-            where=user_line(),
             hint="x.devices names them, x.sharding.mesh is their grid, x.shards() are their parts.",
         )
     return found[0]

@@ -13,7 +13,7 @@ from pullback.errors import PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.cache import Cache, Cause, Entry, announce
+from pullback.lazy.cache import Cache, CacheEntry, Cause, announce
 from pullback.lazy.collect import Work, base, pending_ancestors
 from pullback.lazy.history import realise
 from pullback.lazy.program import build, engine_for, mesh_of, pack, spans_processes
@@ -24,7 +24,7 @@ from pullback.lazy.values import InFlight, argument
 lock = threading.RLock()
 
 
-class State:
+class LaunchState:
     """What launching remembers: the programs, and how many of them were run."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class State:
             self.cache = Cache()
 
 
-state = State()
+state = LaunchState()
 table.forgetting.append(state.forget)
 
 
@@ -129,7 +129,7 @@ def _prepare(
     return Launch(work, entry, chosen, mode, cause, anywhere)  # type: ignore[arg-type]
 
 
-def _seen_elsewhere(key: tuple) -> tuple[Entry | None, bool]:
+def _seen_elsewhere(key: tuple) -> tuple[CacheEntry | None, bool]:
     """The programs of work that was done before at another position, and whether it was.
 
     The first time, a program is compiled for its own position, which is never slower.
@@ -160,7 +160,7 @@ def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     return Launch(work, entry, chosen, mode)  # type: ignore[arg-type]
 
 
-def _variant(entry: Entry, need: set[int], want: tuple[int, ...]) -> tuple[int, ...] | None:
+def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[int, ...] | None:
     """Of the programs of one structure: the exact one, or one that will do.
 
     One with more outputs does no more work, it hands out values that died in the meantime. One
@@ -186,7 +186,7 @@ class Launch:
     """One run of one program: what goes in, what comes out."""
 
     def __init__(
-        self, work: Work, entry: Entry, outputs: tuple[int, ...], mode: Settings,
+        self, work: Work, entry: CacheEntry, outputs: tuple[int, ...], mode: Settings,
         cause: Cause | None = None, anywhere: bool = False,
     ) -> None:  # fmt: skip
         self.cause = cause

@@ -6,7 +6,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ShapeError
-from pullback.graph.where import user_line
 
 if TYPE_CHECKING:
     from pullback.lazy.indexing import At
@@ -164,7 +163,7 @@ class Methods:
         if self._node.type.rank != 2:  # type: ignore[attr-defined]
             raise ShapeError(
                 f"T: needs rank 2, got {self._node.type}",  # type: ignore[attr-defined]
-                where=user_line(), code="E3002",
+                code="E3002",
                 hint="Use .mT for the last two dimensions, or .transpose() to reverse all.",
             )  # fmt: skip
         return _functions().matrix_transpose(self)

@@ -13,7 +13,6 @@ from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, in
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.record import record, root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import Unknown, UnknownComplex, UnknownFloat, UnknownInt
@@ -40,14 +39,12 @@ def scalar(value: Any, dtype: DType) -> Node:
     if dtype.is_integer and type(value) is int:
         low, high = limits(dtype)
         if not low <= value <= high:
-            raise DTypeError(f"{value} does not fit into {dtype}", where=user_line())
+            raise DTypeError(f"{value} does not fit into {dtype}")
     try:
         bits = pack_bits(value, dtype)
     except OverflowError:
         digits = len(str(abs(value)))
-        raise DTypeError(
-            f"an integer of {digits} digits does not fit into {dtype}", where=user_line()
-        ) from None
+        raise DTypeError(f"an integer of {digits} digits does not fit into {dtype}") from None
     return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), False, bits)
 
 
@@ -259,7 +256,6 @@ class Operators:
         if new.shape != self._node.type.shape or new.dtype is not self._node.type.dtype:
             raise ArgumentError(
                 f"{what}: the result is {new._node.type}, but the tensor is {self._node.type}",
-                where=user_line(),
                 hint="Write it as `x = x + ...` to get a tensor of the new type.",
             )
         return self._rebind(new._node, what)  # type: ignore[attr-defined]

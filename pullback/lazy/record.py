@@ -182,7 +182,6 @@ def guard_placeholder_write(tensor: Tensor, what: str) -> None:
     if pending.placeholders and tensor._node.number < pending.placeholders:
         raise InPlaceError(
             f"{what}: this tensor was made outside the function that is being traced",
-            where=user_line(),
             hint="The function runs once, on placeholders, so the write would not happen again "
             "on later calls.\nReturn the new value instead.",
         )

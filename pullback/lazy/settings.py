@@ -109,12 +109,10 @@ def config(**changes: Any) -> Scope:
     if unknown:
         raise ArgumentError(
             f"config: unknown setting {sorted(unknown)[0]!r}; known are {sorted(_PUBLIC)}",
-            where=user_line(),
         )
     if changes.get("engine", "xla") not in ("xla", "reference"):
         raise ArgumentError(
             f'config: engine must be "xla" or "reference", got {changes["engine"]!r}',
-            where=user_line(),
         )
     if "cache_bytes" in changes:
         try:
@@ -123,7 +121,6 @@ def config(**changes: Any) -> Scope:
             raise ArgumentError(
                 'config: cache_bytes must be a number of bytes or a size such as "256M",'
                 f" got {changes['cache_bytes']!r}",
-                where=user_line(),
             ) from None
     return Scope(**changes)
 
@@ -176,7 +173,7 @@ def default_dtype(spec: Any) -> Scope:
     """
     made = user_dtype("default_dtype", spec)
     if not made.is_float:
-        raise ArgumentError(f"default_dtype: must be a float type, got {made}", where=user_line())
+        raise ArgumentError(f"default_dtype: must be a float type, got {made}")
     return Scope(default_dtype=made)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 from pullback.lazy.evaluate import readable
 from pullback.sharding.parts import places
 
@@ -28,7 +27,7 @@ def shards(tensor: Any) -> list[Shard]:
     sharding, shape = tensor.sharding, tensor.shape
     if sharding is None:
         raise ArgumentError(
-            "shards: the tensor is on no mesh", where=user_line(),
+            "shards: the tensor is on no mesh",
             hint="Lay it out first: x.shard(mesh, spec).",
         )  # fmt: skip
     made = []

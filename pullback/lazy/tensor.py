@@ -11,7 +11,6 @@ from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
-from pullback.graph.where import user_line
 from pullback.lazy import settings
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
@@ -40,9 +39,7 @@ class Tensor(Operators, Methods):
     _grad: Tensor | None
 
     def __init__(self) -> None:
-        raise ArgumentError(
-            "Tensor: make one with pb.tensor(data) or pb.asarray(data)", where=user_line()
-        )
+        raise ArgumentError("Tensor: make one with pb.tensor(data) or pb.asarray(data)")
 
     # -- what is known at once ----------------------------------------------------------------
 
@@ -95,12 +92,12 @@ class Tensor(Operators, Methods):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ArgumentError("len: a rank-0 tensor has no length", where=user_line())
+            raise ArgumentError("len: a rank-0 tensor has no length")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
-            raise ArgumentError("iteration over a rank-0 tensor", where=user_line())
+            raise ArgumentError("iteration over a rank-0 tensor")
         return (self[i] for i in range(self.shape[0]))
 
     # -- values ------------------------------------------------------------------------------
@@ -114,9 +111,7 @@ class Tensor(Operators, Methods):
     def item(self) -> Any:
         """The value of a tensor with one element as a Python number."""
         if self.size != 1:
-            raise ArgumentError(
-                f"item: needs one element, got {self._node.type}", where=user_line()
-            )
+            raise ArgumentError(f"item: needs one element, got {self._node.type}")
         return self.numpy().item()
 
     def tolist(self) -> Any:
@@ -125,7 +120,7 @@ class Tensor(Operators, Methods):
     def _scalar(self, what: str) -> Any:
         if self.size != 1:
             raise ArgumentError(
-                f"{what}: needs one element, got {self._node.type}", where=user_line(),
+                f"{what}: needs one element, got {self._node.type}",
                 hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
             )  # fmt: skip
         return self.numpy().reshape(())[()]
@@ -146,7 +141,6 @@ class Tensor(Operators, Methods):
         if not self.dtype.is_integer or self.shape:
             raise ArgumentError(
                 f"index: needs an integer tensor of rank 0, got {self._node.type}",
-                where=user_line(),
             )
         return int(self._scalar("index"))
 
@@ -199,18 +193,15 @@ class Tensor(Operators, Methods):
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
                 "requires a gradient",
-                where=user_line(),
             )
         if on and not self.dtype.is_inexact:
             raise NonDifferentiableInput(
                 f"requires_grad: needs float or complex elements, got {self._node.type}",
-                where=user_line(),
             )
         if any(t.alive and not t.leaf for t in self._node.tokens):
             raise ArgumentError(
                 "requires_grad: this tensor depends on the argument of a derivative in progress, "
                 "which would be cut here",
-                where=user_line(),
                 hint="Write x.detach() first to make it a constant of that derivative.",
             )
         _compute(self)
@@ -229,7 +220,6 @@ class Tensor(Operators, Methods):
         if not self.is_leaf:
             raise ArgumentError(
                 "grad: only leaves keep a gradient, this tensor was computed",
-                where=user_line(),
                 hint="Use pb.grad or pb.vjp to differentiate by an intermediate value.",
             )
         return self._grad
@@ -240,7 +230,6 @@ class Tensor(Operators, Methods):
             raise ArgumentError(
                 f"grad: a gradient of {self._node.type} must have that type, got "
                 f"{value._node.type}",
-                where=user_line(),
             )
         self._grad = value
 
@@ -296,7 +285,6 @@ class Tensor(Operators, Methods):
         if new.shape != self.shape:
             raise ArgumentError(
                 f"assign: the value must be {self._node.type}, got {new._node.type}",
-                where=user_line(),
             )
         return self._rebind(node_of(new), "assign")
 
@@ -313,7 +301,6 @@ class Tensor(Operators, Methods):
                 raise InPlaceError(
                     f"{what}: {self._node.type} is a leaf that requires a gradient and cannot be "
                     "changed in place",
-                    where=user_line(),
                     hint="A derivative may still need its old value. Write `x = x + ...` to make "
                     "a new tensor,\nor change it inside `with pb.no_grad():`.",
                 )

@@ -17,7 +17,6 @@ from pullback.errors import HostReadError
 from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 
@@ -89,7 +88,6 @@ class Unknown:
         raise HostReadError(
             f"the value of a number was asked for ({self.kind.__name__}), but the function is "
             "being traced: it runs once, for every value of its arguments",
-            where=user_line(),
             hint="Name the argument in static_argnums or static_argnames: then the function is "
             "traced\nagain for each value of it.",
         )

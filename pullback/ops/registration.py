@@ -10,7 +10,6 @@ from pullback.errors import ArgumentError
 from pullback.graph import table
 from pullback.graph.interned import Interned
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 
 
 def _has_fields(namespace: dict) -> bool:
@@ -83,13 +82,11 @@ def _enter(cls: Any) -> None:
     if cls._left_open:
         raise ArgumentError(
             f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}",
-            where=user_line(),
         )
     known = TABLE.get(cls.name)
     if known is not None and known.__module__ != cls.__module__:
         raise ArgumentError(
             f"{cls.name}: there is an op of this name already, in {known.__module__}",
-            where=user_line(),
             hint="An op's name is what programs print: give the class another one.",
         )
     TABLE[cls.name] = cls

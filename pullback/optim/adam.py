@@ -9,17 +9,16 @@ from typing import Any
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of, scalar
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
-from pullback.optim.base import Optimizer, Rule, Slots
+from pullback.optim.base import Optimizer, Slots, UpdateRule
 
 
 @dataclass(frozen=True)
-class AdamRule(Rule):
+class AdamRule(UpdateRule):
     """Running means of the gradient and of its square, corrected for their start at zero."""
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -31,9 +30,7 @@ class AdamRule(Rule):
 
     def __post_init__(self) -> None:
         if not all(0.0 <= beta < 1.0 for beta in self.betas):
-            raise ArgumentError(
-                f"adam: betas must be at least 0 and below 1, got {self.betas}", where=user_line()
-            )
+            raise ArgumentError(f"adam: betas must be at least 0 and below 1, got {self.betas}")
 
     @property
     def slots(self) -> dict[str, bool]:

@@ -12,7 +12,6 @@ from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
 from pullback.functions.sharding import reshard
 from pullback.graph.dtypes import DType, float32, int32
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
 from pullback.lazy.settings import no_grad
@@ -22,7 +21,7 @@ from pullback.sharding.spec import P
 Slots = dict[str, Tensor]  # what an optimizer remembers about one parameter, by name
 
 
-class State(NamedTuple):
+class OptimizerState(NamedTuple):
     """What the functional form hands from step to step: a tree of tensors."""
 
     step: Tensor | None  # steps taken, where the rule depends on them
@@ -30,7 +29,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class UpdateRule:
     """An optimizer in functional form: pure functions over trees of tensors.
 
     A rule names its `slots` and says in `change` what one step does to one parameter.
@@ -54,18 +53,18 @@ class Rule:
         """The parameter and its slots after one step."""
         raise UnsupportedOp(f"{type(self).__name__} does not say what a step changes")
 
-    def init(self, params: Any) -> State:
+    def init(self, params: Any) -> OptimizerState:
         """The state before the first step."""
         leaves, structure = tree.flatten(params)
         for leaf, path in zip(leaves, tree.paths(params), strict=True):
             check_parameter(leaf, path)
         made = [self.fresh(p) for p in leaves]
-        return State(
+        return OptimizerState(
             self.zero_count(leaves),
             {name: tree.unflatten(structure, [s[name] for s in made]) for name in self.slots},
         )
 
-    def update(self, grads: Any, state: State, params: Any) -> tuple[Any, State]:
+    def update(self, grads: Any, state: OptimizerState, params: Any) -> tuple[Any, OptimizerState]:
         """New parameters and new state; nothing is changed in place."""
         leaves, structure = tree.flatten(params)
         gradients = _like(structure, grads, "grads")
@@ -73,7 +72,7 @@ class Rule:
         slots = [dict(zip(state.slots, row)) for row in zip(*columns)] or [{} for _ in leaves]
         with at_one_line():
             count, leaves, slots = self.advance(state.step, leaves, gradients, slots)
-        return tree.unflatten(structure, leaves), State(
+        return tree.unflatten(structure, leaves), OptimizerState(
             count,
             {name: tree.unflatten(structure, [s[name] for s in slots]) for name in state.slots},
         )
@@ -126,7 +125,7 @@ class Optimizer:
 
     _name: ClassVar[str] = "optimizer"
 
-    def __init__(self, params: Any, rule: Rule) -> None:
+    def __init__(self, params: Any, rule: UpdateRule) -> None:
         self.rule = rule
         self.params = _leaves(params, self._name)
         self.slots = [rule.fresh(p) for p in self.params]
@@ -182,13 +181,11 @@ def check_parameter(p: Any, path: str) -> None:
     if not isinstance(p, Tensor):
         raise ArgumentError(
             f"optim: a parameter must be a tensor, got {type(p).__name__} at {path or 'the root'}",
-            where=user_line(),
         )
     if not p.dtype.is_inexact:
         raise ArgumentError(
             f"optim: a parameter must be float or complex, got {p.dtype}{list(p.shape)} "
             f"at {path or 'the root'}",
-            where=user_line(),
         )
 
 
@@ -198,7 +195,6 @@ def _like(structure: Any, tree_: Any, what: str) -> list[Any]:
     if found != structure:
         raise ArgumentError(
             f"update: {what} must be a tree like params, {structure}, got {found}",
-            where=user_line(),
         )
     return leaves
 
@@ -213,18 +209,16 @@ def _leaves(params: Any, name: str) -> list[Tensor]:
         if not p.is_leaf:
             raise ArgumentError(
                 f"{name}: a parameter must be a leaf, the tensor at {path} was computed",
-                where=user_line(),
                 hint="Only leaves keep a gradient. Make one from its value with\n"
                 "`pb.tensor(x.numpy(), requires_grad=True)`.",
             )
         if not p.requires_grad:
             raise ArgumentError(
                 f"{name}: a parameter must require a gradient, the tensor at {path} does not",
-                where=user_line(),
                 hint="Without it backward() never gives it a gradient and step() never changes "
                 "it.\nMake it with `pb.tensor(data, requires_grad=True)`.",
             )
         made[id(p)] = p
     if not made:
-        raise ArgumentError(f"{name}: there are no parameters", where=user_line())
+        raise ArgumentError(f"{name}: there are no parameters")
     return list(made.values())

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pullback.errors import ArgumentError
-from pullback.graph.where import user_line
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Optimizer, Rule, Slots
+from pullback.optim.base import Optimizer, Slots, UpdateRule
 
 
 @dataclass(frozen=True)
-class SGDRule(Rule):
+class SGDRule(UpdateRule):
     """velocity = momentum * velocity + g; p = p - learning_rate * velocity."""
 
     momentum: float = 0.0
@@ -21,7 +20,7 @@ class SGDRule(Rule):
 
     def __post_init__(self) -> None:
         if self.nesterov and not self.momentum:
-            raise ArgumentError("sgd: nesterov needs a momentum", where=user_line())
+            raise ArgumentError("sgd: nesterov needs a momentum")
 
     @property
     def slots(self) -> dict[str, bool]:

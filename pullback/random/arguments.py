@@ -19,7 +19,6 @@ from pullback.functions.arguments import (
 )
 from pullback.graph.dtypes import DType, float32, float64, promote, uint32
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS
 from pullback.lazy.settings import current, user_dtype
@@ -33,7 +32,7 @@ def key_of(op: str, key: Any) -> Node:
     found = key if isinstance(key, (Tensor, np.ndarray)) else None
     if found is None:
         raise ArgumentError(
-            f"needs a key, got {type(key).__name__}", op=op, where=user_line(),
+            f"needs a key, got {type(key).__name__}", op=op,
             hint="Make one from an integer with pb.random.key(seed).",
         )  # fmt: skip
     node = node_of(as_tensor(found))
@@ -42,7 +41,7 @@ def key_of(op: str, key: Any) -> Node:
     error = DTypeError if node.type.dtype is not uint32 else ShapeError
     several = node.type.dtype is uint32 and node.type.rank > 1 and node.type.shape[-1] == 2
     raise error(
-        f"a key is u32[2], got {node.type}", op=op, where=user_line(),
+        f"a key is u32[2], got {node.type}", op=op,
         hint="These are several keys: take one of them, as in keys[0]."
         if several else "Make one from an integer with pb.random.key(seed).",
     )  # fmt: skip
@@ -57,7 +56,7 @@ def float_dtype(op: str, dtype: Any, *parameters: Any, kinds: str = "f") -> DTyp
     made = user_dtype(op, dtype)
     if made.kind not in kinds:
         named = "a float or complex type" if "c" in kinds else "a float type"
-        raise DTypeError(f"needs {named}, got {made}", op=op, where=user_line())
+        raise DTypeError(f"needs {named}, got {made}", op=op)
     return made
 
 
@@ -70,7 +69,7 @@ def parameter(op: str, value: Any, dtype: DType) -> Node:
     """A parameter of a distribution as a node of the given float type."""
     value = number(value)
     if isinstance(value, complex):
-        raise DTypeError(f"needs real parameters, got {value}", op=op, where=user_line())
+        raise DTypeError(f"needs real parameters, got {value}", op=op)
     if type(value) in NUMBERS:
         return scalar(float(value), dtype)
     if isinstance(value, Unknown) and value.kind is not complex:
@@ -79,7 +78,7 @@ def parameter(op: str, value: Any, dtype: DType) -> Node:
         return node_of(asarray(value, dtype))  # numbers in a list have no type of their own
     node = node_of(as_tensor(value))
     if node.type.dtype.is_complex:
-        raise DTypeError(f"needs real parameters, got {node.type}", op=op, where=user_line())
+        raise DTypeError(f"needs real parameters, got {node.type}", op=op)
     return cast_node(node, dtype)
 
 
@@ -94,7 +93,7 @@ def sample_shape(op: str, shape: Any, *parameters: Node) -> tuple[int, ...]:
         if len(given) > len(wanted) or any(n not in (1, m) for n, m in pairs):
             raise ShapeError(
                 f"parameters must broadcast to the shape {list(wanted)}, got {list(given)}",
-                op=op, where=user_line(),
+                op=op,
             )  # fmt: skip
     return wanted
 
@@ -116,7 +115,7 @@ def _is_written(value: Any) -> bool:
 def require(op: str, holds: Any, message: str, hint: str | None = None) -> None:
     """An error at the user's line unless everything in `holds` is true."""
     if not np.all(holds):
-        raise ArgumentError(message, op=op, where=user_line(), hint=hint)
+        raise ArgumentError(message, op=op, hint=hint)
 
 
 def require_order(op: str, low: Any, high: Any, names: tuple[str, str]) -> None:

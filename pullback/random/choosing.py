@@ -25,7 +25,6 @@ from pullback.functions.where_take import take, take_along_axis
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.random.arguments import key_of, known, parameter, require
@@ -123,9 +122,10 @@ def _population(op: str, a: Any, axis: Any) -> tuple[int, Tensor | None, int]:
     things = as_tensor(value)
     if not things.ndim:
         raise ShapeError(
-            f"needs an integer, or a tensor of rank 1 or more, got {things._node.type}", op=op,
-            where=user_line(), hint="A tensor's value is not read: write int(n) if it is a number.",
-        )  # fmt: skip
+            f"needs an integer, or a tensor of rank 1 or more, got {things._node.type}",
+            op=op,
+            hint="A tensor's value is not read: write int(n) if it is a number.",
+        )
     axis = axis_of(op, axis, things.ndim)
     return things.shape[axis], things, axis
 
@@ -144,9 +144,7 @@ def _weights(op: str, p: Any, n: int, draws: tuple[int, ...], replace: bool) -> 
         )  # fmt: skip
     weights = wrap(cut(parameter(op, p, float64)))
     if weights.shape != (n,):
-        raise ShapeError(
-            f"p must hold {n} probabilities, got {weights._node.type}", op=op, where=user_line()
-        )
+        raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
     zero = literal(0, float64)
     weights = apply("Where", (weights > zero)._node, weights._node, zero._node)
     top = maximum(weights)
@@ -167,7 +165,7 @@ def _draws(op: str, shape: Any, batch: tuple[int, ...]) -> tuple[int, ...]:
         raise ShapeError(
             f"shape must end with that of the logits without the axis, {list(batch)}, got "
             f"{list(wanted)}",
-            op=op, where=user_line(),
+            op=op,
         )  # fmt: skip
     return wanted[:count]
 

@@ -20,7 +20,6 @@ from pullback.functions.arguments import (
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
@@ -44,9 +43,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = uint32) -> Tensor:
     """
     wanted = user_dtype("random.bits", dtype)
     if wanted.kind != "u":
-        raise DTypeError(
-            f"needs an unsigned integer type, got {wanted}", op="random.bits", where=user_line()
-        )
+        raise DTypeError(f"needs an unsigned integer type, got {wanted}", op="random.bits")
     shape = shape_of("random.bits", shape)
     return record(TABLE["RandomBits"](shape, wanted.bits), (key_of("random.bits", key),))
 
@@ -86,7 +83,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int64) 
     op = "random.randint"
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
-        raise DTypeError(f"needs an integer type, got {wanted}", op=op, where=user_line())
+        raise DTypeError(f"needs an integer type, got {wanted}", op=op)
     require_order(op, minval, maxval, ("minval", "maxval"))
     with at_one_line():
         low, last = _bound(op, minval, wanted, 0), _bound(op, maxval, wanted, 1)
@@ -118,17 +115,13 @@ def _bound(op: str, value: Any, dtype: DType, less: int) -> Node:
         value = as_tensor(value)
     if isinstance(value, Tensor):
         if not value.dtype.is_integer:
-            raise DTypeError(
-                f"bounds must be integers, got {value._node.type}", op=op, where=user_line()
-            )
+            raise DTypeError(f"bounds must be integers, got {value._node.type}", op=op)
         return _held(value, dtype, less)
     if type(value) is not int:
-        raise ArgumentError(f"bounds must be integers, got {value!r}", op=op, where=user_line())
+        raise ArgumentError(f"bounds must be integers, got {value!r}", op=op)
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= value - less <= limits.max:
-        raise ArgumentError(
-            f"a bound of {value} does not fit into {dtype}", op=op, where=user_line()
-        )
+        raise ArgumentError(f"a bound of {value} does not fit into {dtype}", op=op)
     return scalar(value - less, dtype)
 
 

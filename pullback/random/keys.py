@@ -21,7 +21,6 @@ from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -45,8 +44,7 @@ def key(seed: Any) -> Tensor:
         given = as_tensor(seed)
         whole = _words("random.key", given, "a seed")
         if whole.type.shape:
-            raise ShapeError(f"a seed has rank 0, got {given._node.type}", op="random.key",
-                             where=user_line())  # fmt: skip
+            raise ShapeError(f"a seed has rank 0, got {given._node.type}", op="random.key")
         high = wrap(whole) >> 32
         return stack([high.astype(uint32), wrap(whole).astype(uint32)])
 
@@ -91,7 +89,6 @@ def _word(op: str, value: Any, what: str) -> int:
     if not -(2**63) <= value < 2**64:
         raise ArgumentError(
             f"{what} must be at least -2**63 and less than 2**64, got {value}", op=op,
-            where=user_line(),
         )  # fmt: skip
     return value % 2**64
 
@@ -100,5 +97,5 @@ def _words(op: str, value: Any, what: str) -> Node:
     """Integers of any type as u64, negative ones modulo 2**64."""
     node = node_of(as_tensor(value))
     if not node.type.dtype.is_integer:
-        raise DTypeError(f"{what} must be an integer, got {node.type}", op=op, where=user_line())
+        raise DTypeError(f"{what} must be an integer, got {node.type}", op=op)
     return cast_node(node, uint64)

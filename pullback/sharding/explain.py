@@ -13,7 +13,6 @@ from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
-from pullback.graph.where import user_line
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.prices import applied, operations
@@ -21,7 +20,7 @@ from pullback.sharding.partition.reasons import Reason
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Communication:
     """One collective of a per-device program.
 
     `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
@@ -53,7 +52,7 @@ class Explanation:
     """All collectives of a program, in their order, and the per-device program itself."""
 
     mesh: DeviceMesh
-    exchanges: tuple[Exchange, ...]
+    exchanges: tuple[Communication, ...]
     machine: Machine
     program: Graph = field(compare=False)
 
@@ -122,7 +121,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is None:
             raise ArgumentError(
-                "explain_sharding: no argument and no result is on a mesh", where=user_line(),
+                "explain_sharding: no argument and no result is on a mesh",
                 hint="Lay the arguments out first: x.shard(mesh, spec).",
             )  # fmt: skip
         made = per_device(graph, mesh)
@@ -137,7 +136,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
 
 def _exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
-) -> Exchange:
+) -> Communication:
     axes = node.op.communicates()
     out = _types(node)
     before = sum([x.type.nbytes for x in node.inputs])
@@ -146,7 +145,7 @@ def _exchange(
     seconds = machine.seconds(sent)
     types = tuple([t.plain for t in out])
     kind: str = node.op.wire  # type: ignore[attr-defined]
-    return Exchange(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
+    return Communication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
 def _types(node: Node) -> tuple[Type, ...]:

@@ -78,7 +78,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Rule:
+class FactorRule:
     """A form, and how far each of its factors runs."""
 
     form: Form
@@ -123,10 +123,10 @@ def _words(value: str, text: str) -> tuple:
     return tuple(words)
 
 
-def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Rule:
+def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorRule:
     """A rule for operands and results of the given types."""
     found = form_of(text, xs, ys)
-    return Rule(found, found.extents((*xs, *ys)))
+    return FactorRule(found, found.extents((*xs, *ys)))
 
 
 def form_of(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:

@@ -11,7 +11,6 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.interned import Interned
-from pullback.graph.where import user_line
 
 
 class DeviceMesh(metaclass=Interned):
@@ -54,7 +53,7 @@ class DeviceMesh(metaclass=Interned):
         elif len(set(self.devices)) != self.size:
             problem = f"devices must differ, got {list(self.devices)}"
         if problem:
-            raise ArgumentError(problem, op="DeviceMesh", where=user_line())
+            raise ArgumentError(problem, op="DeviceMesh")
 
     def parameters(self) -> tuple:
         return self.shape, self.axis_names, self.devices
@@ -104,18 +103,14 @@ def _integers(given: Any, what: str) -> tuple[int, ...]:
     except (TypeError, ValueError):
         array = np.asarray("no numbers")
     if array.size and array.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"{what} must be integers, got {given!r}", op="DeviceMesh", where=user_line()
-        )
+        raise ArgumentError(f"{what} must be integers, got {given!r}", op="DeviceMesh")
     return tuple(array.ravel().tolist())
 
 
 def _names(given: Any) -> tuple[str, ...]:
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) and n for n in names):
-        raise ArgumentError(
-            f"axis names must be strings, got {given!r}", op="DeviceMesh", where=user_line()
-        )
+        raise ArgumentError(f"axis names must be strings, got {given!r}", op="DeviceMesh")
     return tuple(names)
 
 
@@ -124,5 +119,5 @@ DeviceMesh._quick = None  # arguments are compared after they were checked: (2.0
 
 def as_mesh(mesh: Any, op: str) -> DeviceMesh:
     if not isinstance(mesh, DeviceMesh):
-        raise ArgumentError(f"needs a DeviceMesh, got {mesh!r}", op=op, where=user_line())
+        raise ArgumentError(f"needs a DeviceMesh, got {mesh!r}", op=op)
     return mesh

@@ -13,7 +13,6 @@ from pullback.api.memory_plan import readable
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.sharding.explain import Explanation
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P
@@ -104,7 +103,7 @@ class ShardingPlan:
             return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArgumentError(
-                f"ShardingPlan.load: {os.fspath(path)} holds no plan: {error}", where=user_line()
+                f"ShardingPlan.load: {os.fspath(path)} holds no plan: {error}"
             ) from None
 
     # -- use ---------------------------------------------------------------------------------------
@@ -129,7 +128,7 @@ class ShardingPlan:
 
 def _refuse(what: str) -> None:
     raise ArgumentError(
-        f"auto_shard: {what}", where=user_line(),
+        f"auto_shard: {what}",
         hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).",
     )  # fmt: skip
 

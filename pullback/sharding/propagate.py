@@ -22,7 +22,7 @@ NONE: dict[str, int] = {}
 Shardings = tuple[Sharding | None, ...]
 
 
-class Result(NamedTuple):
+class ResultLayout(NamedTuple):
     """How a result lies: its dimensions, and the axes over which only parts of it are there."""
 
     dims: Dims
@@ -31,13 +31,13 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PropagationPlan:
     """How one application of an op is split: what it asks of operands, what it makes."""
 
     form: Form
     axes: dict[str, tuple[str, ...]]  # of each factor that is split
     operands: tuple[Dims, ...]
-    results: tuple[Result, ...]
+    results: tuple[ResultLayout, ...]
     mesh: DeviceMesh
 
     @cached_property
@@ -55,7 +55,7 @@ class _Claim(NamedTuple):
 
 def plan(
     op: Any, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
-) -> Plan:
+) -> PropagationPlan:
     """The plan for an op on operands of (sharded) types `xs`, with results of types `ys`; the
     factor `whole` is not split, whatever operands say."""
     return by_rule(op.factors(*[t.plain for t in xs]), xs, ys, mesh, whole)
@@ -63,7 +63,7 @@ def plan(
 
 def by_rule(
     text: str, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
-) -> Plan:
+) -> PropagationPlan:
     """The plan by a factor rule."""
     found = form_of(text, xs, ys)
     extents = found.extents((*xs, *ys))
@@ -75,7 +75,7 @@ def by_rule(
 @lru_cache(maxsize=4096)  # elementwise ops are many, and all have the same rule
 def _plan(
     form: Form, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
-) -> Plan:
+) -> PropagationPlan:
     extents = dict(zip(form.major, divisors, strict=True))
     claims = _collect(form, xs, extents, mesh)
     claims.pop(whole, None)
@@ -86,7 +86,7 @@ def _plan(
 
 def along(
     form: Form, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
-) -> Plan:
+) -> PropagationPlan:
     """The plan that splits these factors."""
 
     def split(dims: tuple) -> Dims:
@@ -96,8 +96,8 @@ def along(
     results = []
     for dims in form.results:
         ranks = tuple([priority.get(factors[0], 0) if factors else 0 for factors in dims])
-        results.append(Result(split(dims), ranks, partial))
-    return Plan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
+        results.append(ResultLayout(split(dims), ranks, partial))
+    return PropagationPlan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
 
 
 # -- collect --------------------------------------------------------------------------------------

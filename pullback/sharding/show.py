@@ -7,7 +7,6 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import Sharding
 
@@ -49,9 +48,7 @@ def show_sharding(x: Any, ascii: bool | None = None) -> Picture:
     """
     type = x._node.type if isinstance(x, Tensor) else x
     if not isinstance(type, Type):
-        raise ArgumentError(
-            f"show_sharding: needs a tensor or a type, got {x!r}", where=user_line()
-        )
+        raise ArgumentError(f"show_sharding: needs a tensor or a type, got {x!r}")
     if type.sharding is None:
         return Picture(f"{type} on no mesh")
     box = ASCII if (_plain_terminal() if ascii is None else ascii) else BOX

@@ -8,7 +8,6 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.interned import Interned
-from pullback.graph.where import user_line
 from pullback.sharding.mesh import DeviceMesh
 
 Dims = tuple[tuple[str, ...], ...]  # the axes of each dimension, the major one first
@@ -89,7 +88,7 @@ def _axes(entry: Any) -> tuple[str, ...]:
 
 
 def _refuse(what: str) -> Any:
-    raise ArgumentError(what, op="P", where=user_line())
+    raise ArgumentError(what, op="P")
 
 
 def _short(axes: tuple[str, ...]) -> Any:
@@ -139,13 +138,13 @@ class Sharding(metaclass=Interned):
         if len(self.spec) > len(shape):
             raise ShapeError(
                 f"{self.spec} names {len(self.spec)} dimensions, the value has {len(shape)}",
-                op=op, where=user_line(),
+                op=op,
             )  # fmt: skip
         named = [a for axes in self.spec.dims for a in axes]
         for a in [*named, *self.spec.replicated]:
             if a not in self.mesh.sizes:
                 raise ArgumentError(
-                    f"{self.mesh} has no axis {a!r}", op=op, where=user_line(),
+                    f"{self.mesh} has no axis {a!r}", op=op,
                     hint=f"Its axes are {', '.join(self.mesh.axis_names)}.",
                 )  # fmt: skip
 

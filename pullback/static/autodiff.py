@@ -19,7 +19,6 @@ from pullback.errors import (
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.static.gradients import differentiate
 from pullback.static.link import link
 from pullback.static.module import Module, require_module
@@ -101,13 +100,13 @@ def autodiff(
     if not isinstance(options, GradientOptions):
         raise ArgumentError(
             f"autodiff: options must be GradientOptions, got {options!r}",
-            where=user_line(), hint="Write options=pb.ir.GradientOptions(verify=False), say.",
-        )  # fmt: skip
+            hint="Write options=pb.ir.GradientOptions(verify=False), say.",
+        )
     if not isinstance(seed, (bool, str, type(None))) or seed == "":
         raise ArgumentError(
             f"autodiff: seed must be True or a name, got {seed!r}",
-            where=user_line(), hint="The cotangent's value is given when the module is run.",
-        )  # fmt: skip
+            hint="The cotangent's value is given when the module is run.",
+        )
     if isinstance(wrt, (int, str)):
         wrt = [wrt]
     if profile is not None and profile != module.profile:
@@ -204,7 +203,7 @@ class _Autodiff:
         if i is None or i not in self.values:
             known = f"Its inputs are {', '.join(inputs) or 'none'}."
             what = f"autodiff: the module has no value {target!r}"
-            raise ArgumentError(what, code="E4001", where=user_line(), hint=known)
+            raise ArgumentError(what, code="E4001", hint=known)
         problem = self.problem(i)
         if problem is not None:
             raise NonDifferentiableInput(

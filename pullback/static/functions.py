@@ -13,7 +13,6 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
@@ -69,13 +68,10 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
         raise ArgumentError(
             f"from_function: names must name the {least} tensors of the arguments, and may name "
             f"the {captured} captured ones, got {list(names)}",
-            where=user_line(),
         )
     chosen = [*names, *graph.names[len(names) :]]
     if not all(isinstance(n, str) and n for n in names) or len({*chosen}) < len(chosen):
-        raise ArgumentError(
-            f"from_function: names must be different words, got {list(names)}", where=user_line()
-        )
+        raise ArgumentError(f"from_function: names must be different words, got {list(names)}")
     return Graph(graph.inputs, graph.outputs, chosen)
 
 
@@ -109,28 +105,24 @@ def apply(graph: Graph, tensors: Sequence[Tensor]) -> list[Tensor]:
 def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any]) -> list[Tensor]:
     """The arguments in the order of the inputs, each of its input's type."""
     if len(args) > len(graph.names):
-        raise ArgumentError(
-            f"{name}: takes {len(graph.names)} inputs, got {len(args)}", where=user_line()
-        )
+        raise ArgumentError(f"{name}: takes {len(graph.names)} inputs, got {len(args)}")
     if not isinstance(named, Mapping):
         raise ArgumentError(
             f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}",
-            where=user_line(),
         )
     given = dict(zip(graph.names, args, strict=False))
     for key, value in named.items():
         if key in given:
-            raise ArgumentError(f"{name}: input {key!r} is given twice", where=user_line())
+            raise ArgumentError(f"{name}: input {key!r} is given twice")
         if key not in graph.names:
             known = ", ".join(map(repr, graph.names))
             raise ArgumentError(
                 f"{name}: there is no input {key!r}, only {known or 'none'}",
-                where=user_line(),
             )
         given[key] = value
     missing = [key for key in graph.names if key not in given]
     if missing:
-        raise ArgumentError(f"{name}: input {missing[0]!r} is missing", where=user_line())
+        raise ArgumentError(f"{name}: input {missing[0]!r} is missing")
     pairs = zip(graph.names, graph.inputs, strict=True)
     return [_typed(name, key, given[key], x.type) for key, x in pairs]
 
@@ -142,19 +134,19 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
     except PullbackError as error:
         raise error.__class__(
             f"{name}: input {key!r} is declared as {type}: {error.message}",
-            code=error.code, where=user_line(), hint=error.hint, input=key,
+            code=error.code, hint=error.hint, input=key,
         ) from None  # fmt: skip
     if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
         made = asarray(value, dtype=type.dtype)
     if made.shape != type.shape:
         raise ShapeError(
             f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
-            code="E2001", where=user_line(), input=key,
+            code="E2001", input=key,
         )  # fmt: skip
     if made.dtype is not type.dtype:
         raise DTypeError(
             f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
-            code="E2001", where=user_line(), input=key,
+            code="E2001", input=key,
         )  # fmt: skip
     return made
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pullback.errors import Place, PullbackError, VerificationError
+from pullback.errors import PullbackError, TextPosition, VerificationError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
@@ -57,7 +57,7 @@ class _Linker:
     def fail(self, error: PullbackError) -> NoReturn:
         """The error, with the place of the instruction."""
         i = self.now
-        where = Place(i.line, i.column) if i.line else None
+        where = TextPosition(i.line, i.column) if i.line else None
         placed = {"line": i.line, "column": i.column} if i.line else {}
         known: dict[str, Any] = {"instruction": self.index, "value": i.results[0], **placed}
         raise VerificationError(
@@ -154,11 +154,11 @@ class _Linker:
         return tuple([self.inner(v) for v in value]) if type(value) is tuple else value
 
     @property
-    def where(self) -> Place | None:
+    def where(self) -> TextPosition | None:
         """The place that a node remembers. Those of inner graphs have none: loops that do the
         same are the same, wherever they are written."""
         line = 0 if self.is_inner else self.now.line
-        return Place(line, self.now.column) if line else None
+        return TextPosition(line, self.now.column) if line else None
 
     def check_types(self, types: Sequence[Type]) -> None:
         """Whether the profile has the types."""

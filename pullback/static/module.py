@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
 
-from pullback.errors import ArgumentError, Place, PullbackError
+from pullback.errors import ArgumentError, PullbackError, TextPosition
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.static.profiles import CORE, PROFILES
 
 if TYPE_CHECKING:
@@ -59,14 +58,14 @@ class Module:
     instructions: tuple[Instruction, ...]
     outputs: tuple[int, ...]
     profile: str
-    end: Place | None  # where the text lists the outputs
+    end: TextPosition | None  # where the text lists the outputs
 
     def __init__(
         self,
         instructions: Iterable[Instruction],
         outputs: Iterable[int],
         profile: str = CORE,
-        end: Place | None = None,
+        end: TextPosition | None = None,
     ) -> None:
         if profile not in PROFILES:
             raise ArgumentError(f"the profile must be one of {', '.join(PROFILES)}, got {profile}")
@@ -127,7 +126,6 @@ def require_module(name: str, module: Any) -> Module:
     is_graph = isinstance(module, Graph)
     raise ArgumentError(
         f"{name}: needs a Module, got {type(module).__name__}",
-        where=user_line(),
         hint=f"{'Module.from_graph makes' if is_graph else 'pb.ir.parse reads'} one.",
     )
 

@@ -21,7 +21,6 @@ from pullback.errors import (
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.graph.where import user_line
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.program import engine as find_engine
 from pullback.lazy.settings import Scope, current
@@ -89,7 +88,7 @@ def _on(name: str | None) -> Scope:
     if kind not in ENGINES:
         raise EngineError(
             f"run: there is no engine {name!r}, only {' and '.join(ENGINES)}",
-            code="E6002", where=user_line(),
+            code="E6002",
         )  # fmt: skip
     find_engine(kind, device or None)
     return Scope(engine=kind, device=device or None)
@@ -150,7 +149,7 @@ def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.nd
     thread.start()
     thread.join(seconds)
     if not made:
-        raise TimeLimit(f"run: not finished within {seconds} s", where=user_line())
+        raise TimeLimit(f"run: not finished within {seconds} s")
     if isinstance(made[0], BaseException):
         raise made[0]
     return made[0]

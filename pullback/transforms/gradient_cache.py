@@ -26,7 +26,7 @@ CAPACITY = 300_000
 Source = tuple[int, Node]
 
 
-class Question:
+class GradientKey:
     """What is differentiated, as far as rules can see it.
 
     `key` is the structure of the nodes that `reached` holds in the order of recording, those
@@ -85,7 +85,7 @@ class Question:
 # -- what was emitted -----------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class TemplateNode(NamedTuple):
     """One node to write. Numbers count the question's nodes, then those written before."""
 
     op: Any
@@ -98,7 +98,7 @@ class Entry(NamedTuple):
 class Template(NamedTuple):
     """Nodes to write, which of them are the gradients, and the ops whose rules ran."""
 
-    entries: list[Entry]
+    entries: list[TemplateNode]
     found: list[int | None]
     names: tuple[str, ...]
 
@@ -142,18 +142,18 @@ def _template(
     return Template(entries, [None if g is None else number[g] for g in found], tuple(names))
 
 
-def _entry(node: Node, number: dict[Node, int], source: Node) -> Entry:
+def _entry(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
     operands = tuple([number[x] for x in node.inputs])
     if node.inputs and isinstance(node.inputs[0].type, tuple):  # a result of an op with several
-        return Entry(node.op, operands, node.type, None, None)
+        return TemplateNode(node.op, operands, node.type, None, None)
     line = number[source] if node.where is source.where else node.where
-    return Entry(node.op, operands, node.type, line, node.backward)
+    return TemplateNode(node.op, operands, node.type, line, node.backward)
 
 
 # -- what is remembered ---------------------------------------------------------------------------
 
 
-class Memory:
+class GradientCache:
     """Templates by key; the least recently used go when there are too many parts."""
 
     def __init__(self) -> None:
@@ -186,5 +186,5 @@ def _size(key: tuple, template: Template) -> int:
     return len(key) + sum([1 + len(entry.operands) for entry in template.entries])
 
 
-_known = Memory()
+_known = GradientCache()
 clear = _known.clear

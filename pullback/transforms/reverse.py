@@ -24,7 +24,7 @@ from pullback.transforms.call_rules import (
     require_rule,
     rules_noted,
 )
-from pullback.transforms.gradient_cache import Question, Source
+from pullback.transforms.gradient_cache import GradientKey, Source
 
 Contribution = tuple[int, int, Node]  # (number of the consumer, position among its operands, g)
 
@@ -37,7 +37,7 @@ def gradients(
     A target does not cut the graph: gradients flow to it and through it.
     """
     reached = reach(outputs, targets)
-    question = Question(reached, outputs, seeds, targets)
+    question = GradientKey(reached, outputs, seeds, targets)
     found = question.answer()
     if found is None:
         with rules_noted() as names:

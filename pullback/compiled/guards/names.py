@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.graph.interned import exact
-from pullback.graph.where import Where
+from pullback.graph.where import SourceLine
 
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
@@ -24,9 +24,9 @@ _REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields"}
 class Names:
     """Names by the place where they are looked up; each with its first line."""
 
-    globals: dict[str, Where] = field(default_factory=dict)
-    attributes: dict[str, Where] = field(default_factory=dict)
-    imports: dict[str, Where] = field(default_factory=dict)  # dots in front: relative ones
+    globals: dict[str, SourceLine] = field(default_factory=dict)
+    attributes: dict[str, SourceLine] = field(default_factory=dict)
+    imports: dict[str, SourceLine] = field(default_factory=dict)  # dots in front: relative ones
 
     @property
     def computes(self) -> bool:
@@ -49,7 +49,7 @@ def names_of(code: CodeType) -> Names:
         for step in dis.get_instructions(part):
             if step.opname == "EXTENDED_ARG":  # a part of the next one
                 continue
-            name, where = step.argval, Where(part, step.offset)
+            name, where = step.argval, SourceLine(part, step.offset)
             if step.opname in _GLOBALS:
                 found.globals.setdefault(name, where)
             elif step.opname in _ATTRIBUTES:

@@ -10,7 +10,7 @@ from pullback.compiled.guards.values import all_attributes, is_trusted
 from pullback.lazy.tensor import Tensor
 
 
-class Holder:
+class Namespace:
     """A namespace: a module's, a class's, a function's own.
 
     One that is `strict` is asked for names of its own alone, not for every attribute; another is

@@ -23,7 +23,7 @@ from typing import Any
 
 from pullback.compiled.guards.checks import EMPTY, Probes, Ref, content, entries, own_attributes
 from pullback.compiled.guards.names import absolute, code_key, names_of, texts
-from pullback.compiled.guards.namespaces import Holder, Instance
+from pullback.compiled.guards.namespaces import Instance, Namespace
 from pullback.compiled.guards.values import (
     executes,
     has_bits,
@@ -33,7 +33,7 @@ from pullback.compiled.guards.values import (
     plain_key,
     unwrapped,
 )
-from pullback.graph.where import Where
+from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
 # A container with more entries is compared by identity and length: its contents are frozen.
@@ -59,15 +59,15 @@ class Walk:
         self.own = own  # places that the function changes itself
         self.places: dict[Place, tuple[Any, Any]] = {}  # what is where: the holder and the value
         self.key: list[Any] = []
-        self.notes: list[tuple[str, Where | None, str]] = []
+        self.notes: list[tuple[str, SourceLine | None, str]] = []
         self.tensors: list[Tensor] = []
         self.tensor_paths: list[str] = []
-        self.names: dict[str, Where | None] = {}  # attributes that some code reads
+        self.names: dict[str, SourceLine | None] = {}  # attributes that some code reads
         self.texts: dict[str, None] = {}  # strings that were met, which may be names
         self.computes = self.reflects = False  # whether some code reads by these, or all
         self.grows: dict[int, tuple[dict, set]] = {}  # namespaces, and the names that were there
         self.holders: list[Any] = []
-        self._spaces: dict[int, Holder] = {}  # namespaces of modules, by identity
+        self._spaces: dict[int, Namespace] = {}  # namespaces of modules, by identity
         self._seen: dict[Any, int] = {}
         self._kept: list[Any] = []  # what was seen lives as long as its identity is in use
         self._queue: deque[tuple] = deque()
@@ -87,12 +87,12 @@ class Walk:
             if not self._queue:
                 return
 
-    def ask(self, names: Mapping[str, Where | None]) -> None:
+    def ask(self, names: Mapping[str, SourceLine | None]) -> None:
         """Attributes of these names are of interest, wherever they are."""
         for name, line in names.items():
             self.names.setdefault(name, line)
 
-    def unread(self, holder: Any) -> Iterator[tuple[str, Where | None]]:
+    def unread(self, holder: Any) -> Iterator[tuple[str, SourceLine | None]]:
         """The names that are new since a holder asked last."""
         start, holder.at = holder.at, len(self.names)
         return islice(self.names.items(), start, None)
@@ -101,10 +101,10 @@ class Walk:
         """Whether a function, class or module is taken as it is."""
         return is_trusted(x) or (self.brief and is_installed(x))
 
-    def visit(self, path: str, where: Where | None, value: Any) -> None:
+    def visit(self, path: str, where: SourceLine | None, value: Any) -> None:
         self._queue.append((path, where, value))
 
-    def note(self, path: str, where: Where | None, token: Any, shown: str) -> None:
+    def note(self, path: str, where: SourceLine | None, token: Any, shown: str) -> None:
         self.key.append(token)
         self.notes.append((path, where, shown))
 
@@ -123,7 +123,7 @@ class Walk:
 
     # -- kinds of values ------------------------------------------------------------------------
 
-    def _look(self, path: str, where: Where | None, value: Any) -> None:
+    def _look(self, path: str, where: SourceLine | None, value: Any) -> None:
         if is_plain(value):
             self.note(path, where, plain_key(value), repr(value))
             self.texts.update(dict.fromkeys(texts(value)))
@@ -159,8 +159,8 @@ class Walk:
         else:
             self._object(path, where, value)
 
-    def _function(self, path: str, where: Where | None, f: types.FunctionType) -> None:
-        shown = f"{f.__qualname__} ({Where(f.__code__, 0)})"
+    def _function(self, path: str, where: SourceLine | None, f: types.FunctionType) -> None:
+        shown = f"{f.__qualname__} ({SourceLine(f.__code__, 0)})"
         trusted = self.trusts(f)
         if trusted and not f.__closure__:
             self.note(path, where, Ref(f), shown)
@@ -181,7 +181,7 @@ class Walk:
         if f.__kwdefaults__:
             self.visit(f"keyword defaults of {f.__name__}", where, f.__kwdefaults__)
         if f.__dict__:
-            self.holders.append(Holder(f"{path}.", f.__dict__))
+            self.holders.append(Namespace(f"{path}.", f.__dict__))
         self._names(f)
 
     def _names(self, f: types.FunctionType) -> None:
@@ -201,15 +201,15 @@ class Walk:
             for whole in accumulate(absolute(name, f).split("."), "{}.{}".format):
                 self._space("", sys.modules).asked.setdefault(whole, line)
 
-    def _space(self, prefix: str, mapping: dict) -> Holder:
+    def _space(self, prefix: str, mapping: dict) -> Namespace:
         """The namespace of a module: functions of one module share it."""
         made = self._spaces.get(id(mapping))
         if made is None:
-            made = self._spaces[id(mapping)] = Holder(prefix, mapping, strict=True)
+            made = self._spaces[id(mapping)] = Namespace(prefix, mapping, strict=True)
             self.holders.append(made)
         return made
 
-    def _container(self, path: str, where: Where | None, items: Any) -> None:
+    def _container(self, path: str, where: SourceLine | None, items: Any) -> None:
         kind, fixed = type(items), isinstance(items, (tuple, frozenset))
         if isinstance(items, defaultdict):
             self.visit(f"{path}.default_factory", where, items.default_factory)
@@ -236,7 +236,7 @@ class Walk:
             for i, item in enumerate(items):
                 self.visit(f"{path}[{i}]", where, item)
 
-    def _keys(self, path: str, where: Where | None, keys: Any) -> None:
+    def _keys(self, path: str, where: SourceLine | None, keys: Any) -> None:
         """What is looked up by itself: objects among keys, and in sets."""
         for i, key in enumerate(keys):
             if is_plain(key):
@@ -244,7 +244,7 @@ class Walk:
             else:
                 self.visit(f"list({path})[{i}]", where, key)
 
-    def _object(self, path: str, where: Where | None, x: Any) -> None:
+    def _object(self, path: str, where: SourceLine | None, x: Any) -> None:
         shown = x.__name__ if isinstance(x, (type, types.ModuleType)) else type(x).__name__
         self.note(path, where, Ref(x), shown)
         if isinstance(x, types.ModuleType):
@@ -263,7 +263,7 @@ class Walk:
         self._class(f"type({path})", type(x), named=False)
 
     def _module(self, path: str, module: types.ModuleType) -> None:
-        holder = Holder(f"{path}.", vars(module), trusted=self.trusts(module))
+        holder = Namespace(f"{path}.", vars(module), trusted=self.trusts(module))
         if not holder.trusted:
             self.grows[id(holder.mapping)] = holder.mapping, set(holder.mapping)
             if "__getattr__" in holder.mapping:  # it is asked for what is not there
@@ -282,7 +282,7 @@ class Walk:
             self._seen[id(base), named] = 0
             self._kept.append(base)
             shown = f"{path}." if base is cls else f"{base.__name__}."
-            holder = Holder(shown, base.__dict__, cls=base)
+            holder = Namespace(shown, base.__dict__, cls=base)
             run = [name for name in base.__dict__ if executes(base, name, named)]
             holder.asked.update(dict.fromkeys(run))
             self.holders.append(holder)

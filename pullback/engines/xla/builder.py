@@ -16,7 +16,7 @@ from pullback.graph.types import Type
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 
 
-class Value:
+class HloValue:
     """An SSA value of the program that is being written."""
 
     __slots__ = ("name", "type")
@@ -44,15 +44,19 @@ class Builder(Collectives):
         self.guards = False  # whether what is behind a barrier is chosen, and not handed on
         self.lines: list[str] = []
         self._outermost = self.lines  # those of the program itself, not of a region in it
-        self.checks: list[tuple[Value, Any]] = []  # conditions that must hold, and whose they are
+        self.checks: list[
+            tuple[HloValue, Any]
+        ] = []  # conditions that must hold, and whose they are
         self.current: Any = None  # the program's node that is being lowered
         self.inner: Any = None  # the node of a graph that an op holds, if it is one's
         self._count = 0
-        self._constants: dict[Any, Value] = {}
+        self._constants: dict[Any, HloValue] = {}
 
     # -- instructions -------------------------------------------------------------------------
 
-    def op(self, mnemonic: str, *xs: Value, out: Any, regions: str = "", **attributes: Any) -> Any:
+    def op(
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: str = "", **attributes: Any
+    ) -> Any:
         """One instruction in generic form; `out` is its type, or a tuple of types.
 
         Attributes are written by kind: a tuple of ints is a dense i64 array, an int is i64, a
@@ -71,31 +75,31 @@ class Builder(Collectives):
             f"{f' ({regions})' if regions else ''}{f' {{{attrs}}}' if attrs else ''}"
             f" : ({ins}) -> {results}"
         )
-        made = tuple(Value(n, t) for n, t in zip(names, outs, strict=True))
+        made = tuple(HloValue(n, t) for n, t in zip(names, outs, strict=True))
         return made if several else made[0]
 
-    def constant(self, value: Any, dtype: DType) -> Value:
+    def constant(self, value: Any, dtype: DType) -> HloValue:
         """A constant from a number or an array, exact to the bit."""
         array = np.asarray(value, dtype.numpy)
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
-            made = Value(self._fresh(), Type(array.shape, dtype))
+            made = HloValue(self._fresh(), Type(array.shape, dtype))
             value = f"{dense(array, dtype)} : {mlir_type(made.type)}"
             self.lines.append(f"{made.name} = stablehlo.constant {value}")
             self._constants[key] = made
         return self._constants[key]
 
-    def once(self, key: Any, make: Callable[[], Value]) -> Value:
+    def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
         """The value that `make` writes, written once for all who ask for it in one region."""
         if key not in self._constants:
             self._constants[key] = make()
         return self._constants[key]
 
-    def full(self, type: Type, value: Any) -> Value:
+    def full(self, type: Type, value: Any) -> HloValue:
         """A number, spread over a type's shape."""
         return self.broadcast(self.constant(value, type.dtype), type.shape)
 
-    def broadcast(self, x: Value, shape: Sequence[int]) -> Value:
+    def broadcast(self, x: HloValue, shape: Sequence[int]) -> HloValue:
         """NumPy broadcasting of one operand to `shape`."""
         shape = tuple(shape)
         if x.shape == shape:
@@ -106,30 +110,30 @@ class Builder(Collectives):
             x = self.reshape(x, [x.shape[i] for i in kept])
         return self.broadcast_in_dim(x, shape, [i + offset for i in kept])
 
-    def broadcast_all(self, xs: Sequence[Value], shape: Sequence[int]) -> list[Value]:
+    def broadcast_all(self, xs: Sequence[HloValue], shape: Sequence[int]) -> list[HloValue]:
         return [self.broadcast(x, shape) for x in xs]
 
-    def broadcast_in_dim(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
+    def broadcast_in_dim(self, x: HloValue, shape: Sequence[int], dims: Sequence[int]) -> HloValue:
         """Place dimension i of `x` at `dims[i]` of `shape`, and repeat along the others."""
         return self.op(
             "stablehlo.broadcast_in_dim", x,
             out=Type(tuple(shape), x.dtype), broadcast_dimensions=tuple(dims),
         )  # fmt: skip
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+    def reshape(self, x: HloValue, shape: Sequence[int]) -> HloValue:
         shape = tuple(shape)
         return x if x.shape == shape else self.op("stablehlo.reshape", x, out=Type(shape, x.dtype))
 
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+    def transpose(self, x: HloValue, perm: Sequence[int]) -> HloValue:
         out = Type(tuple(x.shape[p] for p in perm), x.dtype)
         return self.op("stablehlo.transpose", x, out=out, permutation=tuple(perm))
 
-    def convert(self, x: Value, dtype: DType) -> Value:
+    def convert(self, x: HloValue, dtype: DType) -> HloValue:
         if x.dtype is dtype:
             return x
         return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
 
-    def compare(self, direction: str, x: Value, y: Value) -> Value:
+    def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
         """`direction` is EQ, NE, LT, LE, GT or GE; operands have one shape."""
         return self.op(
             "stablehlo.compare", x, y, out=Type(x.shape, bool_),
@@ -137,10 +141,10 @@ class Builder(Collectives):
             compare_type=f"#stablehlo<comparison_type {COMPARISONS[x.dtype.kind]}>",
         )  # fmt: skip
 
-    def select(self, condition: Value, x: Value, y: Value) -> Value:
+    def select(self, condition: HloValue, x: HloValue, y: HloValue) -> HloValue:
         return self.op("stablehlo.select", condition, x, y, out=x.type)
 
-    def barrier(self, *xs: Value) -> tuple[Value, ...]:
+    def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]:
         """The same values, behind an optimization barrier.
 
         None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
@@ -156,11 +160,11 @@ class Builder(Collectives):
             return made
         return tuple([self.select(made[0], x, self.full(x.type, 0)) for x in xs])
 
-    def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> Value:
+    def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> HloValue:
         out = Type(tuple(shape), dtype)
         return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
 
-    def reduce(self, mnemonic: str, x: Value, init: Any, axes: Sequence[int]) -> Value:
+    def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue:
         """Reduce over `axes` (they are removed) with a binary instruction such as `add`."""
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
         body = self.region(
@@ -173,7 +177,7 @@ class Builder(Collectives):
             out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
         )  # fmt: skip
 
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[Value]]) -> str:
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> str:
         """A region with arguments of the given types: its text, for `op(regions=...)`."""
         region = regions.Region(self, types)
         with region:
@@ -182,26 +186,26 @@ class Builder(Collectives):
         return str(region)
 
     def case(
-        self, index: Value, branches: Sequence[Callable[[], Sequence[Value]]]
-    ) -> tuple[Value, ...]:
+        self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
+    ) -> tuple[HloValue, ...]:
         """The results of the branch that `index` (i32[], in range) names."""
         return regions.case(self, index, branches)
 
     def loop(
         self,
-        init: Sequence[Value],
-        condition: Callable[..., Value],
-        body: Callable[..., Sequence[Value]],
+        init: Sequence[HloValue],
+        condition: Callable[..., HloValue],
+        body: Callable[..., Sequence[HloValue]],
         stops: bool = True,
         axes: Sequence[str] = (),
-    ) -> tuple[Value, ...]:
+    ) -> tuple[HloValue, ...]:
         """The state after the last round; it `stops` when a check has failed, on all devices along
         the mesh's `axes` alike."""
         return regions.loop(self, init, condition, body, stops, axes)
 
     # -- programs -----------------------------------------------------------------------------
 
-    def check(self, holds: Value, error: Callable[[], PullbackError]) -> None:
+    def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None:
         """Require `holds` (bool[]) at run time; `error` makes the exception when it does not."""
         inner = self.inner
         if inner is not None:
@@ -211,7 +215,9 @@ class Builder(Collectives):
         else:
             self.checks.append((holds, (error, self.current)))
 
-    def inline(self, graph: Graph, xs: Sequence[Value], held: bool = False) -> tuple[Value, ...]:
+    def inline(
+        self, graph: Graph, xs: Sequence[HloValue], held: bool = False
+    ) -> tuple[HloValue, ...]:
         """The values of a graph's outputs over `xs`.
 
         A failed check belongs to the node that is lowered; the nodes of a graph that the user
@@ -235,7 +241,7 @@ class Builder(Collectives):
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
         values = made if isinstance(made, tuple) else (made,)
-        if not all(isinstance(v, Value) for v in values):
+        if not all(isinstance(v, HloValue) for v in values):
             raise EngineError(
                 "hlo must return a value that the builder made, or a tuple of them for several "
                 f"results, got {made!r}",
@@ -260,7 +266,7 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
     XLA may write results into the buffers of `donated` inputs.
     """
     b = builder or Builder()
-    args = [Value(b._fresh(), _plain(x.type)) for x in graph.inputs]
+    args = [HloValue(b._fresh(), _plain(x.type)) for x in graph.inputs]
     outs = list(b.inline(graph, args))
     if b.checks:
         outs.append(_error_word(b))
@@ -292,7 +298,7 @@ def _plain(type: Any) -> Any:
     return Type(type.shape, type.dtype) if type.varying or type.sharding else type
 
 
-def _error_word(b: Builder) -> Value:
+def _error_word(b: Builder) -> HloValue:
     """Which checks held, as one vector of bools.
 
     If the devices belong to several processes, every one gets a table with a row of each: a check

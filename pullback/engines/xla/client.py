@@ -19,7 +19,7 @@ from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
-from pullback.engines.xla.sharded import Group, Queue, Shards, Spmd
+from pullback.engines.xla.sharded import DeviceGroup, Queue, Shards, Spmd
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
@@ -59,7 +59,7 @@ class Client:
         self._options = _options(self.platform)
         self.place = OnDevice(self.device)
         self._own = [self.device]
-        self._groups: dict[tuple[int, ...], Group] = {}
+        self._groups: dict[tuple[int, ...], DeviceGroup] = {}
         self.queue = Queue(self)
         if "jax" not in sys.modules:  # which brings its own flag, and must keep it
             _jax.jax_jit.set_enable_x64_state(_X64)
@@ -98,7 +98,7 @@ class Client:
         except Exception as error:
             raise explain(error, "run") from None
 
-    def wait(self, buffer: Any, group: Group) -> None:
+    def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer over a group has been computed."""
         if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
@@ -179,7 +179,7 @@ class Client:
 
     # -- several devices ------------------------------------------------------------------------
 
-    def group(self, positions: Sequence[int]) -> Group:
+    def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Devices by their numbers, in the order in which a program counts them."""
         key = tuple(positions)
         found = self._groups.get(key)
@@ -187,7 +187,7 @@ class Client:
             if not all(0 <= i < len(self.devices) for i in key):
                 count = 1 if self._cluster is None else self._cluster.count
                 raise _too_few(self.platform, max(key) + 1, len(self.devices), count)
-            found = self._groups.setdefault(key, Group(self, key))
+            found = self._groups.setdefault(key, DeviceGroup(self, key))
         return found
 
     def start(self, program: Spmd, args: list[Shards]) -> list[Any]:

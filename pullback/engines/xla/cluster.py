@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
 from pullback.engines.xla.executable import explain
-from pullback.engines.xla.program_log import Failure, Ledger
+from pullback.engines.xla.program_log import Ledger, LoggedFailure
 from pullback.errors import EngineError, OutOfMemory
 
 # XLA's own watch over processes ends those that are left, so it never finds anything out:
@@ -142,7 +142,7 @@ class Cluster:
         if it failed on all. Else nobody knows how far the others came in it."""
         ledger = self.ledger(group)
         final = not isinstance(error, OutOfMemory)
-        ledger.fail(Failure(ledger.count, self.process, error.message, final))
+        ledger.fail(LoggedFailure(ledger.count, self.process, error.message, final))
         self.pulse.say()
 
     # -- words for all to read --------------------------------------------------------------------

@@ -26,7 +26,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.builder import Value
+    from pullback.engines.xla.builder import HloValue
 
 Groups = Sequence[Sequence[int]]
 
@@ -51,7 +51,7 @@ class Collectives:
     iota: Any
     broadcast: Any
 
-    def all_reduce(self, xs: Sequence[Value], groups: Groups, kind: str) -> list[Value]:
+    def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]:
         """Every device gets the reduction over its group, of each operand.
 
         `kind` is add, multiply, maximum, minimum, and, or. Operands of one element type are one
@@ -75,7 +75,7 @@ class Collectives:
                 made[i] = _decode(self, y, xs[i].dtype, kind)
         return made
 
-    def reduce_scatter(self, x: Value, groups: Groups, dim: int, kind: str) -> Value:
+    def reduce_scatter(self, x: HloValue, groups: Groups, dim: int, kind: str) -> HloValue:
         """The k-th device of a group gets the k-th part along `dim` of the reduction."""
         if _by_gathering(x.dtype, kind):
             parts = self.all_to_all(x, groups, dim, dim)
@@ -87,12 +87,12 @@ class Collectives:
         )
         return _decode(self, made[0], x.dtype, kind)
 
-    def all_gather(self, x: Value, groups: Groups, dim: int) -> Value:
+    def all_gather(self, x: HloValue, groups: Groups, dim: int) -> HloValue:
         """Every device gets what its group has, one after the other along `dim`."""
         out = _scaled(x.type, dim, len(groups[0]), 1)
         return self._exchange("all_gather", [x], groups, [out], all_gather_dim=dim)[0]
 
-    def all_to_all(self, x: Value, groups: Groups, split: int, concat: int) -> Value:
+    def all_to_all(self, x: HloValue, groups: Groups, split: int, concat: int) -> HloValue:
         """The k-th part along `split` goes to the k-th device of the group, which lays what it
         gets one after the other along `concat`."""
         n = len(groups[0])
@@ -102,7 +102,7 @@ class Collectives:
             split_dimension=split, concat_dimension=concat, split_count=n,
         )[0]  # fmt: skip
 
-    def collective_permute(self, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    def collective_permute(self, x: HloValue, pairs: Sequence[tuple[int, int]]) -> HloValue:
         """Position `target` gets what `source` has, for each pair; the others get zeros."""
         if not pairs:
             return self.full(x.type, 0)
@@ -111,11 +111,11 @@ class Collectives:
             "stablehlo.collective_permute", x, out=x.type, source_target_pairs=_table(pairs)
         )
 
-    def position(self) -> Value:
+    def position(self) -> HloValue:
         """The number of the device that runs the program, u32[]."""
         return self.op("stablehlo.replica_id", out=Type((), uint32))
 
-    def by_position(self, numbers: Sequence[int], dtype: DType = int64) -> Value:
+    def by_position(self, numbers: Sequence[int], dtype: DType = int64) -> HloValue:
         """Of numbers, one for each position, that of the device that runs the program."""
         table = self.constant(np.array(numbers), dtype)
         start = self.convert(self.position(), int32)
@@ -128,7 +128,7 @@ class Collectives:
     def has_ballast(self) -> bool:
         return self.apart and self.communicates
 
-    def ballast(self) -> Value:
+    def ballast(self) -> HloValue:
         """Some work, as one more result: XLA's CPU client runs a program of less than 1,000
         operations in the thread that starts it, which would wait for the other processes there."""
         here = self.convert(self.position(), float32)
@@ -136,15 +136,15 @@ class Collectives:
         row = self.op("stablehlo.multiply", row, self.iota((2048,), float32, 0), out=row.type)
         return self.reduce("add", row, 0, (0,))
 
-    def _parts_reduced(self, x: Value, dim: int, n: int, kind: str) -> Value:
+    def _parts_reduced(self, x: HloValue, dim: int, n: int, kind: str) -> HloValue:
         """The reduction of `n` parts that lie one after the other along `dim`."""
         shape = (*x.shape[:dim], n, x.shape[dim] // n, *x.shape[dim + 1 :])
         start = ~np.zeros((), x.dtype.numpy) if kind == "and" else kind == "multiply"
         return self.reduce(kind, self.reshape(x, shape), start, (dim,))
 
     def _exchange(
-        self, name: str, xs: Sequence[Value], groups: Groups, outs: Sequence[Type], **rest: Any
-    ) -> Sequence[Value]:
+        self, name: str, xs: Sequence[HloValue], groups: Groups, outs: Sequence[Type], **rest: Any
+    ) -> Sequence[HloValue]:
         self.communicates = True
         return self.op(
             f"stablehlo.{name}", *xs, out=tuple(outs), replica_groups=_table(groups), **rest
@@ -179,7 +179,7 @@ def _by_gathering(dtype: DType, kind: str) -> bool:
     return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
 
 
-def _encode(b: Any, x: Value, kind: str) -> tuple[Value, str]:
+def _encode(b: Any, x: HloValue, kind: str) -> tuple[HloValue, str]:
     """The operand in a type that can be reduced, and the reduction of that type."""
     if x.dtype is bool_:
         return b.convert(x, uint8), {"and": "minimum", "or": "maximum"}.get(kind, kind)
@@ -190,14 +190,14 @@ def _encode(b: Any, x: Value, kind: str) -> tuple[Value, str]:
     return x, kind
 
 
-def _decode(b: Any, y: Value, dtype: DType, kind: str) -> Value:
+def _decode(b: Any, y: HloValue, dtype: DType, kind: str) -> HloValue:
     if dtype.is_float and y.dtype is not dtype:
         wide = float64 if dtype is float64 else float32
         y = b.op("stablehlo.bitcast_convert", _turned(b, y), out=Type(y.shape, wide))
     return b.convert(y, dtype)
 
 
-def _ordered(b: Any, x: Value, kind: str) -> Value:
+def _ordered(b: Any, x: HloValue, kind: str) -> HloValue:
     """Floats as integers of the same order: libraries disagree about NaN, and may lose it.
 
     It wins here, as the largest or the smallest of all.
@@ -210,7 +210,7 @@ def _ordered(b: Any, x: Value, kind: str) -> Value:
     return b.select(b.compare("NE", x, x), wins, key)
 
 
-def _turned(b: Any, key: Value) -> Value:
+def _turned(b: Any, key: HloValue) -> HloValue:
     """Negative floats have descending bits: turn them around, or back."""
     mask = b.full(key.type, np.iinfo(key.dtype.numpy).max)
     turned = b.op("stablehlo.xor", key, mask, out=key.type)

@@ -13,7 +13,7 @@ from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
 from pullback.engines.xla.builder import Builder, module, result_types
 from pullback.engines.xla.disk_cache import disk_cache, key_of
-from pullback.engines.xla.program import Check, Code, MeshProgram, XlaProgram
+from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import Segment, segments
 from pullback.graph.dtypes import bool_
@@ -22,7 +22,7 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.sharded import Group
+    from pullback.engines.xla.sharded import DeviceGroup
 
 # what a piece computes, which inputs it may overwrite, and the mesh that it runs on
 Piece = tuple[Structure, tuple[int, ...], Any]
@@ -59,7 +59,7 @@ class XlaEngine:
 
     def compile_on(
         self, mesh: Any, graph: Graph, donated: Sequence[int] = ()
-    ) -> MeshProgram | XlaSequence:
+    ) -> SpmdProgram | XlaSequence:
         """The program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_too_large(graph)
         return self._in_pieces(graph, donated, mesh) or self._compile_on(mesh, graph, donated)
@@ -111,7 +111,7 @@ class XlaEngine:
         code = self._code(text, result_types(graph, builder))
         return XlaProgram(self.client, code, graph, builder.checks)
 
-    def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> MeshProgram:
+    def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> SpmdProgram:
         builder, group = self._builder(mesh), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
@@ -120,13 +120,15 @@ class XlaEngine:
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
         code.executable.mark = zlib.crc32(text.encode())
-        return MeshProgram(self.client, code, graph, builder.checks)
+        return SpmdProgram(self.client, code, graph, builder.checks)
 
-    def group(self, mesh: Any) -> Group:
+    def group(self, mesh: Any) -> DeviceGroup:
         """The devices of a mesh, which have a part each of a value on it."""
         return self.client.group(mesh.devices)
 
-    def _code(self, program: str | bytes, outs: list[Type], group: Group | None = None) -> Code:
+    def _code(
+        self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None
+    ) -> Code:
         """Machine code: loaded from the disk, or compiled and kept there."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.engines.xla.jax_arrays import result_handler
-from pullback.engines.xla.memory import Memory
+from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
 from pullback.graph.types import Type
 
@@ -36,12 +36,12 @@ class Executable:
         except Exception as error:
             raise explain(error, "run") from None
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """What XLA's buffer assignment says that a run takes."""
         found = self.loaded.get_compiled_memory_stats()
         arguments = found.argument_size_in_bytes
         results = found.output_size_in_bytes - found.alias_size_in_bytes
-        return Memory(arguments, results, found.temp_size_in_bytes)
+        return MemoryUse(arguments, results, found.temp_size_in_bytes)
 
     def work(self) -> tuple[float, float]:
         """Floating-point operations of a run, and bytes that it reads and writes."""

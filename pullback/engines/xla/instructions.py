@@ -31,7 +31,7 @@ _DTYPES = {d.hlo: d for d in dtypes.ALL}
 
 
 @dataclasses.dataclass
-class Instruction:
+class HloInstruction:
     """One instruction: values are numbers, attributes are as MLIR prints them.
 
     `array` is the data of a constant; `where` is the place in the program's text.
@@ -62,7 +62,7 @@ class Block:
 
     arguments: tuple[int, ...]
     types: tuple[Type, ...]
-    instructions: list[Instruction]
+    instructions: list[HloInstruction]
     results: tuple[int, ...]
     result_types: tuple[Type, ...]
     names: tuple[str | None, ...] = ()  # of a function's arguments
@@ -144,14 +144,14 @@ class _Normal:
     def block(self, block: Block, outer: dict[int, Any]) -> Block:
         """`outer` has the new numbers of values around the block, and constants as they were."""
         known = dict(outer)
-        made: list[Instruction] = []
+        made: list[HloInstruction] = []
         constants: dict[tuple, int] = {}
         arguments = self.fresh(len(block.arguments))
         known.update(zip(block.arguments, arguments, strict=True))
 
         def value(number: int) -> int:
             found = known[number]
-            if not isinstance(found, Instruction):
+            if not isinstance(found, HloInstruction):
                 return found
             array = found.array
             assert array is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Memory(NamedTuple):
+class MemoryUse(NamedTuple):
     """Bytes that a program takes while it runs: all of it is there at its peak."""
 
     arguments: int

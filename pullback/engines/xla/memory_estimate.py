@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from pullback.engines.xla.builder import Value
-from pullback.engines.xla.recorder import Instruction, Recorded
+from pullback.engines.xla.builder import HloValue
+from pullback.engines.xla.recorder import Recorded, RecordedInstruction
 from pullback.graph.compile_split import segments
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
@@ -70,7 +70,7 @@ class Footprint:
 class _Step:
     """A fused loop, or a whole instruction: what it reads from memory and what it writes."""
 
-    instruction: Instruction
+    instruction: RecordedInstruction
     reads: list[str]
     after: set[str]  # what must be written before, though it is not read
     writes: list[str]
@@ -95,7 +95,10 @@ class _Flow:
     """Which values of a program exist in memory, and the steps that read and write them."""
 
     def __init__(
-        self, instructions: list[Instruction], inputs: Sequence[Value], outputs: Sequence[Value]
+        self,
+        instructions: list[RecordedInstruction],
+        inputs: Sequence[HloValue],
+        outputs: Sequence[HloValue],
     ) -> None:
         self.inputs = {x.name for x in inputs}
         values = [*inputs, *[y for i in instructions for y in i.results]]
@@ -113,7 +116,7 @@ class _Flow:
         self.outputs = {self.root(y.name) for y in outputs}
         self.held = {x for tied in self.tied.values() for x in tied}
         self.instructions = self._needed(instructions)
-        self.readers: dict[str, list[Instruction]] = {}
+        self.readers: dict[str, list[RecordedInstruction]] = {}
         for i in self.instructions:
             for x in dict.fromkeys(map(self.root, i.operands)):
                 self.readers.setdefault(x, []).append(i)
@@ -137,7 +140,7 @@ class _Flow:
     def root(self, name: str) -> str:
         return self.same.get(name, name)
 
-    def _needed(self, instructions: list[Instruction]) -> list[Instruction]:
+    def _needed(self, instructions: list[RecordedInstruction]) -> list[RecordedInstruction]:
         """What the outputs depend on, without values that are others under another name."""
         needed = set(self.outputs)
         kept = []
@@ -161,7 +164,7 @@ class _Flow:
                 names = [y.name for y in writes]
                 yield _Step(i, list(loop.sources), loop.after, names, self._inside(i))
 
-    def _inside(self, i: Instruction) -> int:
+    def _inside(self, i: RecordedInstruction) -> int:
         """Bytes that an instruction takes for itself while it runs."""
         if i.kind in ("while", "case"):
             return _body(i)
@@ -171,7 +174,7 @@ class _Flow:
             return sum(self.sizes[x] for x, c in zip(i.operands, copied, strict=True) if c)
         return 0
 
-    def _loop(self, i: Instruction, loops: dict[str, _Loop]) -> _Loop:
+    def _loop(self, i: RecordedInstruction, loops: dict[str, _Loop]) -> _Loop:
         made = _Loop({}, set(), i.kind in _COSTLY)
         for x in i.operands:
             read = loops.get(self.root(x))
@@ -184,7 +187,7 @@ class _Flow:
                     made.after |= loops[other].sources.keys()
         return made
 
-    def _is_stored(self, i: Instruction, y: Value, loop: _Loop) -> bool:
+    def _is_stored(self, i: RecordedInstruction, y: HloValue, loop: _Loop) -> bool:
         """Whether a value is written to memory: where a whole instruction makes or reads it, at a
         barrier, and where each reader would have to do costly work on several operands again."""
         if i.kind in _WHOLE or any(y.name in s for s in (self.outputs, self.held, self.handed)):
@@ -196,7 +199,7 @@ class _Flow:
             return True
         return loop.costly and len(readers) > 1 and len(loop.sources) > 1
 
-    def _is_read_apart(self, readers: list[Instruction]) -> bool:
+    def _is_read_apart(self, readers: list[RecordedInstruction]) -> bool:
         """Whether several loops read a value, or what cheap work makes of it."""
         while len(readers) == 1 and readers[0].kind not in _WHOLE | _COSTLY:
             (y,) = readers[0].results
@@ -204,14 +207,14 @@ class _Flow:
         return len(readers) > 1
 
 
-def _folds(i: Instruction, reader: Instruction) -> bool:
+def _folds(i: RecordedInstruction, reader: RecordedInstruction) -> bool:
     """Whether a whole instruction reads a value as it is made, without having it written."""
     if i.kind == "transpose":
         return reader.kind == "dot_general"
     return i.kind in ("iota", "broadcast_in_dim")
 
 
-def _body(i: Instruction) -> int:
+def _body(i: RecordedInstruction) -> int:
     """What the body of a loop or branch needs for itself."""
     read = {x for j in i.body for x in j.operands}
     last = [y for j in i.body for y in j.results if y.name not in read]

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.instructions import Block, Instruction, type_of
+from pullback.engines.xla.instructions import Block, HloInstruction, type_of
 from pullback.errors import ArgumentError, ParseError, PullbackError, VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 
 DEPTH = 64  # how deep functions may call each other
 MOST = 200_000  # instructions of a program, with those of a function counted at each call
@@ -110,7 +109,7 @@ def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
             what = f"the StableHLO program cannot be read, {found[3].strip()}"
             return ParseError(what, line=row, column=column, source=source)
     return VerificationError(
-        f"the StableHLO program cannot be read: {words[0]}", code="E6003", where=user_line(),
+        f"the StableHLO program cannot be read: {words[0]}", code="E6003",
         hint="It must be StableHLO as text, or bytes in StableHLO's portable form.",
     )  # fmt: skip
 
@@ -134,7 +133,6 @@ class _Reader:
         if "main" not in self.functions:
             raise ArgumentError(
                 f"a program must have a function main, got {', '.join(self.functions) or 'none'}",
-                where=user_line(),
             )
         (body,) = self.functions["main"].regions[0].blocks
         return self.block(body)
@@ -151,7 +149,7 @@ class _Reader:
             tuple([_name(x.location) for x in block.arguments]),
         )
 
-    def instructions(self, block: Any) -> tuple[list[Instruction], Any]:
+    def instructions(self, block: Any) -> tuple[list[HloInstruction], Any]:
         """Those of a block, with those of functions that it calls, and the last, which returns."""
         *body, end = [op.operation for op in block.operations]
         made = []
@@ -159,7 +157,7 @@ class _Reader:
             made += self.called(op) if op.name == "func.call" else [self.instruction(op)]
         return made, end
 
-    def called(self, op: Any) -> list[Instruction]:
+    def called(self, op: Any) -> list[HloInstruction]:
         name = str(op.attributes["callee"]).removeprefix("@").strip('"')
         if name in self.open or len(self.open) == DEPTH:
             raise unsupported("func.call", _where(op.location), f"It calls {name} once more.")
@@ -171,7 +169,7 @@ class _Reader:
         self.numbers.update(zip(op.results, self.known(end.operands), strict=True))
         return made
 
-    def instruction(self, op: Any) -> Instruction:
+    def instruction(self, op: Any) -> HloInstruction:
         where = _where(op.location)
         self.count += 1
         if self.count > MOST and len(self.open) > 1:
@@ -188,7 +186,7 @@ class _Reader:
             if len(region.blocks) != 1:
                 raise unsupported(op.name, where)
             regions.append(self.block(region.blocks[0]))
-        return Instruction(
+        return HloInstruction(
             name, operands, operand_types, self.new(op.results), types, attributes,
             tuple(regions), where, array,
         )  # fmt: skip
@@ -207,10 +205,12 @@ class _Reader:
 
 def unsupported(name: str, where: str, more: str = "") -> VerificationError:
     return VerificationError(
-        f"{name} at {where} is outside of the StableHLO that can be read", code="E6003",
-        where=user_line(), instruction=name, place=where,
+        f"{name} at {where} is outside of the StableHLO that can be read",
+        code="E6003",
+        instruction=name,
+        place=where,
         hint=f"{more} docs/interop.md lists the instructions that can.".lstrip(),
-    )  # fmt: skip
+    )
 
 
 def _types(values: Any, where: str) -> tuple[Type, ...]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback.engines.xla.memory import Memory
+from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, dependence
 from pullback.graph.node import Node
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.sharded import Group
+    from pullback.engines.xla.sharded import DeviceGroup
 
 Check = tuple[Any, Node]  # makes the error, and the node whose check it is
 
@@ -45,7 +45,7 @@ class XlaProgram:
         self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
         self._check_masks = check_masks(graph, self.checks)
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """What a run takes, as XLA says."""
         return self.executable.memory()
 
@@ -62,11 +62,11 @@ class XlaProgram:
         return dict.fromkeys(np.flatnonzero(~self.client.get(word)).tolist(), "")
 
 
-class MeshProgram(XlaProgram):
+class SpmdProgram(XlaProgram):
     """A compiled program for all devices of a mesh: it takes and gives `Shards`."""
 
     def failed(self, word: Any) -> dict[int, str]:
-        group: Group = self.executable.group
+        group: DeviceGroup = self.executable.group
         rows = list(word.parts().values())
         held = np.stack(rows) if len(group.processes) == 1 else rows[0]  # by device, by check
         owners = np.array([d.process_index for d in group.devices])
@@ -74,7 +74,7 @@ class MeshProgram(XlaProgram):
         return {i: _where(ks, group) for i, ks in enumerate(broken) if ks}
 
 
-def _where(processes: list[int], group: Group) -> str:
+def _where(processes: list[int], group: DeviceGroup) -> str:
     if processes == group.processes:
         return ""
     name = "process" if len(processes) == 1 else "processes"

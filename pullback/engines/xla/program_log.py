@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _LONGEST = 1 << 17  # more than a process can be ahead of what it has heard of another
 
 
-class Failure(NamedTuple):
+class LoggedFailure(NamedTuple):
     """A program that could not be run: its number, on which process and why, and whether another
     is left in it for ever."""
 
@@ -29,7 +29,7 @@ class Ledger:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.count = 0
-        self.failure: Failure | None = None
+        self.failure: LoggedFailure | None = None
         self.results: set[int] = set()  # of the last program: the arrays, by identity
         # after each program: a sum over all that were started so far, and over what was put in
         self._programs, self._values = array("I"), array("I")
@@ -44,7 +44,7 @@ class Ledger:
                 sums.append(zlib.crc32(mark.to_bytes(4), sums[-1] if sums else 0))
             self.count += 1
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: LoggedFailure) -> None:
         """A program could not be run; after one that is `final` none can."""
         if self.failure is None or not self.failure.final:
             self.failure = failure

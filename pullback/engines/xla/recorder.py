@@ -6,21 +6,21 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.engines.xla.builder import Builder, Value
+from pullback.engines.xla.builder import Builder, HloValue
 from pullback.graph.graph import Graph
 
 
 @dataclass
-class Instruction:
+class RecordedInstruction:
     """One instruction, and the node that it was written for; `body` is what its regions hold."""
 
     kind: str
     operands: list[str]
-    results: list[Value]
+    results: list[HloValue]
     node: Any
     part_of: Any  # the node of the program that it is a part of
     attributes: dict[str, Any] = field(default_factory=dict)
-    body: list[Instruction] = field(default_factory=list)
+    body: list[RecordedInstruction] = field(default_factory=list)
 
     @property
     def backward(self) -> bool:
@@ -32,7 +32,7 @@ class Recorded:
 
     def __init__(self, graph: Graph, mesh: Any = None) -> None:
         recorder = _Recorder(mesh)
-        self.inputs = [Value(recorder._fresh(), x.type) for x in graph.inputs]
+        self.inputs = [HloValue(recorder._fresh(), x.type) for x in graph.inputs]
         recorder._defined.update(x.name for x in self.inputs)
         self.outputs = list(recorder.inline(graph, self.inputs))
         self.instructions, self.values = recorder.instructions, recorder.values
@@ -44,14 +44,18 @@ class _Recorder(Builder):
     def __init__(self, mesh: Any = None) -> None:
         super().__init__(mesh)
         self.guards = True  # as on a CPU, of whose compiler memory plans are a model
-        self.instructions: list[Instruction] = []
-        self._inside: list[Instruction] = []  # of regions, until the op that has them is written
+        self.instructions: list[RecordedInstruction] = []
+        self._inside: list[
+            RecordedInstruction
+        ] = []  # of regions, until the op that has them is written
         self._known: dict[Any, Any] = {}
         self._node: Any = None
         self._defined: set[str] = set()  # values of the program itself, not of a region in it
         self.values: dict[Any, str] = {}
 
-    def op(self, mnemonic: str, *xs: Value, out: Any, regions: str = "", **attributes: Any) -> Any:
+    def op(
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: str = "", **attributes: Any
+    ) -> Any:
         kind = mnemonic.removeprefix("stablehlo.")
         inside = self.lines is not self._outermost
         key = None
@@ -64,7 +68,9 @@ class _Recorder(Builder):
         made = super().op(mnemonic, *xs, out=out, regions=regions, **attributes)
         results = list(made) if isinstance(made, tuple) else [made]
         operands = [x.name for x in xs]
-        instruction = Instruction(kind, operands, results, self._node, self.current, attributes)
+        instruction = RecordedInstruction(
+            kind, operands, results, self._node, self.current, attributes
+        )
         if inside:
             self._inside.append(instruction)
         else:
@@ -76,7 +82,7 @@ class _Recorder(Builder):
                 self._known[key] = made
         return made
 
-    def _seen_inside(self, instruction: Instruction) -> list[str]:
+    def _seen_inside(self, instruction: RecordedInstruction) -> list[str]:
         """Values of the program that a region reads without being handed them."""
         read = dict.fromkeys(x for i in instruction.body for x in i.operands)
         return [x for x in read if x in self._defined and x not in instruction.operands]
@@ -89,7 +95,7 @@ class _Recorder(Builder):
             made = super()._lower(node, xs)
         finally:
             self._node = outer
-        if isinstance(made, Value):
+        if isinstance(made, HloValue):
             self.values[node] = made.name
         return made
 

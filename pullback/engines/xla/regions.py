@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.engines.xla.builder import Builder, Value, mlir_type
+from pullback.engines.xla.builder import Builder, HloValue, mlir_type
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import Type
 
@@ -25,9 +25,9 @@ class Region:
 
     def __init__(self, b: Builder, types: Sequence[Type]) -> None:
         self.b = b
-        self.arguments = [Value(b._fresh(), t) for t in types]
-        self.results: list[Value] = []
-        self.checks: list[tuple[Value, Any]] = []
+        self.arguments = [HloValue(b._fresh(), t) for t in types]
+        self.results: list[HloValue] = []
+        self.checks: list[tuple[HloValue, Any]] = []
         self._inside: tuple = ([], {}, self.checks)
 
     def __enter__(self) -> Region:
@@ -51,8 +51,8 @@ class Region:
 
 
 def case(
-    b: Builder, index: Value, branches: Sequence[Callable[[], Sequence[Value]]]
-) -> tuple[Value, ...]:
+    b: Builder, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
+) -> tuple[HloValue, ...]:
     """The results of the branch that `index` (i32[], in range) names."""
     regions = [Region(b, ()) for _ in branches]
     for region, branch in zip(regions, branches, strict=True):
@@ -73,12 +73,12 @@ def case(
 
 def loop(
     b: Builder,
-    init: Sequence[Value],
-    condition: Callable[..., Value],
-    body: Callable[..., Sequence[Value]],
+    init: Sequence[HloValue],
+    condition: Callable[..., HloValue],
+    body: Callable[..., Sequence[HloValue]],
     stops: bool = True,
     axes: Sequence[str] = (),
-) -> tuple[Value, ...]:
+) -> tuple[HloValue, ...]:
     """The state after the last round: `body` runs while `condition` holds.
 
     It `stops` when a check has failed, for what follows may never end. Devices that communicate in
@@ -102,11 +102,11 @@ def loop(
             held = b.all_reduce(held, b.mesh.groups(axes), "and")
     for holds in held:
         with step:
-            so_far = Value(b._fresh(), FLAG)
+            so_far = HloValue(b._fresh(), FLAG)
             step.results.append(b.op("stablehlo.and", so_far, holds, out=FLAG))
         step.arguments.append(so_far)
         with test:
-            goes_on = Value(b._fresh(), FLAG)
+            goes_on = HloValue(b._fresh(), FLAG)
             if stops:
                 test.results = [b.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
         test.arguments.append(goes_on)
@@ -118,6 +118,6 @@ def loop(
     return made[: len(init)]
 
 
-def _with(condition: Callable[..., Value], state: Sequence[Value]) -> list[Value]:
+def _with(condition: Callable[..., HloValue], state: Sequence[HloValue]) -> list[HloValue]:
     """The state of a loop that remembers whether it goes on."""
     return [*state, condition(*state)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.memory import Memory
+from pullback.engines.xla.memory import MemoryUse
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.errors import PullbackError
 from pullback.graph.compile_split import Segment
@@ -66,7 +66,7 @@ class XlaSequence:
         results = [values[i] for i in self._outputs]
         return [*results, Words(words)] if words else results
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """What a run takes: what pieces hand on to later ones, and what XLA says of each piece."""
         size = [t.nbytes for t in self._types]
         outputs, count = set(self._outputs), self._count
@@ -75,7 +75,7 @@ class XlaSequence:
             live += sum(size[i] for i in gives if i not in outputs)
             most = max(most, live + program.memory().temporaries)
             live -= sum(size[i] for i in over if i >= count)
-        return Memory(sum(size[:count]), sum(size[i] for i in outputs), most)
+        return MemoryUse(sum(size[:count]), sum(size[i] for i in outputs), most)
 
     def work(self) -> tuple[float, float]:
         """The floating-point operations and the traffic of all pieces."""

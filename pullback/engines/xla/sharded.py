@@ -29,7 +29,7 @@ class Shards:
 
     __slots__ = ("array", "group", "mark", "type")
 
-    def __init__(self, group: Group, type: Type, array: Any, mark: int = 0) -> None:
+    def __init__(self, group: DeviceGroup, type: Type, array: Any, mark: int = 0) -> None:
         self.group, self.type, self.array = group, type, array
         self.mark = mark  # what tells it from other values, if all processes were given it
 
@@ -56,7 +56,7 @@ class Shards:
         return f"<Shards of {self.type} on {len(self.group)} devices>"
 
 
-class Group:
+class DeviceGroup:
     """Devices of a client in the order in which programs count them."""
 
     def __init__(self, client: Client, positions: tuple[int, ...]) -> None:
@@ -137,7 +137,7 @@ class Spmd(Executable):
     ballast = False  # whether its last result is of no use
     mark = 0  # what tells it from other programs, on every process alike
 
-    def __init__(self, group: Group, loaded: Any, outs: Sequence[Type]) -> None:
+    def __init__(self, group: DeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
         self.group, self.outs = group, tuple(outs)
 
@@ -163,7 +163,7 @@ class Queue:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._last: tuple[Any, Group] | None = None
+        self._last: tuple[Any, DeviceGroup] | None = None
 
     def run(self, program: Spmd, args: list[Shards]) -> list[Any]:
         with self._lock:

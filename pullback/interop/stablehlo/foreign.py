@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from pullback.engines.xla.builder import COMPARISONS
-from pullback.engines.xla.instructions import Block, Instruction
+from pullback.engines.xla.instructions import Block, HloInstruction
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.types import Type
 
@@ -21,7 +21,7 @@ class _Translator:
         self.last = 0
 
     def block(self, block: Block) -> Block:
-        made: list[Instruction] = []
+        made: list[HloInstruction] = []
         for i in block.instructions:
             operands = tuple([self.same.get(x, x) for x in i.operands])
             regions = tuple(map(self.block, i.regions))
@@ -36,20 +36,20 @@ class _Translator:
         self.last -= 1
         return self.last
 
-    def compare(self, i: Instruction) -> list[Instruction]:
+    def compare(self, i: HloInstruction) -> list[HloInstruction]:
         """How is told, also where the element type leaves no choice."""
         kind = COMPARISONS[i.operand_types[0].dtype.kind]
         told = {"compare_type": f"#stablehlo<comparison_type {kind}>"}
         return [dataclasses.replace(i, attributes={**told, **i.attributes})]
 
-    def convert(self, i: Instruction) -> list[Instruction]:
+    def convert(self, i: HloInstruction) -> list[HloInstruction]:
         """To the type that a value has already: it is that value."""
         if i.operand_types != i.types:
             return [i]
         self.same[i.results[0]] = i.operands[0]
         return []
 
-    def iota(self, i: Instruction) -> list[Instruction]:
+    def iota(self, i: HloInstruction) -> list[HloInstruction]:
         """Floats are counted as integers."""
         (type,) = i.types
         if not type.dtype.is_float:
@@ -57,10 +57,10 @@ class _Translator:
         counted, n = type.with_dtype(int64), self.fresh()
         return [
             dataclasses.replace(i, results=(n,), types=(counted,)),
-            Instruction("convert", (n,), (counted,), i.results, i.types, {}, (), i.where),
+            HloInstruction("convert", (n,), (counted,), i.results, i.types, {}, (), i.where),
         ]
 
-    def select(self, i: Instruction) -> list[Instruction]:
+    def select(self, i: HloInstruction) -> list[HloInstruction]:
         """One condition for all elements is a tensor of it."""
         given, (type,) = i.operand_types[0], i.types
         if given.shape == type.shape:
@@ -69,7 +69,7 @@ class _Translator:
         dims = {"broadcast_dimensions": "array<i64>"}
         operands, types = (n, *i.operands[1:]), (spread, *i.operand_types[1:])
         return [
-            Instruction(
+            HloInstruction(
                 "broadcast_in_dim", i.operands[:1], (given,), (n,), (spread,), dims, (), i.where
             ),
             dataclasses.replace(i, operands=operands, operand_types=types),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.engines.xla import mlir
-from pullback.engines.xla.instructions import Block, Instruction, normal
+from pullback.engines.xla.instructions import Block, HloInstruction, normal
 from pullback.errors import PullbackError
 from pullback.graph import table
 from pullback.graph.graph import Graph
@@ -75,7 +75,7 @@ class _Scope:
             self.nodes.update(zip(i.results, several, strict=True))
         return tuple([self.nodes[y] for y in self.block.results])
 
-    def apply(self, i: Instruction) -> Node:
+    def apply(self, i: HloInstruction) -> Node:
         if i.array is not None:
             (kind,) = i.types
             return Const(kind.dtype, kind.shape, i.array.tobytes())()
@@ -107,7 +107,7 @@ def _free(block: Block) -> list[int]:
     return [x for x in dict.fromkeys([*used, *block.results]) if x not in inside]
 
 
-def _inner(i: Instruction) -> list[int]:
+def _inner(i: HloInstruction) -> list[int]:
     return [x for region in i.regions for x in _free(region)]
 
 
@@ -133,7 +133,7 @@ class _Sought:
 
     def __init__(
         self,
-        i: Instruction,
+        i: HloInstruction,
         captured: Sequence[int],
         values: Sequence[Node],
         constants: dict[int, Key],
@@ -165,14 +165,14 @@ class _Sought:
         return _key(i, given, known) == wanted
 
 
-def _told(i: Instruction) -> str:
+def _told(i: HloInstruction) -> str:
     """What an instruction is applied to, and its attributes, one of which may be the trouble."""
     said = f"It is applied to {', '.join(map(str, i.operand_types)) or 'nothing'}"
     attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])
     return f"{said}{f' with {attributes}' if attributes else ''}."
 
 
-def _places(op: Any, i: Instruction) -> Sequence[int]:
+def _places(op: Any, i: HloInstruction) -> Sequence[int]:
     """Which operands of the instruction the op takes: not those that are its own constants."""
     return op.taken or range(len(i.operands) - op.implied)
 
@@ -200,7 +200,7 @@ def _lowering(op: Any, types: tuple[Type, ...]) -> Key | None:
     return _key(rest[0], [known[x] for x in rest[0].operands], known)
 
 
-def _key(i: Instruction, operands: Sequence[Key], known: dict[int, Key]) -> Key:
+def _key(i: HloInstruction, operands: Sequence[Key], known: dict[int, Key]) -> Key:
     """All that an instruction says, whatever numbers its values have."""
     regions = tuple([_block_key(r, known) for r in i.regions])
     # Not the precision: ours is the highest that has an effect, so at least the one asked for.
@@ -229,6 +229,6 @@ def _block_key(block: Block, around: dict[int, Key]) -> Key:
     return block.types, tuple(parts), tuple([known[y] for y in block.results])
 
 
-def _constant(i: Instruction) -> Key:
+def _constant(i: HloInstruction) -> Key:
     assert i.array is not None
     return "constant", i.types, i.array.tobytes()

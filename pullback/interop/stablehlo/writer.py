@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.engines.xla import mlir
-from pullback.engines.xla.builder import Builder, Value, mlir_type, module
+from pullback.engines.xla.builder import Builder, HloValue, mlir_type, module
 from pullback.engines.xla.instructions import Block, normal, quoted, written
 from pullback.graph.graph import Graph
 from pullback.static.module import require_module
@@ -20,7 +20,7 @@ class Unchecked(Builder):
         super().__init__()
         self.asked = 0  # how many checks were left out
 
-    def check(self, holds: Value, error: Callable[[], Any]) -> None:
+    def check(self, holds: HloValue, error: Callable[[], Any]) -> None:
         self.asked += 1
 
 

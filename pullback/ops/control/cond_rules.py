@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # -- reverse mode -------------------------------------------------------------------------------
 
 
-class Backward(NamedTuple):
+class CondBackward(NamedTuple):
     """How a choice is pulled back: cotangents of the results `live` to those of operands
     `wanted`, through values that `forward` keeps after its own results."""
 
@@ -41,7 +41,7 @@ def pull_back(
     index, *operands = xs
     live = tuple([ct is not None for ct in g])
     needed = tuple(need[1:])
-    plan: Backward | None = op.derived(
+    plan: CondBackward | None = op.derived(
         ("vjp", needed, live), lambda: _plan(op, needed, live, gradients)
     )
     found: list[Node | None] = [None] * len(operands)
@@ -67,7 +67,7 @@ class _Pulled(NamedTuple):
 
 def _plan(
     op: Choice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
-) -> Backward | None:
+) -> CondBackward | None:
     first = op.branches[0]
     asked = bits(positions(need))
     arriving, reached = 0, 0
@@ -93,7 +93,7 @@ def _plan(
         )  # fmt: skip
     used = sorted({i for p in pulled for i in _used(p)})
     backward = [_backward(p, slots, k, used, extra) for k, p in enumerate(pulled)]
-    return Backward(seeded, wanted, forward, used, type(op)(tuple(backward)), extra)
+    return CondBackward(seeded, wanted, forward, used, type(op)(tuple(backward)), extra)
 
 
 def _extra(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:

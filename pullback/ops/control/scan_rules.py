@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # -- reverse mode -------------------------------------------------------------------------------
 
 
-class Backward(NamedTuple):
+class ScanBackward(NamedTuple):
     """How a scan is pulled back, in positions of its operands (`state`, `rows`, `constants`:
     those that get a cotangent) and of its results (`emitted`: those that bring one)."""
 
@@ -51,7 +51,7 @@ def pull_back(
 ) -> list[Node | None]:
     live = tuple([ct is not None for ct in g])
     need = tuple(need)
-    plan: Backward | None = op.derived(
+    plan: ScanBackward | None = op.derived(
         ("vjp", need, live), lambda: _plan(op, need, live, gradients)
     )
     found: list[Node | None] = [None] * len(xs)
@@ -75,7 +75,7 @@ def pull_back(
 
 def _plan(
     op: Scan, need: Sequence[bool], live: Sequence[bool], gradients: Callable
-) -> Backward | None:
+) -> ScanBackward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
     active = carried(depends, n, bits(positions(need)))
@@ -121,7 +121,7 @@ class _Divided:
         reached = set(ancestors(made, boundary.__contains__))
         self.used = [i for i, x in enumerate(body.inputs) if x in known and x in reached]
 
-    def plan(self, *positions: list[int]) -> Backward:
+    def plan(self, *positions: list[int]) -> ScanBackward:
         state, rows, constants, emitted = positions
         op, body, m = self.op, self.op.body, self.op.carries + self.op.scanned
         outputs = list(body.outputs)
@@ -142,7 +142,7 @@ class _Divided:
         backward = op.with_body(hold(inputs, self.made), ends, scanned, turned=True)
         hoisted = hold(body.inputs[m:], self.constant) if self.constant else None
         kept = [places[x] for x in self.stacked]
-        return Backward(
+        return ScanBackward(
             state, rows, constants, emitted, forward, kept, hoisted, self.used, backward
         )
 

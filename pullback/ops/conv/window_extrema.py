@@ -172,7 +172,7 @@ class WindowPut(ByTap):
             yield cls(*op.geometry, x.shape), (real(*counts), index)
 
 
-class _Extremum(Windowed, abstract=True):
+class _WindowExtremum(Windowed, abstract=True):
     """The greatest or least element of each window; its derivative is 1 at the first such."""
 
     greatest: ClassVar[bool]
@@ -203,13 +203,13 @@ class _Extremum(Windowed, abstract=True):
         return WindowIndex(*self.geometry, self.greatest)(x)
 
 
-class WindowMax(_Extremum):
+class WindowMax(_WindowExtremum):
     """The greatest element of each window, NaN if it holds one."""
 
     greatest: ClassVar[bool] = True
 
 
-class WindowMin(_Extremum):
+class WindowMin(_WindowExtremum):
     """The least element of each window, NaN if it holds one."""
 
     greatest: ClassVar[bool] = False

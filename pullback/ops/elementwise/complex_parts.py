@@ -39,7 +39,7 @@ class Conj(Unary):
         return None if ts[0] is None else self(ts[0])
 
 
-class Part(Unary, abstract=True):
+class ComplexPart(Unary, abstract=True):
     """A real number that is linear in the operand."""
 
     def result(self, dtype: DType) -> DType:
@@ -49,7 +49,7 @@ class Part(Unary, abstract=True):
         return None if ts[0] is None else self(ts[0])
 
 
-class Real(Part):
+class Real(ComplexPart):
     """The real part; a real operand is its own."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class Real(Part):
         return [Complex()(g, zeros(g.type)) if xs[0].type.dtype.is_complex else g]
 
 
-class Imag(Part):
+class Imag(ComplexPart):
     """The imaginary part; of a real operand it is 0."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from pullback.ops.prelude import (
 )
 
 
-class _Extremum(Scatter, abstract=True):
+class _ScatterExtremum(Scatter, abstract=True):
     """Minimum or maximum; all that reach it, the element of `x` too, share the derivative."""
 
     kinds = "biuf"
@@ -48,7 +48,7 @@ class _Extremum(Scatter, abstract=True):
         return self.add(of_x, of_updates, indices) / count
 
 
-class ScatterMin(_Extremum):
+class ScatterMin(_ScatterExtremum):
     """`x` with the smaller of each element and the updates for it."""
 
     ufunc = np.minimum
@@ -59,7 +59,7 @@ class ScatterMin(_Extremum):
         return TABLE["Less"]()(out, x)
 
 
-class ScatterMax(_Extremum):
+class ScatterMax(_ScatterExtremum):
     """`x` with the larger of each element and the updates for it."""
 
     ufunc = np.maximum

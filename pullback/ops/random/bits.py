@@ -21,7 +21,7 @@ from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_shapes, 
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
-    Part,
+    CounterPart,
     aligned,
     check_key,
     check_part,
@@ -71,11 +71,11 @@ class PerKey(Op, abstract=True):
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
-        part = Part(self.whole, *begin) if begin else None
+        part = CounterPart(self.whole, *begin) if begin else None
         return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, part))
 
     def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
-        part = Part(self.whole, *begin) if begin else None
+        part = CounterPart(self.whole, *begin) if begin else None
         return lifted(b, self.draw, *hlo_blocks(b, key, self.shape, self.stream, part))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:

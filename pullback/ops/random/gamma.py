@@ -24,7 +24,7 @@ from pullback.ops.random.formulas import ends, exp, log, minus_log, normal, poly
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
-    Part,
+    CounterPart,
     check_key,
     check_part,
     check_size,
@@ -62,7 +62,7 @@ class RandomGamma(Op):
 
     def numpy(self, key: np.ndarray, a: np.ndarray, *begin: np.ndarray) -> np.ndarray:
         shape = a.shape[key.ndim - 1 :]
-        part = Part(self.whole, *begin) if begin else None
+        part = CounterPart(self.whole, *begin) if begin else None
         wide = a.astype(np.float64)
         d, c = _constants(NUMPY, wide)
         made, done = d, np.zeros(a.shape, bool)
@@ -83,7 +83,9 @@ class RandomGamma(Op):
         types = tuple(x.type for x in start)
 
         def blocks(key: Any, stream: Any, begin: tuple) -> tuple:
-            return hlo_blocks(b, key, shape, stream, Part(self.whole, *begin) if begin else None)
+            return hlo_blocks(
+                b, key, shape, stream, CounterPart(self.whole, *begin) if begin else None
+            )
 
         def more(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
             rest = b.op("stablehlo.not", done, out=done.type)

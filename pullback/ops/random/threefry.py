@@ -92,7 +92,7 @@ class Threefry(Op):
 # -- blocks of bits for every position of a shape -------------------------------------------------
 
 
-class Part(NamedTuple):
+class CounterPart(NamedTuple):
     """The part of a larger shape `whole` that begins at `begin`, i64[..., rank] for each key."""
 
     whole: tuple[int, ...]
@@ -100,7 +100,7 @@ class Part(NamedTuple):
 
 
 def numpy_blocks(
-    key: np.ndarray, shape: tuple[int, ...], stream: int = 0, part: Part | None = None
+    key: np.ndarray, shape: tuple[int, ...], stream: int = 0, part: CounterPart | None = None
 ) -> tuple:
     """The cipher of every row-major position of `shape` in a stream, for each key u32[..., 2];
     where it is part of a larger shape, of the positions in that."""
@@ -125,7 +125,7 @@ def _steps(shape: tuple[int, ...]) -> list[int]:
 
 
 def hlo_blocks(
-    b: Any, key: Any, shape: tuple[int, ...], stream: Any = 0, part: Part | None = None
+    b: Any, key: Any, shape: tuple[int, ...], stream: Any = 0, part: CounterPart | None = None
 ) -> tuple:
     """The same as StableHLO; the stream may be computed, as u32[]."""
     whole = (*key.shape[:-1], *shape)
@@ -142,7 +142,7 @@ def hlo_blocks(
     return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, whole) for c in counters])
 
 
-def _positions(b: Any, out: Type, part: Part) -> Any:
+def _positions(b: Any, out: Type, part: CounterPart) -> Any:
     """The row-major positions in the larger shape, for each key."""
     rank = len(part.whole)
     outer = range(out.rank - rank)

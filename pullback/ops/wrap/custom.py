@@ -15,7 +15,7 @@ from pullback.ops.collective.reduce import total
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
 
-class Rule(ABC):
+class DerivativeRule(ABC):
     """A derivative that does not follow from what was computed.
 
     Values are lists of nodes: arguments `xs`, results `outs`, cotangents `gs`, tangents `ts`.
@@ -33,7 +33,7 @@ class Rule(ABC):
         """Tangents of the results, `None` for zero."""
 
     @abstractmethod
-    def batched(self, axis: Axis, mapped: Sequence[bool]) -> Rule:
+    def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
         """The rule for all examples along an axis: the results have it, arguments if `mapped`."""
 
 
@@ -44,7 +44,7 @@ class Custom(Op, abstract=True):
     The results come in as constants: no derivative passes through how they were computed.
     """
 
-    rule: Rule | None
+    rule: DerivativeRule | None
     count: int
     hands_on: ClassVar[bool] = True
     pure: ClassVar[bool] = False  # the user's functions may look at anything
@@ -96,7 +96,7 @@ class Custom(Op, abstract=True):
         rule = None if self.rule is None else self.rule.batched(axis, flags)
         return Custom(rule, self.count)(*outs, *args)
 
-    def _open(self, need: Sequence[bool]) -> Rule:
+    def _open(self, need: Sequence[bool]) -> DerivativeRule:
         """The rule, unless something that the function closed over is differentiated."""
         assert self.rule is not None, "only what is executed has no rule"
         if any(need[: self.count]):

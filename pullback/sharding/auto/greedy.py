@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pullback.sharding.auto.groups import Choice, Claim, Group, Groups
+from pullback.sharding.auto.groups import Claim, Groups, LayoutChoice, LayoutGroup
 from pullback.sharding.spec import Dims
 
 SWEEPS = 8  # through all groups, at most
 
-Taken = dict[int, Choice]  # by the identity of a group
+Taken = dict[int, LayoutChoice]  # by the identity of a group
 
 
 def from_inputs(
-    groups: Groups, inputs: Sequence[Dims], cost: Callable[[Choice], float]
+    groups: Groups, inputs: Sequence[Dims], cost: Callable[[LayoutChoice], float]
 ) -> list[Taken]:
     """A solution where the inputs lie as is said, and one where they began so."""
     fixed = {}
@@ -25,7 +25,7 @@ def from_inputs(
 
 
 def settle(
-    groups: Groups, start: Taken, cost: Callable[[Choice], float], fixed: Taken | None = None
+    groups: Groups, start: Taken, cost: Callable[[LayoutChoice], float], fixed: Taken | None = None
 ) -> Taken:
     """Let each group take what is cheapest, until none wants anything else; `cost` is that of a
     choice alone."""
@@ -55,7 +55,9 @@ def _askers(groups: Groups) -> dict[int, list[int]]:
     return {key: list(by) for key, by in found.items()}
 
 
-def _possible(groups: Groups, taken: Taken, group: Group, users: Sequence[Choice]) -> list[Choice]:
+def _possible(
+    groups: Groups, taken: Taken, group: LayoutGroup, users: Sequence[LayoutChoice]
+) -> list[LayoutChoice]:
     """The choices of a group that may be taken beside the others; all, if there is none."""
     made, there = [], dict(taken)
     for c in group.choices:
@@ -65,7 +67,7 @@ def _possible(groups: Groups, taken: Taken, group: Group, users: Sequence[Choice
     return made or group.choices
 
 
-def _brought(groups: Groups, taken: Taken, choice: Choice) -> bool:
+def _brought(groups: Groups, taken: Taken, choice: LayoutChoice) -> bool:
     """Whether operands are split along what a choice splits, and not along what it ignores."""
 
     def split(claim: Claim) -> bool:
@@ -74,7 +76,7 @@ def _brought(groups: Groups, taken: Taken, choice: Choice) -> bool:
     return all(map(split, choice.claims)) and not any(map(split, choice.ignores))
 
 
-def _moving(groups: Groups, taken: Taken, choice: Choice, asked: dict) -> float:
+def _moving(groups: Groups, taken: Taken, choice: LayoutChoice, asked: dict) -> float:
     """Seconds to bring to a choice what it asks for, and to others what they ask."""
     total = 0.0
     for x, dims in choice.asks:

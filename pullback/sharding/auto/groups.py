@@ -16,11 +16,11 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.auto.layouts import splits
 from pullback.sharding.cost import Machine, work
-from pullback.sharding.factors import Form, Rule, instantiate
+from pullback.sharding.factors import FactorRule, Form, instantiate
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import Placed
 from pullback.sharding.partition.prices import Prices, operations
-from pullback.sharding.propagate import Plan, plan
+from pullback.sharding.propagate import PropagationPlan, plan
 from pullback.sharding.spec import Dims, on_mesh
 
 
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(eq=False)
-class Choice:
+class LayoutChoice:
     """One way to lay a group out: how its values lie, the seconds that this takes, the values of
     other groups that it asks for, and the bytes of its largest value on a device."""
 
@@ -49,13 +49,13 @@ class Choice:
 
 
 @dataclass(eq=False)
-class Group:
+class LayoutGroup:
     """Values that lie together, and the ways in which they may."""
 
-    choices: list[Choice]
+    choices: list[LayoutChoice]
 
 
-class Step(NamedTuple):
+class LayoutStep(NamedTuple):
     """How an op follows one operand: what it asks of each, how its results lie, what it costs."""
 
     wants: Sequence[Dims | None]
@@ -70,11 +70,11 @@ class Groups:
         self, graph: Graph, inputs: Sequence[list[Dims]], mesh: DeviceMesh, machine: Machine
     ) -> None:
         self.graph, self.mesh, self.machine = graph, mesh, machine
-        self.groups: list[Group] = []
-        self.of: dict[Node, Group] = {}  # values that are in none can be made anywhere
+        self.groups: list[LayoutGroup] = []
+        self.of: dict[Node, LayoutGroup] = {}  # values that are in none can be made anywhere
         self._prices = Prices(mesh, machine)
         self._priced: dict[tuple, float] = {}
-        self._steps: dict[tuple, Step] = {}
+        self._steps: dict[tuple, LayoutStep] = {}
         self._weight: dict[Node, float] = {}
         for x, allowed in zip(graph.inputs, inputs, strict=True):
             self._begin(x, [self._chosen(x, dims) for dims in allowed])
@@ -125,7 +125,7 @@ class Groups:
         known = bound or [i for i, x in enumerate(node.inputs) if x in self.of]
         return max(known, key=lambda i: (self._weight[node.inputs[i]], -i))
 
-    def _leads(self, node: Node, heavy: int, rule: Rule) -> bool:
+    def _leads(self, node: Node, heavy: int, rule: FactorRule) -> bool:
         """Whether the operand that it would follow says too little about its result."""
         if isinstance(node.type, tuple) or node.op.partition is not None:
             return False
@@ -133,18 +133,18 @@ class Groups:
         more = [f for dim in rule.results[0] for f in dim if f not in known]
         return node.op.product or (not node.op.cheap and any(rule.extents[f] > 1 for f in more))
 
-    def _rule(self, node: Node) -> Rule:
+    def _rule(self, node: Node) -> FactorRule:
         xs = [x.type.plain for x in node.inputs]
         return instantiate(node.op.factors(*xs), xs, _results(node))
 
-    def _begin(self, node: Node, choices: list[Choice]) -> None:
-        group = Group(choices)
+    def _begin(self, node: Node, choices: list[LayoutChoice]) -> None:
+        group = LayoutGroup(choices)
         self.groups.append(group)
         self.of[node] = group
         self._weight[node] = _size(node)
 
-    def _chosen(self, node: Node, dims: Dims) -> Choice:
-        return Choice({node: dims}, largest=self.nbytes(node.type.plain, dims), key=(dims,))
+    def _chosen(self, node: Node, dims: Dims) -> LayoutChoice:
+        return LayoutChoice({node: dims}, largest=self.nbytes(node.type.plain, dims), key=(dims,))
 
     def _result(self, node: Node) -> None:
         """One of several results of an op."""
@@ -158,11 +158,11 @@ class Groups:
 
     # -- leaders -----------------------------------------------------------------------------------
 
-    def _ways(self, node: Node, rule: Rule) -> list[Choice]:
+    def _ways(self, node: Node, rule: FactorRule) -> list[LayoutChoice]:
         """The ways to split an op, without those that another one is never worse than."""
         type = node.type.plain
         total = work(node.op, rule.extents, [type, *[x.type for x in node.inputs]])
-        best: dict[tuple, Choice] = {}
+        best: dict[tuple, LayoutChoice] = {}
         for split in splits(rule, type, self.mesh):
             parts = self.mesh.extent([a for by in split.plan.axes.values() for a in by])
             made = split.plan.results[0]
@@ -185,14 +185,14 @@ class Groups:
         return {(x, dims): None for x, dims in pairs
                 if dims is not None and x in self.of and x.type.rank}  # fmt: skip
 
-    def _claims(self, node: Node, split: Plan) -> tuple[Claim, ...]:
+    def _claims(self, node: Node, split: PropagationPlan) -> tuple[Claim, ...]:
         found = []
         for factor, axes in split.axes.items():
             places = tuple(self._places(node, split.form, factor))
             found += [Claim(a, places) for a in axes]
         return tuple(found)
 
-    def _ignores(self, node: Node, rule: Rule, split: Plan) -> tuple[Claim, ...]:
+    def _ignores(self, node: Node, rule: FactorRule, split: PropagationPlan) -> tuple[Claim, ...]:
         order = [f for dims in rule.results for factors in dims for f in factors[:1]]
         found = []
         for a, size in self.mesh.sizes.items():
@@ -227,14 +227,14 @@ class Groups:
                 else:
                     c.asks[x, dims] = None
 
-    def _step(self, node: Node, heavy: int, have: Dims) -> Step:
+    def _step(self, node: Node, heavy: int, have: Dims) -> LayoutStep:
         key = node.op, tuple([x.type.plain for x in node.inputs]), heavy, have
         if key not in self._steps:
             find = self._held if node.op.partition is not None else self._split
             self._steps[key] = find(node, heavy, have)
         return self._steps[key]
 
-    def _split(self, node: Node, heavy: int, have: Dims) -> Step:
+    def _split(self, node: Node, heavy: int, have: Dims) -> LayoutStep:
         xs, ys = self._types(node, heavy, have), _results(node)
         found = plan(node.op, xs, ys, self.mesh)
         parts = self.mesh.extent([a for axes in found.axes.values() for a in axes])
@@ -243,9 +243,9 @@ class Groups:
             [self.price(y, r.dims, r.dims, r.partial, node.op.combine)
              for y, r in zip(ys, found.results, strict=True)]
         )  # fmt: skip
-        return Step(found.operands, tuple([r.dims for r in found.results]), seconds)
+        return LayoutStep(found.operands, tuple([r.dims for r in found.results]), seconds)
 
-    def _held(self, node: Node, heavy: int, have: Dims) -> Step:
+    def _held(self, node: Node, heavy: int, have: Dims) -> LayoutStep:
         """An op that says itself how its results lie: a loop, or a layout that the user wants."""
         made = node.op.type_of(*self._types(node, heavy, have))
         several = made if isinstance(made, tuple) else (made,)
@@ -256,7 +256,7 @@ class Groups:
         rounds = getattr(node.op, "length", 1)
         done = rounds * sum(map(operations, graphs_within(node.op.parameters())))
         parts = self.mesh.extent([a for axes in have for a in axes])
-        return Step(wants, lies, self.machine.computing(done / parts))
+        return LayoutStep(wants, lies, self.machine.computing(done / parts))
 
     def _types(self, node: Node, heavy: int, have: Dims) -> list[Type]:
         """The operands' types, of which only one says how it lies."""

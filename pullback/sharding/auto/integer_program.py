@@ -15,9 +15,8 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.sharding.auto.greedy import Taken, from_inputs, settle
-from pullback.sharding.auto.groups import Choice, Claim, Group, Groups
+from pullback.sharding.auto.groups import Claim, Groups, LayoutChoice, LayoutGroup
 from pullback.sharding.spec import Dims
 
 GAP = 2e-3  # a solution so near to the best one is good enough: the cost model is no better
@@ -34,7 +33,7 @@ def solver() -> Any:
         from scipy import optimize
     except ImportError:
         raise ArgumentError(
-            "auto_shard: needs the package scipy, which is not installed", where=user_line(),
+            "auto_shard: needs the package scipy, which is not installed",
             hint="Install it with: pip install 'pullback[auto]'.",
         ) from None  # fmt: skip
     return optimize
@@ -185,7 +184,9 @@ class Model:
             row = dict.fromkeys(columns.values(), share)
             self._row({**row, largest: -1.0}, -np.inf, 0.0)
 
-    def _add(self, row: dict[int, float], of: Group, x: Node, like: Node, memory: float) -> None:
+    def _add(
+        self, row: dict[int, float], of: LayoutGroup, x: Node, like: Node, memory: float
+    ) -> None:
         for c in of.choices:
             column = self.columns[id(c)]
             share = self.groups.nbytes(x.type.plain, c.lies[like]) / memory
@@ -241,7 +242,7 @@ class Model:
                 best, since = found[0], 0
         return best
 
-    def _milp(self, allowed: Callable[[Group, Choice], bool]) -> list[Taken]:
+    def _milp(self, allowed: Callable[[LayoutGroup, LayoutChoice], bool]) -> list[Taken]:
         """The best solution with these choices only, if there is one."""
         groups = self.groups.groups
         whole = np.arange(len(self.costs)) < self.binary
@@ -295,7 +296,7 @@ class Model:
     def _fits(self, taken: Taken) -> bool:
         return bool(np.all(self.matrix @ self._columns(taken) <= self.high + 1e-9))
 
-    def _cost(self, choice: Choice) -> float:
+    def _cost(self, choice: LayoutChoice) -> float:
         return self.costs[self.columns[id(choice)]] / MICROSECONDS
 
     def _matrix(self) -> Any:
@@ -322,12 +323,12 @@ class Model:
         return made
 
 
-def together(choice: Choice, axes: Sequence[str]) -> bool:
+def together(choice: LayoutChoice, axes: Sequence[str]) -> bool:
     """Whether a dimension is split along all axes or along none."""
     return all(not by or len(by) == len(axes) for dims in choice.key for by in dims)
 
 
-def without(choice: Choice, axis: str) -> tuple:
+def without(choice: LayoutChoice, axis: str) -> tuple:
     """A choice, apart from what it does along one axis."""
     return tuple([tuple([tuple([a for a in by if a != axis]) for by in dims])
                   for dims in choice.key])  # fmt: skip

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pullback.graph.types import Type
-from pullback.sharding.factors import Rule
+from pullback.sharding.factors import FactorRule
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.propagate import Plan, along
+from pullback.sharding.propagate import PropagationPlan, along
 from pullback.sharding.spec import Dims
 
 
@@ -43,12 +43,12 @@ class Split(NamedTuple):
     """A plan for an op, and how its result lies after contributions were joined; `scattered` are
     the axes that joining has split it along."""
 
-    plan: Plan
+    plan: PropagationPlan
     dims: Dims
     scattered: tuple[str, ...]
 
 
-def splits(rule: Rule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+def splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
     """The ways to split an op with one result: every axis splits one factor, or none."""
     names = [f for f, n in rule.extents.items() if n > 1 and f not in rule.form.minor]
     extents = [rule.extents[f] for f in names]
@@ -62,13 +62,13 @@ def splits(rule: Rule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
             yield from _joined(along(rule.form, mesh, axes), result, mesh)
 
 
-def _allowed(rule: Rule, factor: str, parts: int, count: int) -> bool:
+def _allowed(rule: FactorRule, factor: str, parts: int, count: int) -> bool:
     compound = any(factor in fs and len(fs) > 1
                    for side in (*rule.operands, *rule.results) for fs in side)  # fmt: skip
     return rule.extents[factor] % parts == 0 or (count == 1 and not compound)
 
 
-def _joined(plan: Plan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+def _joined(plan: PropagationPlan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
     """Contributions are summed, and kept whole or split along a dimension that divides."""
     dims, partial = plan.results[0].dims, plan.results[0].partial
     yield Split(plan, dims, ())

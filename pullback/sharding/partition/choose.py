@@ -7,7 +7,7 @@ from pullback.sharding.cost import Machine, work
 from pullback.sharding.partition.local_value import Placed
 from pullback.sharding.partition.moves import Placer
 from pullback.sharding.partition.prices import Prices
-from pullback.sharding.propagate import Plan, plan
+from pullback.sharding.propagate import PropagationPlan, plan
 
 MACHINE = Machine()
 
@@ -15,7 +15,7 @@ MACHINE = Machine()
 class Chooser(Placer):
     """Compares the plans for an op by what they cost."""
 
-    def cheapest(self, op: Op, xs: list[Placed], ys: list[Type]) -> Plan:
+    def cheapest(self, op: Op, xs: list[Placed], ys: list[Type]) -> PropagationPlan:
         """The plan that the operands ask for, or one with a factor left whole, if that is clearly
         cheaper: a small operand may be gathered where a large result would have to be summed.
         A factor that all operands with it are split along stays so: it is the user's choice."""
@@ -31,7 +31,14 @@ class Chooser(Placer):
                     best, least = other, found
         return best
 
-    def _seconds(self, op: Op, split: Plan, usual: Plan, xs: list[Placed], ys: list[Type]) -> float:
+    def _seconds(
+        self,
+        op: Op,
+        split: PropagationPlan,
+        usual: PropagationPlan,
+        xs: list[Placed],
+        ys: list[Type],
+    ) -> float:
         """To bring the operands into place, compute, and lay the results out as usual."""
         prices = Prices(self.mesh, MACHINE)
         total = 0.0
@@ -49,7 +56,7 @@ class Chooser(Placer):
         return total + MACHINE.computing(done / parts)
 
 
-def _unanimous(split: Plan, xs: list[Placed], factor: str) -> bool:
+def _unanimous(split: PropagationPlan, xs: list[Placed], factor: str) -> bool:
     """Whether every operand that has a factor is split along it already."""
     return all(
         have == split.axes[factor]

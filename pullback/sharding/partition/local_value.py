@@ -75,7 +75,7 @@ class Placed:
         return replace(self, node=node, dims=dims, remake=None, origin=None)
 
 
-class Steps:
+class LayoutSteps:
     """Single steps on a mesh: each makes one collective at most."""
 
     def __init__(self, mesh: DeviceMesh) -> None:

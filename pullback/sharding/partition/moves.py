@@ -8,11 +8,11 @@ from dataclasses import replace
 from pullback.graph.node import Node, vary_over
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.local_value import Placed, Steps
+from pullback.sharding.partition.local_value import LayoutSteps, Placed
 from pullback.sharding.spec import Dims
 
 
-class Placer(Steps):
+class Placer(LayoutSteps):
     """Lays values out anew. What was done once for a value is there for its other users."""
 
     def __init__(self, mesh: DeviceMesh) -> None:

@@ -19,7 +19,7 @@ from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import Origin, Placed, Remake, neutral
 from pullback.sharding.partition.reasons import Explained, Reason, wired
-from pullback.sharding.propagate import Plan, along, plan
+from pullback.sharding.propagate import PropagationPlan, along, plan
 from pullback.sharding.spec import Dims, layout
 from pullback.transforms.call_rules import deriving
 
@@ -191,7 +191,7 @@ class Partitioner(Explained):
         made = self.run(node.op.expansion([x.whole for x in xs]), xs)
         return tuple(made) if isinstance(node.type, tuple) else made[0]
 
-    def _must_gather(self, split: Plan, xs: list[Placed]) -> bool:
+    def _must_gather(self, split: PropagationPlan, xs: list[Placed]) -> bool:
         """Whether an operand is split along a dimension that the op needs whole."""
         for x, dims, wanted in zip(xs, split.form.operands, split.operands, strict=True):
             for factors, have, want in zip(dims, x.dims, wanted, strict=True):
@@ -199,7 +199,9 @@ class Partitioner(Explained):
                     return True
         return False
 
-    def _in_parts(self, node: Node, xs: list[Placed], split: Plan, ys: list[Type]) -> Any:
+    def _in_parts(
+        self, node: Node, xs: list[Placed], split: PropagationPlan, ys: list[Type]
+    ) -> Any:
         op = node.op
         deferred = self._deferred(node, xs, split)
         operands = []
@@ -230,14 +232,14 @@ class Partitioner(Explained):
             placed.append(Placed(n, y, r.dims, partial, combine, r.priority, origin=origin))
         return tuple(placed) if isinstance(node.type, tuple) else placed[0]
 
-    def _origin(self, op: Op, xs: list[Placed], split: Plan) -> Origin | None:
+    def _origin(self, op: Op, xs: list[Placed], split: PropagationPlan) -> Origin | None:
         """Where a result's elements come from, if the op only moves one operand's."""
         single = all(len(fs) == 1 for side in (split.form.operands, split.form.results)
                      for dims in side for fs in dims)  # fmt: skip
         moves = len(xs) == 1 and op.linear and op.cheap and single
         return Origin(xs[0], op, split.form) if moves and not xs[0].partial else None
 
-    def _deferred(self, node: Node, xs: list[Placed], split: Plan) -> tuple[str, ...]:
+    def _deferred(self, node: Node, xs: list[Placed], split: PropagationPlan) -> tuple[str, ...]:
         """The axes over which operands may stay contributions: those whose sum is the result."""
         partial = [x for x in xs if x.partial]
         if not partial or isinstance(node.type, tuple) or self._wanted_otherwise(partial):
@@ -258,7 +260,7 @@ class Partitioner(Explained):
         known = self.known or {}
         return any(known.get(x.number, {_AS_IT_IS}) != {_AS_IT_IS} for x in xs)
 
-    def _neutral(self, op: Op, i: int, x: Placed, split: Plan) -> Placed:
+    def _neutral(self, op: Op, i: int, x: Placed, split: PropagationPlan) -> Placed:
         """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
         contracted = set(split.form.contracted)
         positions = op.fallible if op.positions is None else i >= op.positions

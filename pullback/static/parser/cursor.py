@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pullback.errors import Place
+from pullback.errors import TextPosition
 from pullback.static.parser.tokens import Tokens, shown
 
 DEPTH = 64  # how deep lists, graphs and applied words may nest
@@ -83,9 +83,9 @@ class Cursor:
         if self.depth > DEPTH:
             self.tokens.fail(self.at, f"lists and graphs may nest {DEPTH} deep", "syntax")
 
-    def place(self) -> Place:
+    def place(self) -> TextPosition:
         """Where the next token is; the first one of a line needs no search."""
         at, line = self.at, self.line
         if at == 0 or self.words[at - 1] == "\n":
-            return Place(line, self.indents[line - 1] + 1)
+            return TextPosition(line, self.indents[line - 1] + 1)
         return self.tokens.place(at)

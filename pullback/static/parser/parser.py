@@ -10,7 +10,6 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.static.module import Instruction, Module
 from pullback.static.parser.reader import Reader
 from pullback.static.parser.statements import stated
@@ -39,8 +38,8 @@ def parse(text: str | bytes) -> Module:
     elif not isinstance(text, str):
         raise ArgumentError(
             f"parse: takes a text or its bytes, got {type(text).__name__}",
-            where=user_line(), hint="Of a file, give what it holds: path.read_bytes().",
-        )  # fmt: skip
+            hint="Of a file, give what it holds: path.read_bytes().",
+        )
     elif not text.isascii() and (half := _HALF.search(text)):
         raise _no_utf8(text[: half.start()], f"half a character, U+{ord(half[0]):04X}")
     return _Parser(text.removeprefix("\ufeff")).module()  # an editor's mark at the start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pullback.errors import Place, PullbackError, VerificationError
+from pullback.errors import PullbackError, TextPosition, VerificationError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.text import Word
@@ -25,7 +25,7 @@ def stated(
     arguments: tuple,
     keys: Mapping[str, Any],
     types: tuple[Type, ...],
-    place: Place,
+    place: TextPosition,
 ) -> Instruction:
     """The instruction that a line states; what is wrong with it is noted, not raised."""
     if op == "BinOp":

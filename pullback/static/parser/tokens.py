@@ -11,7 +11,7 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import NoReturn
 
-from pullback.errors import ParseError, Place
+from pullback.errors import ParseError, TextPosition
 
 # The patterns never give back what they took, so the time is linear. A malformed number or an
 # unclosed string is one token: the parser says what is wrong with it. The last token is empty.
@@ -52,11 +52,11 @@ class Tokens:
         """Where each line begins."""
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
-    def place(self, index: int, inside: int = 0) -> Place:
+    def place(self, index: int, inside: int = 0) -> TextPosition:
         """Line and column of a token, or of a character inside it."""
         offset = self.offsets[index] + inside
         line = bisect_right(self.starts, offset)
-        return Place(line, offset - self.starts[line - 1] + 1)
+        return TextPosition(line, offset - self.starts[line - 1] + 1)
 
     def fail(self, index: int, message: str, code: str | None = None, inside: int = 0) -> NoReturn:
         """Raise the error at a token; one that is no token at all is what is wrong."""

@@ -68,7 +68,7 @@ def compare(tag: str, words: dict[int, str]) -> None:
     if len(groups) > 1:
         lines = [f"  {these(ks)}: {word}" for word, ks in groups.items()]
         raise ProcessMismatch(
-            f"processes disagree about {tag}:\n" + "\n".join(lines), where=user_line(),
+            f"processes disagree about {tag}:\n" + "\n".join(lines),
             hint="Every process must run the same programs in the same order.",
         )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _never(pulse: Any, tag: str, missing: list[int]) -> Any:
 
 def _absent(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
-        f"{these(missing)} did not come to {tag} {when}", where=user_line(),
+        f"{these(missing)} did not come to {tag} {when}",
         hint="Every process must run the same programs in the same order: what only one of them "
         "needs\nmust be computed on all, and then used on one.",
     )  # fmt: skip
