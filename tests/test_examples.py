@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 from devices import on_devices
-
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from paths import EXAMPLES
 
 
 @pytest.mark.parametrize(

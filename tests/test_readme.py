@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paths import ROOT
 
 import pullback as pb
 from pullback.graph.table import TABLE
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 
 from ir_fuzz import corpus, mutations, survives
 

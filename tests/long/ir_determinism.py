@@ -1,7 +1,7 @@
 """One fingerprint for each module and each gradient module, in every process and Python.
 
 Run as a script for all Pythons that are installed and can import the package, five processes each
-(`make long`); `tests/test_ir_determinism.py` runs two processes of one.
+(`make long`); `tests/static/test_determinism.py` runs two processes of one.
 """
 
 from __future__ import annotations

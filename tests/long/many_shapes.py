@@ -1,6 +1,6 @@
 """One gradient at many shapes: the programs in memory stay within their bound.
 
-Run as a script for 1,000 shapes (`make long`); `tests/test_program_cache.py` runs fewer.
+Run as a script for 1,000 shapes (`make long`); `tests/lazy/test_program_cache.py` runs fewer.
 """
 
 from __future__ import annotations

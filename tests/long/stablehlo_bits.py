@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
 
-from test_stablehlo_interop import OPS, same_bits, samples, there_and_back
+from test_stablehlo import OPS, same_bits, samples, there_and_back
 
 
 def main() -> None:

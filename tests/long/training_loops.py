@@ -1,6 +1,7 @@
 """Long training loops in three styles: nothing compiles after the first step, memory stays flat.
 
-Run as a script for 20,000 steps of each style (`make long`); `tests/test_memory.py` runs fewer.
+Run as a script for 20,000 steps of each style (`make long`);
+`tests/lazy/test_memory.py` runs fewer.
 """
 
 from __future__ import annotations

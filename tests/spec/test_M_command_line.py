@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from command import ir, pullback
+from paths import TESTS
 
 from pullback.cli.cases import judge
 
-SUITE = Path(__file__).parent.parent / "conformance"
+SUITE = TESTS / "conformance"
 SUM = """
 description: "A sum"
 category: shapes

@@ -117,7 +117,7 @@ def test_N3_history_that_a_derivative_needs_is_kept(x):
 
 
 SOURCES = {"Input", "Leaf", "Scalar", "Result", "ShardMap"}
-# Collectives have a meaning only along a named axis: tests/test_collectives.py tries them there.
+# Collectives need a named axis: tests/api/test_collectives.py has them.
 OPS = sorted(n for n, cls in TABLE.items() if n not in SOURCES and not issubclass(cls, Collective))
 
 

@@ -6,19 +6,17 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-TESTS = Path(__file__).parent.parent
+from paths import PYTHONPATH, SUPPORT
 
 
 def run(count, devices, *case):
     """The exit status, what each process printed, in its order, and what went wrong."""
-    script = [str(TESTS / "distributed_training.py"), *map(str, case)]
+    script = [str(SUPPORT / "distributed_training.py"), *map(str, case)]
     options = ["--nproc", str(count), "--devices", str(devices)]
-    path = {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+    path = {"PYTHONPATH": PYTHONPATH}
     ended = subprocess.run(
         [sys.executable, "-m", "pullback.distributed", *options, *script],
         env=os.environ | path, capture_output=True, text=True, timeout=120, check=False,

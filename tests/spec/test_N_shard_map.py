@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
 from devices import on_devices
+from paths import EXAMPLES
 from rows import same
 
 import pullback as pb
 from pullback import P
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((8, 4))
 W = RNG.standard_normal((4, 6))

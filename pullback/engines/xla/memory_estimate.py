@@ -1,7 +1,7 @@
 """What a program takes in memory, read off its StableHLO without compiling it.
 
 XLA fuses: most elementwise results never exist in memory. The rules here are a model of what its
-CPU compiler does, kept simple and compared with what it reports (tests/test_memory_plan.py).
+CPU compiler does, kept simple and compared with what it reports (tests/api/test_memory_plan.py).
 """
 
 from __future__ import annotations

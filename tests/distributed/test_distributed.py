@@ -1,0 +1,299 @@
+"""Several processes: what they compute together, and what happens when one is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from paths import PYTHONPATH, SUPPORT
+
+import pullback as pb
+from pullback import distributed
+from pullback.distributed.launcher import NOISE, free_port, without_noise
+from pullback.distributed.rendezvous import Meeting, introduction, join
+from pullback.distributed.synchronize import compare
+from pullback.engines.xla.program_log import Ledger
+from pullback.errors import ArgumentError, EngineError, ProcessMismatch
+
+CASES = str(SUPPORT / "distributed_cases.py")
+
+
+def command(count, *case, devices=1):
+    options = ["--nproc", str(count), "--devices", str(devices), CASES]
+    return [sys.executable, "-m", "pullback.distributed", *options, *map(str, case)]
+
+
+def start(count, *case, devices=1):
+    path = {"PYTHONPATH": PYTHONPATH}
+    return subprocess.Popen(
+        command(count, *case, devices=devices), env=os.environ | path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def finish(process):
+    """The exit status, the lines that were printed, and what went wrong."""
+    try:
+        out, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    # pieces of what Gloo says can stand alone on a line, and could then be anybody's
+    alone = re.compile(rf"\[\d\] \d*(?:{NOISE.pattern.decode()})?\s*")
+    said = [line for line in out.splitlines() if not alone.fullmatch(line)]
+    return process.returncode, sorted(said), err
+
+
+def test_processes_compute_together():
+    status, lines, errors = finish(start(2, "together", devices=2))
+    assert status == 0, errors
+    assert lines == [f"[{k}] {what}" for k in range(2) for what in ("disagreed", "ended in order")]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"[Gloo] Rank 1 is connected to 3 peer ranks. "
+         b"Expected number of connected peer ranks is : 3\n", None),
+        (b"Expected number of connected peer ranks is : 3\n", None),
+        (b"5 is connected to 7\n", b"5 is connected to 7\n"),
+        (b"17 peer ranks. ok\n", b"17 peer ranks. ok\n"),
+        (b"[Gloo] Rank 2 is connected to [Gloo] Rank 3 peer ranks. 3Expected number of connected "
+         b"peer ranks is :  is connected to 33 peer ranks. \n", None),
+        (b"[Gloo] Rank 2 is connected to loss 0.5\n", b"loss 0.5\n"),
+        (b"3\n", b"3\n"),
+        (b"\n", b"\n"),
+    ],
+)  # fmt: skip
+def test_the_noise_of_connections_is_left_out_and_nothing_else(line, said):
+    assert without_noise(line) == said
+
+
+# The first process coordinates; the others are alike.
+LOSSES = [(3, 1, "SIGKILL"), (3, 0, "SIGKILL"), (2, 1, "SIGSTOP"), (3, 0, "SIGSTOP")]
+
+
+@pytest.fixture(scope="module")
+def losses():
+    """All of them at once: what takes time is waiting for a sign of life."""
+    with ThreadPoolExecutor(len(LOSSES)) as pool:
+        ended = [pool.submit(finish, start(n, "lose", k, how)) for n, k, how in LOSSES]
+        yield {case: e.result() for case, e in zip(LOSSES, ended, strict=True)}
+
+
+@pytest.mark.parametrize("case", LOSSES)
+def test_a_lost_process_is_named_on_the_others(losses, case):
+    count, victim, how = case
+    status, lines, errors = losses[case]
+    others = [k for k in range(count) if k != victim]
+    assert len(lines) == len(others), (lines, errors)
+    for k, line in zip(others, lines, strict=True):
+        assert line.startswith(f"[{k}] process {k} lost {victim}, and again {victim}:"), errors
+        assert f"process {victim} (pid " in line
+    assert status == (128 + signal.SIGKILL if how == "SIGKILL" else 1)
+    assert errors == ""
+
+
+def test_a_process_that_fails_is_named_at_once():
+    status, lines, errors = finish(start(2, "fail"))
+    assert status == 1 and lines == []
+    assert "[1] ValueError: something else went wrong" in errors
+    assert "[0] pullback.errors.WorkerLost: process 1 (pid " in errors
+    assert "ended with an error" in errors
+
+
+def test_what_one_process_does_alone_raises():
+    status, lines, errors = finish(start(2, "only_one"))
+    assert status == 0, errors
+    first, second = lines
+    assert "has ended, and started 1 programs on devices 0, 1, where process 0 started 2" in first
+    assert second == "[0] process 1 did not come to alone before the end"
+
+
+def test_what_goes_wrong_in_a_program_is_told_on_all_processes():
+    status, lines, errors = finish(start(2, "faults", devices=2))
+    assert status == 0, errors
+    for k in range(2):
+        mine = [line[4:] for line in lines if line.startswith(f"[{k}]")]
+        assert mine.count("sum 3") == 2, lines
+        assert {"ProcessMismatch ran another", "ProcessMismatch put other"} < set(mine), lines
+        assert {"ProcessMismatch waits for all", "ProcessMismatch did not come"} & set(mine), lines
+        assert sum(line.startswith("OutOfMemory") for line in mine) == 2
+        stuck = [line for line in mine if line.startswith("EngineError")]
+        assert len(stuck) == 2 and all(line.endswith("no luck") for line in stuck)
+    assert "[0] OutOfMemory process 1 could not run a program on devices 1, 3: no memory" in lines
+    assert "[0] EngineError process 1 could not run a program on devices 0, 3: no luck" in lines
+
+
+def test_the_launcher_passes_signals_on():
+    process = start(2, "patient")
+    for _ in range(2):
+        assert process.stdout.readline() in ("[0] started\n", "[1] started\n")
+    watch = threading.Timer(60, process.kill)
+    watch.start()
+    process.send_signal(signal.SIGTERM)
+    status, _, errors = finish(process)
+    watch.cancel()
+    assert status == 128 + signal.SIGTERM and errors == ""
+
+
+def test_one_process_needs_nobody():
+    assert (distributed.process_index(), distributed.process_count()) == (0, 1)
+    distributed.initialize("localhost:1", 1, 0)
+    distributed.barrier()
+    distributed.agree("anything", "abc")
+    assert distributed.exchange("word", "mine") == ["mine"]
+    distributed.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "PULLBACK_COORDINATOR is not set"),
+        (("here", 2, 0), "coordinator_address must be host:port, got 'here'"),
+        (("here:1", 2, 2), "process_id must be in 0 .. num_processes - 1, got 2 of 2"),
+        (("here:1", 2, 1), "must be called before anything is computed"),
+    ],
+)
+def test_what_initialize_asks_for(arguments, message):
+    (pb.tensor(1.0) + 1).item()
+    with pytest.raises(ArgumentError, match=f"initialize: {message}.*test_distributed.py"):
+        distributed.initialize(*arguments)
+
+
+def test_no_coordinator():
+    with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
+        join("127.0.0.1", 1, 2, 1, 0.1)
+
+
+def meet(count, *others, timeout=20.0):
+    """What the first of `count` processes learns when others come, and what they learn.
+
+    Each is given as its idea of (count, index).
+    """
+
+    def outcome(f):
+        try:
+            return f()
+        except EngineError as error:
+            return re.sub(r" \(pid.*?\)", "", error.message)
+
+    with free_port() as port, ThreadPoolExecutor() as pool:
+        first = Meeting("127.0.0.1", port, count, timeout)
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        told = [
+            pool.submit(outcome, lambda c=c: join("127.0.0.1", port, *c, timeout)) for c in others
+        ]
+        found = outcome(first.names)
+        if isinstance(found, list):
+            first.dismiss(found)
+        return found, [t.result() for t in told]
+
+
+def test_processes_meet():
+    names, told = meet(3, (3, 2), (3, 1))
+    assert told == [names, names] and len(names) == 3
+    assert all(f"pid {os.getpid()}" in name for name in names)
+
+
+def test_processes_that_never_come():
+    wrong = "processes 1, 3 did not come within 2 s"
+    assert meet(4, timeout=0.5)[0] == "processes 1, 2, 3 did not come within 0.5 s"
+    assert meet(4, (4, 2), timeout=2.0) == (wrong, [wrong])
+
+
+def test_processes_that_do_not_belong_together():
+    wrong, told = meet(3, (2, 1))
+    assert wrong.startswith("num_processes must be the same for all processes, got 3 on process 0")
+    assert told == [wrong]
+    assert meet(3, (3, 1), (3, 1))[0] == "two processes have process_id 1, and"
+    assert {"pullback", "jaxlib", "PULLBACK_EAGER"} < set(introduction(2, 0)["same"])
+
+
+def test_a_port_that_is_taken():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(EngineError, match=r"another program listens at 127.0.0.1:\d+"),
+    ):
+        Meeting("127.0.0.1", server.getsockname()[1], 2, 1.0)
+
+
+def test_disagreement_names_who_has_what():
+    compare("program 3", {0: "a", 1: "a", 2: "a"})
+    with pytest.raises(ProcessMismatch, match=r"program 3:\n  processes 0, 2: a\n  process 1: b"):
+        compare("program 3", {0: "a", 1: "b", 2: "a"})
+
+
+def test_a_script_is_launched_from_python(tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\n"
+        "print(os.environ['PULLBACK_PROCESS_ID'], os.environ['PULLBACK_NUM_PROCESSES'],"
+        " os.environ['PULLBACK_CPU_DEVICES'], sys.argv[1])\n"
+        "sys.exit(int(os.environ['PULLBACK_PROCESS_ID']) * int(sys.argv[2]))\n"
+    )
+    assert distributed.launch(script, "word", 0, nproc=2, devices=3) == 0
+    assert sorted(capfd.readouterr().out.splitlines()) == ["[0] 0 2 3 word", "[1] 1 2 3 word"]
+    assert distributed.launch(script, "word", 7, nproc=2, devices=3) == 7
+    with ThreadPoolExecutor(1) as aside:  # where signals are none of its business
+        assert aside.submit(distributed.launch, script, "word", 0, nproc=1, devices=1).result() == 0
+
+
+def test_only_the_first_process_reads_and_all_may_write_anything(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "print(sys.stdin.read().strip() or 'nothing')\n"
+        "sys.stdout.buffer.write(b'\\xff and no more')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", "pullback.distributed", str(script)],
+        input="word", capture_output=True, text=True, check=True, timeout=60,
+        env=os.environ | {"PYTHONPATH": PYTHONPATH, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    said = ["[0] ? and no more", "[0] word", "[1] ? and no more", "[1] nothing"]
+    assert sorted(ended.stdout.splitlines()) == said
+
+
+@pytest.mark.parametrize("wrong", [{"nproc": 0}, {"nproc": "two"}, {"devices": 0}])
+def test_what_launch_asks_for(wrong):
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"launch: {name} must be a positive integer"):
+        distributed.launch("script.py", **wrong)
+
+
+def test_a_ledger_is_shared_by_threads():
+    """One starts programs, another compares what was started: it never sees half an entry."""
+    mine, theirs = Ledger(), Ledger()
+    for k in range(5):
+        mine.begin(k, k)
+        theirs.begin(k, k)
+    words, wrong, ended = theirs.words(), [], threading.Event()
+
+    def compares():
+        while not ended.is_set():
+            wrong.append(mine.differs(words) + theirs.differs([*mine.words()[:3], None]))
+
+    other = threading.Thread(target=compares)
+    other.start()
+    for _ in range(30_000):
+        mine.begin(1, 1)
+    ended.set()
+    other.join()
+    assert set(wrong) == {""}
+
+
+def test_any_error_can_be_told_in_a_line():
+    class Odd(Exception):
+        message = 3
+
+    assert distributed._in_a_line(Odd("x\ny")) == ": Odd: x"
+    assert distributed._in_a_line(EngineError("first\nsecond")) == ": EngineError: first"
+    assert distributed._in_a_line(None) == ""

@@ -1,0 +1,203 @@
+"""Every op of the table, over its own samples: types, engines, derivatives in both modes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import pullback  # noqa: F401  (fills the table)
+from pullback import testing
+from pullback.engines.xla.builder import Builder, module
+from pullback.graph import dtypes
+from pullback.graph.graph import Graph
+from pullback.graph.table import TABLE
+from pullback.lazy.program import engine
+from pullback.ops.collective.reduce import Collective
+from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.prelude import Op
+from pullback.sharding.factors import instantiate
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.partitioner import partition
+from pullback.sharding.spec import P, Sharding
+
+# What stands for values from elsewhere has no computation of its own to try.
+SOURCES = {"Input", "Leaf", "Scalar", "Result"}
+# Collectives need a named axis: tests/api/test_collectives.py has them.
+COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
+# It runs on a mesh: tests/api/test_shard_map.py tries it on several.
+ON_A_MESH = {"ShardMap"}
+OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES - ON_A_MESH)
+PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
+
+
+def cases(names=OPS):
+    for name in names:
+        for i, (op, arrays) in enumerate(TABLE[name].samples()):
+            yield pytest.param(op, [np.asarray(a) for a in arrays], id=f"{name}-{i}")
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_has_samples(name):
+    assert list(TABLE[name].samples()), f"{name} gives no samples to test it with"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_parameters_are_exact(name):
+    def check(value):
+        if type(value) is tuple:
+            for part in value:
+                check(part)
+        else:
+            assert type(value) in PARAMETER_TYPES, (name, value)
+
+    for op, _ in TABLE[name].samples():
+        check(op.parameters())
+        assert type(op)(*op.parameters()) is op
+        assert dataclasses.is_dataclass(op)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_inferred_type_is_numpys(op, arrays):
+    testing.check_type(op, arrays)
+
+
+@pytest.mark.usefixtures("cold_disk")
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_xla_equals_numpy(op, arrays):
+    """And the same bits again, from the executable that was written to the disk."""
+    graph, xla = testing.graph_of(op, arrays), engine("xla")
+    compiled = testing.run(graph, arrays, xla)
+    for want, got in zip(testing.run(graph, arrays), compiled, strict=True):
+        testing.assert_close(got, want)
+    assert xla.compile(graph).origin == "disk"
+    loaded = testing.run(graph, arrays, xla)
+    assert [v.tobytes() for v in loaded] == [v.tobytes() for v in compiled]
+
+
+def dtype_cases():
+    """The first two samples of each op that says which kinds of elements it takes."""
+    for name in OPS:
+        kinds = getattr(TABLE[name], "kinds", "")
+        samples = list(TABLE[name].samples())[:2]
+        for dtype in dtypes.ALL:
+            if dtype.kind in kinds:
+                for i, (op, arrays) in enumerate(samples):
+                    yield pytest.param(op, arrays, dtype, id=f"{name}-{dtype}-{i}")
+
+
+@pytest.mark.parametrize(("op", "arrays", "dtype"), list(dtype_cases()))
+def test_every_element_type(op, arrays, dtype):
+    arrays = testing.cast_operands(arrays, dtype)
+    testing.check_type(op, arrays)
+    testing.check_engine(op, arrays, engine("xla"), scale=10)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_batch(op, arrays):
+    """vmap against a loop over examples, for every choice of mapped operands."""
+    testing.check_batch(op, arrays)
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_sharded(op, arrays):
+    """On parts of its operands, an op gives what it gives on whole ones."""
+    testing.check_sharded(op, arrays)
+
+
+# Every dimension of their operands must be whole, as it is without a rule.
+WHOLE = {
+    "Index": "takes one element out of all",
+    "Unpack": "takes one word out of all",
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_with_operands_says_how_it_is_split(name):
+    """By a factor rule, as other ops, or by its own partitioning."""
+    cls = TABLE[name]
+    has_operands = any(arrays for _, arrays in cls.samples())
+    says = cls.factors is not Op.factors or cls.expansion or cls.partition
+    assert bool(says) != (name in WHOLE) or not has_operands
+
+
+def splits(op, arrays):
+    """Each way to split one dimension of one operand evenly that the op's rule passes on: the
+    operand, the dimension, and into how many parts."""
+    graph = testing.graph_of(op, arrays)
+    types = [x.type for x in graph.inputs]
+    rule = instantiate(op.factors(*types), types, [y.type for y in graph.outputs])
+    minor = {f for side in (rule.operands, rule.results) for dims in side for d in dims
+             for f in d[1:]}  # fmt: skip
+    for i, dims in enumerate(rule.operands):
+        for dim, words in enumerate(dims):
+            n = rule.extents[words[0]] if words and words[0] not in minor else 1
+            parts = [k for k in (2, 3, 5, 7) if n and n % k == 0]
+            yield from [(i, dim, k) for k in parts[:1]]
+
+
+JOINED_BY_ALL = {"Prod"}  # devices have no product over an axis
+PASSING = [n for n in OPS if TABLE[n].factors is not Op.factors and n not in JOINED_BY_ALL]
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases(PASSING)))
+def test_what_is_passed_on_is_not_gathered(op, arrays):
+    for i, dim, parts in splits(op, arrays):
+        mesh = DeviceMesh(parts, "x")
+        split = Sharding(mesh, P(*[None] * dim, "x"))
+        whole = [Sharding(mesh, P())] * len(arrays)
+        shardings = [*whole[:i], split, *whole[i + 1 :]]
+        program = partition(testing.sharded_graph(op, arrays, shardings), mesh).graph
+        made = [n.op.name for n in program.nodes if n.op.name in ("AllGather", "AllToAll")]
+        assert not made, f"operand {i} split along dimension {dim}: {made}"
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases()))
+def test_ops_with_checks_say_that_they_may_fail(op, arrays):
+    builder = Builder()
+    module(testing.graph_of(op, arrays), builder)
+    assert op.fallible or not builder.checks
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_with_operands_batches_by_a_rule(name):
+    """One example after the other is for users' ops: ours have a rule, or an expansion."""
+    has_operands = any(arrays for _, arrays in TABLE[name].samples())
+    assert not has_operands or TABLE[name].batch is not Op.batch
+
+
+# Their derivative is not that of their value, by intent; a gamma number's is that of a quantile.
+CONSTANT_BY_INTENT = {"StopGradient", "RandomGamma"}
+# It has no reverse mode: tests/ops/control/test_control_derivatives.py tries the other.
+FORWARD_ONLY = {"While"}
+OTHERS = CONSTANT_BY_INTENT | FORWARD_ONLY
+DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in OTHERS]
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases(DIFFERENTIABLE)))
+def test_derivatives(op, arrays):
+    """jvp by central differences, vjp by the dot-product identity, both at second order."""
+    testing.check_derivatives(op, arrays, order=2)
+
+
+BROADCASTING = [n for n in DIFFERENTIABLE if issubclass(TABLE[n], Elementwise)]
+
+
+@pytest.mark.parametrize(("op", "arrays"), list(cases(BROADCASTING)))
+def test_rules_do_not_reduce(op, arrays):
+    testing.check_cotangent_shapes(op, arrays)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_says_how_it_differentiates(name):
+    cls = TABLE[name]
+    composite = hasattr(cls, "expand")
+    if cls.differentiable and not composite:
+        assert cls.vjp is not Op.vjp, f"{name} needs vjp or differentiable = False"
+        assert cls.jvp is not Op.jvp or cls.linear, f"{name} needs jvp or linear = True"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_op_says_what_it_does(name):
+    assert (TABLE[name].__doc__ or "").strip(), f"{name} has no docstring"

@@ -1,0 +1,110 @@
+"""docs/ir.md: its commands print what it says, its tables are up to date, its cases hold."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import ebnf
+import pytest
+import yaml
+from command import pullback
+from paths import ROOT
+
+import pullback as pb
+from pullback.cli import reference
+from pullback.cli.cases import judge
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import ALL
+from pullback.graph.table import TABLE
+from pullback.static.catalogue import CATALOGUE
+from pullback.static.profiles import PROFILES
+
+PAGE = (ROOT / "docs" / "ir.md").read_text(encoding="utf-8")
+
+COMMENTED = ("`inputs:` must list", "another name of a parameter", "must be finite in f64")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Commands of the page, and what they print."""
+    found = []
+    for block in blocks("console"):
+        for one in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, output = one.partition("\n")
+            found.append((line, output))
+    return found
+
+
+@pytest.mark.parametrize(("line", "wanted"), sessions())
+def test_commands_print_what_the_page_says(
+    line: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("examples", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    monkeypatch.chdir(tmp_path)
+    text, told = "", ""
+    for command in line.split(" | "):
+        name, *argv = shlex.split(command)
+        assert name == "pullback"
+        ended = pullback(*argv, stdin=text)
+        text, told = ended.out, told + ended.err
+    got = text + told
+    assert doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS), got
+
+
+def test_tables_are_up_to_date() -> None:
+    """`make docs` writes them."""
+    assert reference.updated(PAGE) == PAGE
+
+
+def test_every_instruction_and_code_is_there() -> None:
+    table = reference.instructions_table()
+    for name, cls in TABLE.items():
+        if cls.profile and reference.is_ours(cls):
+            assert re.search(rf"^\| `(BinOp\()?{name}[(,]", table, re.MULTILINE), name
+    rows = reference.errors_table().splitlines()[2:]
+    assert [row.split()[1] for row in rows] == list(CATALOGUE)
+    assert [row.split()[1] for row in rows if "reserved" in row] == [
+        "E1006", "E2002", "E2003", "E2006",
+    ]  # fmt: skip
+
+
+def test_the_grammar_names_every_element_type_and_profile() -> None:
+    (grammar,) = blocks("ebnf")
+    for name in [d.name for d in ALL] + list(PROFILES):
+        assert f'"{name}"' in grammar
+
+
+def test_the_case_of_the_page_holds() -> None:
+    (case,) = blocks("yaml")
+    assert judge(yaml.safe_load(case), "reference").outcome == "pass"
+
+
+def test_the_parser_takes_every_sentence_of_the_grammar() -> None:
+    """But for what the grammar says in comments."""
+    (grammar,) = blocks("ebnf")
+    letters = {
+        "letter": "abcXYZ", "digit": "0123456789", "hex": "09afAF", "newline": "\n", "quote": '"',
+        "character": "a0 #%\u00e9",
+    }  # fmt: skip
+    tokens = {"value", "word", "integer", "float", "decimal", "special", "string", "escape"}
+    grammar_rules = ebnf.rules(grammar)
+    said, refused = 0, []
+    for seed in range(400):
+        text = ebnf.Speaker(grammar_rules, letters, tokens, seed).say("module")
+        try:
+            module = pb.ir.parse(text)
+        except PullbackError as error:
+            if not any(words in error.message for words in COMMENTED):
+                refused.append((text, str(error)))
+        else:
+            assert pb.ir.parse(module.text()).text() == module.text()
+            said += len(module.instructions) > 0
+    assert not refused
+    assert said > 100

@@ -1,0 +1,193 @@
+"""The cases of tests/distributed/test_distributed.py; each process runs one, by name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import time
+
+import numpy as np
+from devices import Grid, assert_same, check_words, dtype_named, op, varying
+
+import pullback as pb
+from pullback import distributed
+from pullback.distributed import ProcessMismatch, WorkerLost
+from pullback.errors import EngineError, OutOfMemory, PullbackError
+from pullback.graph.dtypes import float64
+from pullback.graph.graph import Graph
+from pullback.graph.types import Type
+from pullback.lazy.program import engine
+from pullback.sharding.mesh import DeviceMesh
+
+T = Type((4,), float64)
+
+
+def say(*words):
+    """One write for a line, so that nothing another thread prints comes between its words."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+
+
+def summing(grid):
+    """A program that adds one and sums over a grid, and its operand, the position."""
+    v = varying("v", (4,), "x")
+    program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v + 1),)))
+    parts = [np.full(4, float(k)) for k in range(grid.size)]
+    return program, engine("xla").group(grid).put(parts, T)
+
+
+def together():
+    """Two processes of two devices."""
+    k = distributed.process_index()
+    assert distributed.process_count() == 2
+    assert [d.process for d in distributed.devices()] == [0, 0, 1, 1]
+    assert [d.number for d in distributed.local_devices()] == [2 * k, 2 * k + 1]
+    for axes in ({"y": 2, "x": 2}, {"x": 4}):
+        program, x = summing(Grid(**axes))
+        n = axes["x"]
+        sums = [sum(range(i - i % n + 1, i - i % n + n + 1)) for i in range(4)]
+        for _ in range(3):
+            (y,) = program.run([x])
+        assert sorted(y.parts()) == [2 * k, 2 * k + 1]
+        assert_same(y.parts(), [np.full(4, float(s)) for s in sums])
+    for name in ("bool", "i8", "u16", "i64", "bf16", "f64", "complex64"):
+        check_words(dtype_named(name), Grid(x=2, y=2))
+    assert (pb.tensor([1.0, 2.0]) * (k + 1)).tolist() == [k + 1, 2 * k + 2]
+    if k == 0:  # a mesh of its own: the others have no part in it
+        program, x = summing(Grid(x=2))
+        assert_same(program.run([x])[0].parts(), [np.full(4, 3.0)] * 2)
+    distributed.barrier()
+    assert distributed.exchange("words", f"from {k}") == ["from 0", "from 1"]
+    distributed.agree("program 1", "abc")
+    try:
+        distributed.agree("program 2", "abc" if k else "xyz")
+    except ProcessMismatch as error:
+        text = str(error)
+        assert "processes disagree about program 2" in text
+        assert "process 0: xyz" in text and "process 1: abc" in text
+        say("disagreed")
+    say("ended in order")
+
+
+def lose(victim, how):
+    """One process is killed or stopped; the others say which, save something, and end."""
+    k = distributed.process_index()
+    program, x = summing(Grid(x=distributed.process_count()))
+    start = time.monotonic()
+    try:
+        for i in range(100_000):
+            start = start if i > 20 else time.monotonic()
+            (y,) = program.run([x])
+            if i == 20 and k == int(victim):
+                os.kill(os.getpid(), getattr(signal, how))
+            y.wait()
+    except WorkerLost as error:
+        assert time.monotonic() - start < 15
+        again = None
+        try:
+            program.run([x])
+        except WorkerLost as same:
+            again = same.process
+        say(f"process {k} lost {error.process}, and again {again}:", error.message)
+
+
+def fail():
+    """One process raises; the other learns it at once."""
+    k = distributed.process_index()
+    program, x = summing(Grid(x=2))
+    program.run([x])[0].wait()
+    if k == 1:
+        raise ValueError("something else went wrong")
+    for _ in range(100_000):
+        program.run([x])[0].wait()
+
+
+def only_one():
+    """A program that one process starts alone never ends; a tag that one comes to, neither."""
+    k = distributed.process_index()
+    program, x = summing(Grid(x=2))
+    program.run([x])[0].wait()
+    if k == 0:
+        for what in (lambda: distributed.agree("alone", ""), lambda: program.run([x])[0].wait()):
+            try:
+                what()
+            except ProcessMismatch as error:
+                say(error.message)
+
+
+def faults():
+    """What goes wrong with programs on one process is told on both; some can be got over."""
+    k = distributed.process_index()
+
+    def attempt(program, x):
+        try:
+            say("sum", int(program.run([x])[0].parts()[k][0]))
+        except PullbackError as error:
+            say(type(error).__name__, re.sub(r" \(pid.*?\)", "", error.message))
+
+    def failing(grid, error, *processes):
+        program, x = summing(grid)
+        start = program.executable.start
+        program.executable.start = raising(error) if k in processes else start
+        return program, x, lambda: setattr(program.executable, "start", start)
+
+    apart = [DeviceMesh(2, "x", devices=pair) for pair in ([0, 2], [1, 3], [0, 3], [1, 2])]
+    short = OutOfMemory("no memory")
+    program, x, mend = failing(apart[0], short, 0, 1)
+    attempt(program, x)  # on both alike
+    mend()
+    attempt(program, x)
+    program, x, mend = failing(apart[1], short, 1)
+    heard = distributed._joined.pulse._failures
+    while k == 0 and not list(heard(engine("xla").group(apart[1]))):  # of it, before it starts
+        time.sleep(0.01)
+    attempt(program, x)
+    mend()
+    attempt(program, x)
+    program, x, mend = failing(apart[2], EngineError("no luck"), 1)
+    attempt(program, x)  # the other has started it, and will never come out
+    mend()
+    attempt(program, x)
+    mesh = DeviceMesh((2, 2), ("x", "y"))
+    y = pb.tensor(np.ones(2)).shard(mesh, pb.P("x"))
+    step = pb.compile(lambda y, rate: pb.sum(y * rate))
+    differing(lambda i: step(y, 0.5 + k * (i > 3)).item())
+    program, x = summing(apart[3])
+    other = summing(apart[3])[0]
+    other.executable.mark += 1
+    differing(lambda i: (other if i == k else program).run([x])[0].wait())
+    differing(lambda i: distributed.barrier("ab"[k]))
+
+
+def differing(step):
+    """Do something again and again, until that raises."""
+    try:
+        for i in range(100_000):
+            step(i)
+    except ProcessMismatch as error:
+        known = "ran another|put other|waits for all|did not come"
+        say(type(error).__name__, *re.findall(known, error.message))
+        with contextlib.suppress(
+            ProcessMismatch
+        ):  # which a program that never ends raises once more
+            engine("xla").client.queue.settle()
+
+
+def raising(error):
+    def start(arrays):
+        raise error
+
+    return start
+
+
+def patient():
+    say("started")
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] != "patient":
+        distributed.initialize()
+    globals()[sys.argv[1]](*sys.argv[2:])
