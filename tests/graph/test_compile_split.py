@@ -155,7 +155,7 @@ def test_a_failed_check_in_a_piece_is_told_at_its_line():
     good = [pb.tensor(i % WIDTH) for i in range(8)]
     f(x, good).numpy()
     bad = [*good[:5], pb.tensor(WIDTH), *good[6:]]
-    with pytest.raises(IndexError, match=r"test_segments\.py") as error:
+    with pytest.raises(IndexError, match=r"test_compile_split\.py") as error:
         f(x, bad).numpy()
     lines = pathlib.Path(__file__).read_text().splitlines()
     assert "# the line" in lines[error.value.where.line - 1]
