@@ -29,7 +29,7 @@ class AlongAxes(Movement, abstract=True):
 
 
 class _ExpandDimsText(Text):
-    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:  # type: ignore[override]
+    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:
         """In text, each axis is a place among the dimensions that are there when it is inserted,
         the smallest first: one that is named twice is two dimensions, side by side."""
         places: list[int] = []

@@ -26,7 +26,7 @@ class Movement(Op, abstract=True):
 
 
 class _ReshapeText(Text):
-    def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:  # type: ignore[override]
+    def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:
         """In text, one extent may be -1: what the others leave."""
         others = math.prod([n for n in shape if n != -1])
         if shape.count(-1) == 1 and others > 0:
@@ -138,7 +138,7 @@ class Broadcast(Movement):
 
 
 class _TransposeText(Text):
-    def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:  # type: ignore[override]
+    def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:
         return cls(counted(perm, xs[0].rank))
 
 
