@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.kinds import SumOfProducts
 from pullback.ops.conv.convolution import (
     Convolution,
     ConvolutionBackwardFilter,
@@ -14,15 +15,28 @@ from pullback.ops.conv.convolution import (
 )
 from pullback.ops.conv.geometry import Convolving, batch_one, examples
 from pullback.ops.conv.windows import Padding, pairs, resolve_padding
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Composite, Node, Op, Type, conjugate
 from pullback.ops.samples import complexes, real
-from pullback.ops.text import Applied, Word
+from pullback.ops.text import Applied, Text, Word
 
 Shape = tuple[int, ...]
 
 
-class ImageProduct(Composite, abstract=True):
+class ImageText(Text):
+    """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        given = op.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {**super().written(op, xs), "padding": word}
+
+    def read(self, cls: Any, xs: Sequence[Type], *, padding: Any, **stated: Any) -> Op:
+        return cls(padding=_stated(padding), **stated)
+
+
+class ImageProduct(Composite, SumOfProducts, abstract=True):
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
 
     `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
@@ -31,19 +45,13 @@ class ImageProduct(Composite, abstract=True):
     strides: tuple[int, ...]
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
-    product: ClassVar[bool] = True
+    text = ImageText()
     jvp = Contraction.jvp  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         given = self.padding
         self.set("strides", tuple(map(int, self.strides)))
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
-
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
-        given = self.padding
-        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
-        return {**super().written(xs), "padding": word}
 
     @abstractmethod
     def general(self, x: Type, y: Type) -> Convolving:
@@ -76,8 +84,8 @@ class Conv2d(ImageProduct):
     `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
     """
 
-    profile = "core-v1"
-    instructions = ("convolution",)
+    text = ImageText(profile="core-v1")
+    imported = Imported(("convolution",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -91,10 +99,6 @@ class Conv2d(ImageProduct):
             if named == found.padding:
                 return cls(found.strides, word)
         return cls(found.strides, found.padding)
-
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, strides: Shape, padding: Any) -> Conv2d:
-        return cls(strides, _stated(padding))
 
     def general(self, x: Type, w: Type) -> Convolution:
         return Convolution(*self.motion(x.shape, w.shape))
@@ -126,12 +130,6 @@ class Conv2dBackwardInput(ImageProduct):
 
     input_shape: tuple[int, ...]
 
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, input_shape: Shape
-    ) -> Conv2dBackwardInput:
-        return cls(strides, _stated(padding), input_shape)
-
     def general(self, g: Type, w: Type) -> ConvolutionBackwardInput:
         motion = self.motion(self.input_shape, w.shape)
         return ConvolutionBackwardInput(*motion, extents=self.input_shape[1:3])
@@ -156,12 +154,6 @@ class Conv2dBackwardFilter(ImageProduct):
     """From images and results to a filter: the transpose of Conv2d in its second operand."""
 
     filter_shape: tuple[int, ...]
-
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, filter_shape: Shape
-    ) -> Conv2dBackwardFilter:
-        return cls(strides, _stated(padding), filter_shape)
 
     def general(self, x: Type, g: Type) -> ConvolutionBackwardFilter:
         motion = self.motion(x.shape, self.filter_shape)

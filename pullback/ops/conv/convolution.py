@@ -22,6 +22,7 @@ from pullback.ops.conv.windows import (
     transposed_padding,
 )
 from pullback.ops.factor_rules import rule
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import wide
 from pullback.ops.prelude import Node, Op, Type, conjugate
 from pullback.ops.samples import complexes, real
@@ -31,8 +32,7 @@ class Convolution(Convolving):
     """Slides a filter over an input; the dilations set their elements apart before that."""
 
     folds = (0, 0), (-1, -1)
-    instructions = ("convolution",)
-    reads_last = True
+    imported = Imported(("convolution",), last=True)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Convolution:

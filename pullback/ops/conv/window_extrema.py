@@ -19,6 +19,7 @@ from pullback.ops.conv.windows import (
 )
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.linalg.contraction import wide
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import integers, real
 
@@ -74,8 +75,7 @@ class ByTap(Windowed, abstract=True):
     """Linear in its first operand; the second names a tap for each window."""
 
     kinds = "fc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], xs[1])

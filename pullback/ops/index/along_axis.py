@@ -15,6 +15,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.index.bounds import in_range, index_vectors, require_in_range
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along
 from pullback.ops.reduce.reductions import accumulator, check_axes, widened
 from pullback.ops.samples import integers, real
@@ -27,8 +28,7 @@ class TakeAlongAxis(Op):
     trusted: bool = False
     examples: int = 0  # dimensions in front that errors do not count
     kinds: ClassVar[str] = "biufc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     @property
     def fallible(self) -> bool:  # type: ignore[override]
@@ -100,8 +100,7 @@ class PutAlongAxisAdd(Op):
     trusted: bool = False
     examples: int = 0
     kinds: ClassVar[str] = "iufc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
     batch = batch_along
 
     @property

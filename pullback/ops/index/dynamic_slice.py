@@ -16,6 +16,7 @@ from pullback.graph.dtypes import int64
 from pullback.graph.types import show
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.index.bounds import gather, require_below, same_integers, scatter
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import moved
@@ -32,8 +33,7 @@ class DynamicSlice(Op):
     examples: int = 0  # further dimensions in front that errors do not count
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def __post_init__(self) -> None:
         self.set("sizes", tuple(map(int, self.sizes)))
@@ -105,7 +105,7 @@ class Writing(Op, abstract=True):
     examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-    positions: ClassVar[int | None] = 2
+    parts = Parts(positions=2)
 
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         same_dtype(self.title, x, updates)
@@ -188,7 +188,7 @@ class DynamicUpdateAdd(Writing):
     """`x` with blocks added where they begin, at `starts`; they may overlap."""
 
     kinds = "iufc"
-    counted_once: ClassVar[tuple[int, ...]] = (0,)
+    parts = Parts(counted_once=(0,), positions=2)
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)

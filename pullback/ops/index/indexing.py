@@ -14,6 +14,7 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, dtype, int32, int64
 from pullback.ops.elementwise.base import cast, check_kind
 from pullback.ops.factor_rules import named, placed, rule
+from pullback.ops.imported import Imported
 from pullback.ops.index.bounds import (
     gather,
     in_range,
@@ -23,10 +24,13 @@ from pullback.ops.index.bounds import (
     require_in_range,
     with_shared,
 )
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
 from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Movement, moved
+from pullback.ops.text import Text
+from pullback.ops.traits import Positioned
 
 
 class Iota(Op):
@@ -36,7 +40,7 @@ class Iota(Op):
     axis: int
     dtype: DType
     differentiable: ClassVar[bool] = False  # no operands
-    instructions = ("iota",)
+    imported = Imported(("iota",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -77,12 +81,11 @@ class Iota(Op):
         yield cls((0,), 0, int32), ()
 
 
-class Index(Movement):
+class Index(Movement, Positioned):
     """One element, at a place that is known when the op is recorded."""
 
     indices: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("indices",)
-    profile = "core-v1"
+    text = Text(("indices",), "core-v1")
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
@@ -189,8 +192,7 @@ class IndexArrays(ByPlaces):
     dimensions that were not indexed.
     """
 
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def infer(self, x: Type, *indices: Type) -> Type:
         return x.with_shape(self.placed(x, indices))
@@ -243,6 +245,11 @@ class IndexArrays(ByPlaces):
         yield cls((2,), 0, 2), (real(2, 3, 4), integers(2, 3, high=4))
 
 
+class _GatherText(Text):
+    def least_profile(self, op: Any, xs: Sequence[Type]) -> str:
+        return "extended" if op.axis else self.profile
+
+
 class Gather(Op):
     """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one.
 
@@ -253,12 +260,8 @@ class Gather(Op):
     examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
-    profile = "core-v1"
-
-    def least_profile(self, xs: Sequence[Type]) -> str:
-        return "extended" if self.axis else self.profile
+    parts = Parts(linear_in=(0,), positions=1)
+    text = _GatherText(profile="core-v1")
 
     def infer(self, x: Type, indices: Type) -> Type:
         shape = index_shape((self.axis,), x, (indices,))

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import UnsupportedOp
 from pullback.ops.index.scatter import Scatter, select
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import (
     TABLE,
     Node,
@@ -53,7 +54,7 @@ class ScatterMin(_ScatterExtremum):
 
     ufunc = np.minimum
     stablehlo = "minimum"
-    combine = "min"
+    parts = Parts(combine="min", positions=2)
 
     def loses(self, x: Node, out: Node) -> Node:
         return TABLE["Less"]()(out, x)
@@ -64,7 +65,7 @@ class ScatterMax(_ScatterExtremum):
 
     ufunc = np.maximum
     stablehlo = "maximum"
-    combine = "max"
+    parts = Parts(combine="max", positions=2)
 
     def loses(self, x: Node, out: Node) -> Node:
         return TABLE["Less"]()(x, out)

@@ -10,21 +10,22 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.kinds import SumOfProducts
 from pullback.graph.types import show
 from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type
 from pullback.ops.samples import complexes, real
+from pullback.ops.text import Text
 
 Labels = tuple[str, ...]  # one per dimension; those that `...` stands for are "0", "1", ...
 Term = tuple[Node, Labels]
 
 
-class Einsum(Composite):
+class Einsum(Composite, SumOfProducts):
     """The sum over all index values of the product of the operands, as in NumPy's einsum."""
 
     spec: str
     kinds: ClassVar[str] = "iufc"
-    product: ClassVar[bool] = True
-    positional: ClassVar[tuple[str, ...]] = ("spec",)
+    text = Text(("spec",))
 
     def expand(self, *xs: Node) -> Node:
         return einsum(self.spec, *xs)

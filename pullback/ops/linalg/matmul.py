@@ -22,13 +22,14 @@ from pullback.ops.prelude import (
     same_dtype,
 )
 from pullback.ops.samples import complexes, real
+from pullback.ops.text import CORE
 
 
 class MatMul(Contraction):
     """The product of matrices in the last two dimensions; those before them broadcast."""
 
     title = "matmul"
-    profile = "core-v1"
+    text = CORE
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
@@ -106,7 +107,7 @@ class MatMul(Contraction):
 class Dot(Contraction):
     """The product of vectors and matrices: the last dimension of x with the first of y."""
 
-    profile = "core-v1"
+    text = CORE
 
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:

@@ -11,7 +11,8 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, int64
 from pullback.ops.elementwise.base import check_kind, either, equal, not_equal, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, constant, zeros
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import TABLE, Expandable, Node, Type, batch_along, constant, zeros
 from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, cast, check_axes, widened
 from pullback.ops.samples import real
 
@@ -78,7 +79,7 @@ class Max(Extreme):
 
     stablehlo = "maximum"
     ufunc = np.maximum
-    combine = "max"
+    parts = Parts(combine="max")
 
 
 class Min(Extreme):
@@ -86,10 +87,10 @@ class Min(Extreme):
 
     stablehlo = "minimum"
     ufunc = np.minimum
-    combine = "min"
+    parts = Parts(combine="min")
 
 
-class ArgExtreme(Op, abstract=True):
+class ArgExtreme(Expandable, abstract=True):
     """The index (i64) of the extreme along an axis, which is removed.
 
     Of equal elements the first is taken; the first NaN wins over every number.
@@ -100,7 +101,6 @@ class ArgExtreme(Op, abstract=True):
     differentiable: ClassVar[bool] = False
     of: ClassVar[type[Extreme]]
     batch = batch_along
-    expansion = Composite.expansion  # type: ignore[assignment]
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)

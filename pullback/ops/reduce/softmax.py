@@ -9,6 +9,7 @@ from pullback.ops.elementwise.base import check_kind
 from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, constant
 from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
+from pullback.ops.text import Text
 from pullback.sharding.propagate import by_rule
 
 
@@ -17,7 +18,7 @@ class Normalisation(Composite, abstract=True):
 
     axes: tuple[int, ...]
     kinds: ClassVar[str] = "f"
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    text = Text(("axes",))
     batch = batch_along
 
     def infer(self, x: Type) -> Type:

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Op, Type, batch_along, counted
 from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
+from pullback.ops.text import Text
 
 
 class AlongAxes(Movement, abstract=True):
     """A movement that `axes` say all about; they are kept in ascending order."""
 
     axes: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    text = Text(("axes",))
     batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
 
 
+class _ExpandDimsText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:
+        """In text, each axis is a place among the dimensions that are there when it is inserted,
+        the smallest first: one that is named twice is two dimensions, side by side."""
+        places: list[int] = []
+        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
+            places = [p + (p >= axis) for p in places]
+            places.append(axis)
+        return cls(tuple(places))
+
+
 class ExpandDims(AlongAxes):
     """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
 
-    profile = "core-v1"
+    text = _ExpandDimsText(("axes",), "core-v1")
 
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
@@ -49,16 +62,6 @@ class ExpandDims(AlongAxes):
         rank = x.rank + len(self.axes)
         return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
 
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, axes: tuple[int, ...]) -> ExpandDims:
-        """In text, each axis is a place among the dimensions that are there when it is inserted,
-        the smallest first: one that is named twice is two dimensions, side by side."""
-        places: list[int] = []
-        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
-            places = [p + (p >= axis) for p in places]
-            places.append(axis)
-        return cls(tuple(places))
-
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
 
@@ -73,7 +76,7 @@ class ExpandDims(AlongAxes):
 class Squeeze(AlongAxes):
     """Without the dimensions `axes`, which must have extent 1."""
 
-    profile = "core-v1"
+    text = Text(("axes",), "core-v1")
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
@@ -110,7 +113,7 @@ class Squeeze(AlongAxes):
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
 
-    instructions = ("reverse",)
+    imported = Imported(("reverse",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
