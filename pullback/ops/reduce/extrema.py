@@ -13,8 +13,9 @@ from pullback.graph.dtypes import DType, int64
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, constant, zeros
-from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, check_axes, widened
+from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
 
 
 @dataclasses.dataclass(frozen=True)

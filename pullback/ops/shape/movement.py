@@ -1,4 +1,4 @@
-"""Movement: the same elements in another arrangement."""
+"""Ops that rearrange elements: reshape, broadcast, transpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback.ops.samples import real
 
 
 class Movement(Op, abstract=True):
-    """One operand of any element type; linear, so its jvp is the op itself."""
+    """One operand of any dtype; linear, so its jvp is the op itself."""
 
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
@@ -24,7 +24,7 @@ class Movement(Op, abstract=True):
 
 
 class Reshape(Movement):
-    """The elements in row-major order, in another shape."""
+    """The same elements, in row-major order, in another shape."""
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
@@ -34,7 +34,7 @@ class Reshape(Movement):
 
     @classmethod
     def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
-        """In text, one extent may be -1: what the others leave."""
+        """In text, one size may be -1: it follows from the others."""
         others = math.prod([n for n in shape if n != -1])
         if shape.count(-1) == 1 and others > 0:
             rest = xs[0].size // others  # if it does not divide, the counts will not agree
@@ -47,12 +47,11 @@ class Reshape(Movement):
 
     def infer(self, x: Type) -> Type:
         if min(self.shape, default=0) < 0:
-            raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
+            raise ShapeError(f"sizes must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
-            raise ShapeError(
-                f"element counts must agree, got {x} to {list(self.shape)}",
-                code="E3007", counts=(x.size, math.prod(self.shape)),
-            )  # fmt: skip
+            counts = x.size, math.prod(self.shape)
+            what = f"element counts must agree, got {x} to {list(self.shape)}"
+            raise ShapeError(what, code="E3007", counts=counts)
         return x.with_shape(self.shape)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -84,7 +83,7 @@ class Reshape(Movement):
 
 
 class Broadcast(Movement):
-    """NumPy broadcasting to `shape`, written out."""
+    """NumPy broadcasting to `shape`."""
 
     shape: tuple[int, ...]
     positional: ClassVar[tuple[str, ...]] = ("shape",)
@@ -192,7 +191,7 @@ class Transpose(Movement):
 
 
 def moved(x: Node, source: int, target: int) -> Node:
-    """One dimension in another place; the others keep their order."""
+    """Move one dimension to another position; the others keep their order."""
     if source == target:
         return x
     order = [i for i in range(x.type.rank) if i != source]

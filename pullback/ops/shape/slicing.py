@@ -9,14 +9,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike
-from pullback.ops.prelude import (
-    TABLE,
-    Axis,
-    Node,
-    Op,
-    Type,
-    constant,
-)
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
 from pullback.ops.text import Range
@@ -25,7 +18,7 @@ from pullback.ops.text import Range
 class Slice(Movement):
     """Elements `start`, `start + step`, ... before `stop` of each dimension.
 
-    Bounds are clamped to [0, extent]; steps are positive (the API flips for negative ones).
+    Bounds are clamped to [0, size]; steps are positive (the API flips for negative ones).
     """
 
     starts: tuple[int, ...]
@@ -63,7 +56,7 @@ class Slice(Movement):
         return cls(starts, stops, steps)._inside(xs[0])
 
     def _inside(self, x: Type) -> Slice:
-        """The same slice with its bounds inside the operand; a wrong one as it is."""
+        """The same slice with its bounds clamped to the operand; an invalid one unchanged."""
         lists = self.starts, self.stops, self.steps
         if {*map(len, lists)} != {x.rank} or min(self.steps, default=1) < 1:
             return self
@@ -94,12 +87,12 @@ class Slice(Movement):
 
     def ranges(self, shape: tuple[int, ...]) -> list[range]:
         """The positions that are taken along each dimension."""
-        made = []
+        ranges = []
         for start, stop, step, n in zip(self.starts, self.stops, self.steps, shape, strict=True):
             start = min(max(start, 0), n)
-            # a step beyond the extent is as good as the extent, and fits 64 bits
-            made.append(range(start, max(start, min(stop, n)), min(step, max(n, 1))))
-        return made
+            # A step beyond the size has the effect of the size, which fits 64 bits.
+            ranges.append(range(start, max(start, min(stop, n)), min(step, max(n, 1))))
+        return ranges
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x[tuple(slice(r.start, r.stop, r.step) for r in self.ranges(x.shape))])
@@ -113,12 +106,9 @@ class Slice(Movement):
             strides=tuple(r.step for r in ranges),
         )  # fmt: skip
 
-    def _cut(self, shape: tuple[int, ...]) -> list[int]:
-        """The dimensions of which not all is taken."""
-        return [i for i, r in enumerate(self.ranges(shape)) if r != range(shape[i])]
-
     def factors(self, x: Type) -> str:
-        return alike(x.rank, tuple(self._cut(x.shape)))
+        cut = [i for i, r in enumerate(self.ranges(x.shape)) if r != range(x.shape[i])]
+        return alike(x.rank, tuple(cut))
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
         # a dimension of which all is taken ends where the device's part does
@@ -128,13 +118,12 @@ class Slice(Movement):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape
-        # of a single element the step has no meaning, and Pad would not see it either
-        low = [r.start for r in self.ranges(shape)]
-        interior = [r.step - 1 if len(r) > 1 else 0 for r in self.ranges(shape)]
-        ends = [r[-1] + 1 if r else r.start for r in self.ranges(shape)]
-        high = [n - end for n, end in zip(shape, ends, strict=True)]
-        border = TABLE["Pad"](tuple(low), tuple(high), tuple(interior))
-        return [border(g, constant(0, g.type.dtype))]
+        ranges = self.ranges(shape)
+        low = tuple([r.start for r in ranges])
+        high = tuple([n - (r[-1] + 1 if r else r.start) for r, n in zip(ranges, shape)])
+        # The step of a single element means nothing, and Pad ignores it too.
+        interior = tuple([r.step - 1 if len(r) > 1 else 0 for r in ranges])
+        return [TABLE["Pad"](low, high, interior)(g, constant(0, g.type.dtype))]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return Slice((0, *self.starts), (axis.size, *self.stops), (1, *self.steps))(xs[0])
