@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import InPlaceError, PullbackError
+from pullback.graph.kinds import Detached
 from pullback.graph.node import Node, origin, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
@@ -82,7 +83,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
         op, nodes = _conform(op, nodes, where)
         type = _infer(op, tuple([x.type for x in nodes]), where)
     tokens = merge_tokens(nodes)
-    if tokens and op.detaches:
+    if tokens and isinstance(op, Detached):
         tokens = of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 

@@ -6,17 +6,31 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.kinds import SumOfProducts
 from pullback.ops.conv.batching import batch_one, example_types
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles
 from pullback.ops.conv.windows import Padding, pairs, resolve_padding
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Composite, Node, Op, Type
 from pullback.ops.samples import complexes, real
-from pullback.ops.text import Applied, Word
+from pullback.ops.text import Applied, Text, Word
 
 
-class ImageProduct(ThreeRoles, Composite, abstract=True):  # type: ignore[misc]
+class ImageText(Text):
+    """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        given = op.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {**super().written(op, xs), "padding": word}
+
+    def read(self, cls: Any, xs: Sequence[Type], *, padding: Any, **stated: Any) -> Op:
+        return cls(padding=_stated(padding), **stated)
+
+
+class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
 
     `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right)).
@@ -25,20 +39,14 @@ class ImageProduct(ThreeRoles, Composite, abstract=True):  # type: ignore[misc]
     strides: tuple[int, ...]
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
-    product: ClassVar[bool] = True
     family: ClassVar[dict[str, Any]] = {}
+    text = ImageText()
     jvp = Contraction.jvp  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         given = self.padding
         self.set("strides", tuple(map(int, self.strides)))
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
-
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
-        given = self.padding
-        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
-        return {**super().written(xs), "padding": word}
 
     def giving(self, role: str, shape: Shape) -> ImageProduct:
         stated = () if role == "result" else (shape,)
@@ -87,8 +95,8 @@ class Conv2d(ImageProduct):
     """
 
     gives, operands = "result", ("input", "filter")
-    profile = "core-v1"
-    instructions = ("convolution",)
+    text = ImageText(profile="core-v1")
+    imported = Imported(("convolution",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -102,10 +110,6 @@ class Conv2d(ImageProduct):
             if named == found.padding:
                 return cls(found.strides, word)
         return cls(found.strides, found.padding)
-
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, strides: Shape, padding: Any) -> Conv2d:
-        return cls(strides, _stated(padding))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         general = self.general(*example_types(xs, mapped))
@@ -128,24 +132,12 @@ class Conv2dBackwardInput(ImageProduct):
     input_shape: tuple[int, ...]
     gives, operands = "input", ("result", "filter")
 
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, input_shape: Shape
-    ) -> Conv2dBackwardInput:
-        return cls(strides, _stated(padding), input_shape)
-
 
 class Conv2dBackwardFilter(ImageProduct):
     """A filter from images and results: the transpose of Conv2d in its second operand."""
 
     filter_shape: tuple[int, ...]
     gives, operands = "filter", ("input", "result")
-
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, filter_shape: Shape
-    ) -> Conv2dBackwardFilter:
-        return cls(strides, _stated(padding), filter_shape)
 
 
 ImageProduct.family.update(result=Conv2d, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter)

@@ -11,6 +11,7 @@ import numpy as np
 from pullback.ops.conv.geometry import Convolving, Shape
 from pullback.ops.conv.lowering import convolve, convolve_filter
 from pullback.ops.conv.windows import Motion, padded, transposed_padding
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Op, Type
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import complexes, real
@@ -21,8 +22,7 @@ class Convolution(Convolving):
 
     gives, operands = "result", ("input", "filter")
     folds = (0, 0), (-1, -1)
-    instructions = ("convolution",)
-    reads_last = True
+    imported = Imported(("convolution",), last=True)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Convolution:

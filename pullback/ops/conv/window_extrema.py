@@ -13,6 +13,7 @@ from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import Windowed
 from pullback.ops.conv.windows import UNROLLED, computed_once, pad
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
 from pullback.ops.reduce.reductions import accumulator, widened
@@ -70,8 +71,7 @@ class ByTap(Windowed, abstract=True):
     """Linear in its first operand; the second is the number of a tap for each window."""
 
     kinds = "fc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], xs[1])

@@ -16,7 +16,10 @@ from pullback.ops.elementwise.base import (
     nonzero,
     word,
 )
+from pullback.ops.imported import Imported
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Node, Type
+from pullback.ops.text import CORE
 
 real_part, conjugate = word("Real"), word("Conj")
 
@@ -28,7 +31,7 @@ class Add(Binary):
     stablehlo = "add"
     linear: ClassVar[bool] = True
     commutative: ClassVar[bool] = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, 1)
@@ -40,7 +43,7 @@ class Sub(Binary):
     ufunc = np.subtract
     stablehlo = "subtract"
     linear: ClassVar[bool] = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, -1)
@@ -52,8 +55,8 @@ class Mul(Binary):
     ufunc = np.multiply
     stablehlo = "multiply"
     commutative: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
-    profile = "core-v1"
+    parts = Parts(linear_in=(0, 1))
+    text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (y, x)
@@ -65,7 +68,7 @@ class Neg(Unary):
     ufunc = np.negative
     stablehlo = "negate"
     linear: ClassVar[bool] = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (-1,)
@@ -87,7 +90,7 @@ class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
     ufunc = np.abs
-    instructions = ("abs",)
+    imported = Imported(("abs",))
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -111,7 +114,7 @@ class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
     ufunc = np.sign
-    instructions = ("sign",)
+    imported = Imported(("sign",))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":

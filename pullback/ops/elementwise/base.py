@@ -30,6 +30,7 @@ class Elementwise(Op, abstract=True):
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
     cheap: ClassVar[bool] = True
+    singular: ClassVar[bool] = False  # the value or its derivative is infinite somewhere
     predicate: ClassVar[bool] = False  # the result is bool
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
 
@@ -116,9 +117,14 @@ class Elementwise(Op, abstract=True):
         if reverse:
             d = conjugate(d)
         # In x * log(x) the partial is singular because of how it was made.
-        if self.singular or d.op.singular:
+        if self.singular or is_singular(d.op):
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
+
+
+def is_singular(op: Op) -> bool:
+    """Whether an op, or the one it stands for, is infinite somewhere or its derivative is."""
+    return getattr(op, "singular", False)
 
 
 class Over(NamedTuple):

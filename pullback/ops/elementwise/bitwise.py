@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import booleans, integers
 
@@ -15,7 +16,7 @@ class Bitwise(Binary, abstract=True):
     """Combines two operands bit by bit."""
 
     kinds = "biu"
-    reads_last = True  # bools are read as logic
+    imported = Imported(last=True)  # bools are read as logic
     commutative: ClassVar[bool] = True
     differentiable: ClassVar[bool] = False
 
@@ -54,7 +55,7 @@ class BitwiseNot(Unary):
     ufunc = np.invert
     stablehlo = "not"
     kinds = "biu"
-    reads_last = True  # bools are read as logic
+    imported = Imported(last=True)  # bools are read as logic
     differentiable: ClassVar[bool] = False
 
     @classmethod
@@ -98,7 +99,7 @@ class ShiftLeft(Shift):
 class ShiftRight(Shift):
     """x // 2**y: the sign comes in from above, zeros for unsigned; so also at y >= width."""
 
-    instructions = ("shift_right_arithmetic", "shift_right_logical")
+    imported = Imported(("shift_right_arithmetic", "shift_right_logical"))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         fits, places = within(x, y)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import booleans, complexes, integers, real
+from pullback.ops.text import Text
 
 
 class Cast(Op):
@@ -24,8 +26,8 @@ class Cast(Op):
 
     dtype: DType
     kinds = "biufc"
-    positional: ClassVar[tuple[str, ...]] = ("dtype",)
-    instructions = ("convert",)
+    text = Text(("dtype",))
+    imported = Imported(("convert",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -93,8 +95,8 @@ class Bitcast(Op):
     """The same bits read as another element type of the same width; no derivative flows."""
 
     dtype: DType
-    positional: ClassVar[tuple[str, ...]] = ("dtype",)
-    instructions = ("bitcast_convert",)
+    text = Text(("dtype",))
+    imported = Imported(("bitcast_convert",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

@@ -22,6 +22,7 @@ from pullback.ops.elementwise.base import (
     word,
 )
 from pullback.ops.prelude import Node, Type
+from pullback.ops.text import CORE
 
 rounded = word("Round")
 
@@ -36,7 +37,7 @@ class Div(Binary):
 
     stablehlo = "divide"
     singular = True
-    profile = "core-v1"
+    text = CORE
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":

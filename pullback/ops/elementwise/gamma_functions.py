@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pullback.ops.elementwise.error_functions import by_element, horner
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import real
+from pullback.ops.text import Text
 
 log, sin, tan, absolute = word("Log"), word("Sin"), word("Tan"), word("Abs")
 reciprocal, rounded = word("Reciprocal"), word("Round")
@@ -94,7 +95,7 @@ class Polygamma(GammaFamily):
     """The derivative of order `order` (1 or more) of Digamma."""
 
     order: int
-    positional: ClassVar[tuple[str, ...]] = ("order",)
+    text = Text(("order",))
 
     def infer(self, x: Type) -> Type:
         if self.order < 1:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import booleans, real
 
@@ -17,7 +18,7 @@ class Comparison(Binary, abstract=True):
     kinds = "biuf"
     predicate = True
     direction: ClassVar[str]
-    instructions = ("compare",)
+    imported = Imported(("compare",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Any:

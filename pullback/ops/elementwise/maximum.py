@@ -20,8 +20,10 @@ from pullback.ops.elementwise.base import (
     less,
     less_equal,
 )
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import real
+from pullback.ops.text import CORE, GRADIENT
 
 
 class Maximum(Binary):
@@ -78,8 +80,7 @@ class Clamp(Elementwise):
     """
 
     kinds = "iuf"
-    instructions = ("clamp",)
-    taken = (1, 0, 2)
+    imported = Imported(("clamp",), taken=(1, 0, 2))
 
     def numpy(self, x: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(x, lo), hi)
@@ -108,7 +109,7 @@ class Relu(Unary):
     """x where it is positive, else 0; NaN stays. The gradient is 0 at 0 and at NaN."""
 
     kinds = "iuf"
-    profile = "core-v1"
+    text = CORE
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
@@ -127,7 +128,7 @@ class Step(Unary):
     """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
 
     kinds = "iuf"
-    profile = "core-v1+gradient"
+    text = GRADIENT
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from pullback.ops.elementwise.base import (
     where,
     word,
 )
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type, constant
 from pullback.ops.samples import complexes, positive, real
+from pullback.ops.text import Text
 
 log, bits_and = word("Log"), word("BitwiseAnd")
 
@@ -39,7 +41,7 @@ class Pow(Binary):
     half_as = float32
     cheap = False
     singular = True
-    instructions = ("power",)
+    imported = Imported(("power",))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "i":
@@ -99,7 +101,7 @@ class IntegerPow(Unary):
 
     exponent: int
     half_as = float32
-    positional: ClassVar[tuple[str, ...]] = ("exponent",)
+    text = Text(("exponent",))
 
     @property
     def singular(self) -> bool:  # type: ignore[override]

@@ -10,6 +10,7 @@ from pullback.errors import UnsupportedOp
 from pullback.graph import dtypes
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import Unary
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import real
 
@@ -103,7 +104,7 @@ class IsFinite(Classification):
     ufunc = np.isfinite
     of_integer = True
     of_parts = "and"
-    instructions = ("is_finite",)
+    imported = Imported(("is_finite",))
 
     def ask(self, b: Any, x: Any) -> Any:
         return b.op("stablehlo.is_finite", x, out=Type(x.shape, bool_))

@@ -21,7 +21,9 @@ from pullback.ops.elementwise.base import (
 )
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.float_bits import CopySign
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type
+from pullback.ops.text import CORE
 
 reciprocal, absolute, maximum, is_infinite = (
     word("Reciprocal"), word("Abs"), word("Maximum"), word("IsInf"),
@@ -35,7 +37,7 @@ class Exp(Transcendental):
     stablehlo = "exponential"
     kinds = "fc"
     singular = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (out,)
@@ -80,7 +82,7 @@ class Log(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (Over(1, x),)
@@ -136,7 +138,7 @@ class Sqrt(Transcendental):
     kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
-    instructions = ("sqrt",)
+    imported = Imported(("sqrt",))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         root = b.op("stablehlo.sqrt", x, out=out)

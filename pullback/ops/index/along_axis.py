@@ -16,6 +16,7 @@ from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.lowering import gather_dims, scatter_dims
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type, batch_along
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real
@@ -30,8 +31,7 @@ class TakeAlongAxis(Op):
     trusted: bool = False
     examples: int = 0  # dimensions in front that vmap added: errors do not count them
     kinds: ClassVar[str] = "biufc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     @property
     def fallible(self) -> bool:  # type: ignore[override]
@@ -92,8 +92,7 @@ class PutAlongAxisAdd(Op):
     trusted: bool = False
     examples: int = 0
     kinds: ClassVar[str] = "iufc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
     batch = batch_along
 
     @property

@@ -17,6 +17,7 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.index.bounds import require_below
 from pullback.ops.index.lowering import gather, same_integers, scatter
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type, constant, same_dtype, spread_all, zeros
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import moved
@@ -33,8 +34,7 @@ class DynamicSlice(Op):
     examples: int = 0  # dimensions in front that vmap added: errors do not count them
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def __post_init__(self) -> None:
         self.set("sizes", tuple(map(int, self.sizes)))
@@ -106,7 +106,7 @@ class BlockWrite(Op, abstract=True):
     examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-    positions: ClassVar[int | None] = 2
+    parts = Parts(positions=2)
 
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         same_dtype(self.title, x, updates)
@@ -186,7 +186,7 @@ class DynamicUpdateAdd(BlockWrite):
     """`x` with blocks added that begin at `starts`; they may overlap."""
 
     kinds = "iufc"
-    counted_once: ClassVar[tuple[int, ...]] = (0,)
+    parts = Parts(counted_once=(0,), positions=2)
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         out = np.array(x)

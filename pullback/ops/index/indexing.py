@@ -15,20 +15,22 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import placed, rule
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Movement, Reshape, moved
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.text import Text
+from pullback.ops.traits import Positioned
 
 
-class Index(Movement):
+class Index(Movement, Positioned):
     """One element, at a position that is known when the op is recorded."""
 
     indices: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("indices",)
-    profile = "core-v1"
+    text = Text(("indices",), "core-v1")
 
     def __post_init__(self) -> None:
         self.set("indices", tuple(map(int, self.indices)))
@@ -126,8 +128,7 @@ class IndexArrays(ByIndexArrays):
     dimensions that were not indexed.
     """
 
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def infer(self, x: Type, *indices: Type) -> Type:
         return x.with_shape(selected_shape(x, indices, *self.layout))
@@ -181,6 +182,11 @@ class IndexArrays(ByIndexArrays):
         yield cls((2,), 0, 2), (real(2, 3, 4), integers(2, 3, high=4))
 
 
+class _GatherText(Text):
+    def least_profile(self, op: Any, xs: Sequence[Type]) -> str:
+        return "extended" if op.axis else self.profile
+
+
 class Gather(Op):
     """The parts of `x` at `indices` along `axis`; the indices' dimensions replace that one.
 
@@ -191,12 +197,8 @@ class Gather(Op):
     examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
-    profile = "core-v1"
-
-    def least_profile(self, xs: Sequence[Type]) -> str:
-        return "extended" if self.axis else self.profile
+    parts = Parts(linear_in=(0,), positions=1)
+    text = _GatherText(profile="core-v1")
 
     @property
     def layout(self) -> tuple[tuple[int, ...], int, int]:

@@ -27,6 +27,7 @@ from pullback.ops.index.indexing import (
     with_shared,
 )
 from pullback.ops.index.lowering import last_writes, same_integers, scatter
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import (
     Axis,
     Node,
@@ -40,6 +41,7 @@ from pullback.ops.prelude import (
 )
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Reshape
+from pullback.ops.text import GRADIENT
 
 
 class Scatter(ByIndexArrays, abstract=True):
@@ -52,7 +54,7 @@ class Scatter(ByIndexArrays, abstract=True):
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
     fallible: ClassVar[bool] = True
-    positions: ClassVar[int | None] = 2
+    parts = Parts(positions=2)
     divisible: ClassVar[bool] = True  # each device may write some of the updates
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
@@ -145,8 +147,8 @@ class ScatterAdd(Scatter):
 
     ufunc = np.add
     stablehlo = "add"
-    counted_once: ClassVar[tuple[int, ...]] = (0,)
-    profile = "core-v1+gradient"
+    parts = Parts(counted_once=(0,), positions=2)
+    text = GRADIENT
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g
@@ -257,7 +259,7 @@ class LastWrite(Op):
     batched: int = 0
     differentiable: ClassVar[bool] = False  # from integers to bools
     fallible: ClassVar[bool] = True
-    positions: ClassVar[int | None] = 0
+    parts = Parts(positions=0)
 
     def infer(self, *indices: Type) -> Type:
         shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.ops.elementwise.base import less, where
 from pullback.ops.index.scatter import Scatter
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Node, ones, zeros
 
 
@@ -51,7 +52,7 @@ class ScatterMin(ScatterExtremum):
 
     ufunc = np.minimum
     stablehlo = "minimum"
-    combine = "min"
+    parts = Parts(combine="min", positions=2)
 
 
 class ScatterMax(ScatterExtremum):
@@ -59,4 +60,4 @@ class ScatterMax(ScatterExtremum):
 
     ufunc = np.maximum
     stablehlo = "maximum"
-    combine = "max"
+    parts = Parts(combine="max", positions=2)

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType
+from pullback.graph.kinds import SumOfProducts
+from pullback.ops.imported import Imported
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Node, Op, Type, conjugate
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.shape.movement import Reshape, Transpose
@@ -16,13 +19,12 @@ from pullback.ops.shape.movement import Reshape, Transpose
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-class Contraction(Op, abstract=True):
+class Contraction(Op, SumOfProducts, abstract=True):
     """A product of two operands, linear in each: its forward rule is the product rule."""
 
     kinds: ClassVar[str] = "iufc"
-    product: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
-    instructions = ("dot_general",)
+    parts = Parts(linear_in=(0, 1))
+    imported = Imported(("dot_general",))
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts

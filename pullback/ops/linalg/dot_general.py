@@ -12,10 +12,12 @@ import numpy as np
 from pullback.errors import AxisError, ShapeError
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, matmul
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.movement import Transpose, moved
+from pullback.ops.text import GRADIENT
 
 
 class DotGeneral(Contraction):
@@ -27,8 +29,8 @@ class DotGeneral(Contraction):
 
     contract: Pair
     batched: Pair
-    profile = "core-v1+gradient"
-    reads_last = True
+    text = GRADIENT
+    imported = Imported(("dot_general",), last=True)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

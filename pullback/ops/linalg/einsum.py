@@ -10,25 +10,27 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.kinds import SumOfProducts
 from pullback.graph.types import show
+from pullback.ops.linalg.contraction import Pair
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.prelude import Axis, Composite, Node, Type
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.movement import Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.text import Text
 
 Labels = tuple[str, ...]  # one per dimension; the dimensions of `...` are "0", "1", ...
 Term = tuple[Node, Labels]
 
 
-class Einsum(Composite):
+class Einsum(Composite, SumOfProducts):
     """The sum over all index values of the product of the operands, as in NumPy's einsum."""
 
     spec: str
     kinds: ClassVar[str] = "iufc"
-    product: ClassVar[bool] = True
-    positional: ClassVar[tuple[str, ...]] = ("spec",)
+    text = Text(("spec",))
 
     def expand(self, *xs: Node) -> Node:
         return einsum(self.spec, *xs)
@@ -182,10 +184,12 @@ def contract_pair(x: Term, y: Term, kept: set[str]) -> Term:
     if not summed:
         return _multiply(x, y)
     batch = [i for i in shared if i in kept]
-    dims = [tuple(tuple(labels.index(i) for i in names) for labels in (left, right))
-            for names in (summed, batch)]  # fmt: skip
+
+    def dims(names: list[str]) -> Pair:
+        return tuple([left.index(i) for i in names]), tuple([right.index(i) for i in names])
+
     own = [i for i in (*left, *right) if i not in shared]
-    return DotGeneral(dims[0], dims[1])(a, b), (*batch, *own)
+    return DotGeneral(dims(summed), dims(batch))(a, b), (*batch, *own)
 
 
 def _multiply(x: Term, y: Term) -> Term:

@@ -15,13 +15,14 @@ from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.prelude import Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
+from pullback.ops.text import CORE
 
 
 class MatMul(Contraction):
     """The product of matrices in the last two dimensions; the others broadcast."""
 
     title = "matmul"
-    profile = "core-v1"
+    text = CORE
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
@@ -99,7 +100,7 @@ class MatMul(Contraction):
 class Dot(Contraction):
     """The product of vectors and matrices: the last dimension of x with the first of y."""
 
-    profile = "core-v1"
+    text = CORE
 
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:

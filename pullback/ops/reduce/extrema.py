@@ -12,7 +12,8 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, int64
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, constant, zeros
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import TABLE, Expandable, Node, Type, batch_along, constant, zeros
 from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
@@ -101,17 +102,17 @@ class Max(ExtremumReduction):
     """The largest element over axes."""
 
     of = MAXIMUM
-    combine = "max"
+    parts = Parts(combine="max")
 
 
 class Min(ExtremumReduction):
     """The smallest element over axes."""
 
     of = MINIMUM
-    combine = "min"
+    parts = Parts(combine="min")
 
 
-class ArgExtremum(Op, abstract=True):
+class ArgExtremum(Expandable, abstract=True):
     """The index (i64) of the extremum along an axis, which is removed.
 
     Of equal elements the first is taken; the first NaN wins over every number.
@@ -122,7 +123,6 @@ class ArgExtremum(Op, abstract=True):
     differentiable: ClassVar[bool] = False
     of: ClassVar[Extremum]
     batch = batch_along
-    expansion = Composite.expansion  # type: ignore[assignment]
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)

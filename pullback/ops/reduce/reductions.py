@@ -11,11 +11,36 @@ import numpy as np
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
 from pullback.ops.elementwise.base import cast, check_kind
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, conjugate, counted
+from pullback.ops.imported import Imported
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import TABLE, Expandable, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.samples import booleans, real
 from pullback.ops.shape.axes import ExpandDims, check_axes
 from pullback.ops.shape.concat_pad import previous
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+from pullback.ops.text import Text
+
+
+class ReductionText(Text):
+    """In text, an empty list stands for all axes; over none of them is `none`."""
+
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        none = not op.axes and bool(xs[0].shape)
+        return {"axes": None if none else op.axes, "keepdims": op.keepdims}
+
+    def read(  # type: ignore[override]
+        self, cls: Any, xs: Sequence[Type], *,
+        axes: tuple[int, ...] | None = (), keepdims: bool = False,
+    ) -> Op:  # fmt: skip
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self, op: Any, xs: Sequence[Type]) -> str:
+        return self.profile if op.axes or not xs[0].shape else "extended"
 
 
 class Reduction(Op, abstract=True):
@@ -24,10 +49,9 @@ class Reduction(Op, abstract=True):
     axes: tuple[int, ...]
     keepdims: bool
     kinds: ClassVar[str] = "iufc"
-    positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
+    text = ReductionText(("axes", "keepdims"))
     batch = batch_along
-    instructions = ("reduce",)
-    implied = 1  # what it starts with
+    imported = Imported(("reduce",), implied=1)  # what it starts with
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -41,25 +65,6 @@ class Reduction(Op, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
-
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """In text, an empty list stands for all axes; over none of them is `none`."""
-        none = not self.axes and bool(xs[0].shape)
-        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
-
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
-    ) -> Reduction:
-        rank = xs[0].rank
-        if axes is None:
-            return cls((), keepdims)
-        if not axes and rank:
-            return cls(tuple(range(rank)), False)
-        return cls(counted(axes, rank), keepdims)
-
-    def least_profile(self, xs: Sequence[Type]) -> str:
-        return self.profile if self.axes or not xs[0].shape else "extended"
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -99,7 +104,7 @@ class Sum(Reduction):
     """The sum over axes; f16 and bf16 are summed in f32."""
 
     linear: ClassVar[bool] = True
-    profile = "core-v1"
+    text = ReductionText(("axes", "keepdims"), "core-v1")
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -118,13 +123,12 @@ class Sum(Reduction):
         yield cls((0,), False), (real(0, 3),)
 
 
-class Mean(Reduction):
+class Mean(Reduction, Expandable):
     """The mean over axes; f16 and bf16 are summed and divided in f32."""
 
     kinds = "fc"
     linear: ClassVar[bool] = True
-    profile = "core-v1"
-    expansion = Composite.expansion  # type: ignore[assignment]
+    text = ReductionText(("axes", "keepdims"), "core-v1")
 
     def factors(self, x: Type) -> str:
         """Means of parts do not add up: where an axis is split, `expand` is used."""
@@ -159,8 +163,7 @@ class Mean(Reduction):
 class Prod(Reduction):
     """The product over axes; the derivative is exact where elements are 0."""
 
-    combine = "again"
-    neutral = 1
+    parts = Parts(combine="again", neutral=1)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         product = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
@@ -231,7 +234,7 @@ class Any_(Truth):
     """Whether any element over axes is true."""
 
     name = "Any"
-    combine = "max"
+    parts = Parts(combine="max")
     stablehlo = "or"
     ufunc = np.logical_or
 
@@ -239,7 +242,7 @@ class Any_(Truth):
 class All(Truth):
     """Whether all elements over axes are true."""
 
-    combine = "min"
+    parts = Parts(combine="min")
     stablehlo = "and"
     ufunc = np.logical_and
 

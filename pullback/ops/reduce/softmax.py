@@ -11,6 +11,7 @@ from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
+from pullback.ops.text import Text
 from pullback.sharding.propagate import by_rule
 
 
@@ -19,7 +20,7 @@ class Normalisation(Composite, abstract=True):
 
     axes: tuple[int, ...]
     kinds: ClassVar[str] = "f"
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    text = Text(("axes",))
     batch = batch_along
 
     def infer(self, x: Type) -> Type:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import AxisError, ShapeError
 from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Op, Type, batch_along, counted
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
+from pullback.ops.text import Text
 
 
 def check_axes(axes: Sequence[int], rank: int) -> None:
@@ -28,17 +30,27 @@ class AlongAxes(Movement, abstract=True):
     """A movement whose only parameter is `axes`, kept in ascending order."""
 
     axes: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    text = Text(("axes",))
     batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
 
 
+class _ExpandDimsText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:  # type: ignore[override]
+        """In text, axes are inserted one after the other, the smallest first, and each counts the
+        dimensions that are there then: a repeated axis is two adjacent dimensions."""
+        positions: list[int] = []
+        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
+            positions = [*[p + (p >= axis) for p in positions], axis]
+        return cls(tuple(positions))
+
+
 class ExpandDims(AlongAxes):
     """Insert dimensions of size 1; `axes` are their positions in the result, ascending."""
 
-    profile = "core-v1"
+    text = _ExpandDimsText(("axes",), "core-v1")
 
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
@@ -58,16 +70,6 @@ class ExpandDims(AlongAxes):
         rank = x.rank + len(self.axes)
         return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
 
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, axes: tuple[int, ...]) -> ExpandDims:
-        """In text, axes are inserted one after the other, the smallest first, and each counts the
-        dimensions that are there then: a repeated axis is two adjacent dimensions."""
-        places: list[int] = []
-        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
-            places = [p + (p >= axis) for p in places]
-            places.append(axis)
-        return cls(tuple(places))
-
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
 
@@ -82,7 +84,7 @@ class ExpandDims(AlongAxes):
 class Squeeze(AlongAxes):
     """Remove the dimensions `axes`, which must have size 1."""
 
-    profile = "core-v1"
+    text = Text(("axes",), "core-v1")
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
@@ -116,7 +118,7 @@ class Squeeze(AlongAxes):
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
 
-    instructions = ("reverse",)
+    imported = Imported(("reverse",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

@@ -12,6 +12,7 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align, where
 from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import (
     TABLE,
     Axis,
@@ -26,9 +27,11 @@ from pullback.ops.prelude import (
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.text import GRADIENT
+from pullback.ops.traits import Positioned
 
 
-class Pad(Op):
+class Pad(Op, Positioned):
     """The operand with `value` (rank 0) before, after and between its elements.
 
     As in StableHLO: `interior` values between neighbours, and negative `low` or `high` crop.
@@ -40,8 +43,8 @@ class Pad(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
-    profile = "core-v1+gradient"
-    instructions = ("pad",)
+    text = GRADIENT
+    imported = Imported(("pad",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -169,7 +172,7 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
-    instructions = ("concatenate",)
+    imported = Imported(("concatenate",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import DType, dtype, int32, int64
 from pullback.ops.elementwise.base import cast, check_kind
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Op, Type
 from pullback.ops.shape.axes import check_axes
 
@@ -21,7 +22,7 @@ class Iota(Op):
     axis: int
     dtype: DType
     differentiable: ClassVar[bool] = False  # no operands
-    instructions = ("iota",)
+    imported = Imported(("iota",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

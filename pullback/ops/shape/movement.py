@@ -11,8 +11,10 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import align
 from pullback.ops.factor_rules import named, reshaped, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, counted
 from pullback.ops.samples import real
+from pullback.ops.text import Text
 
 
 class Movement(Op, abstract=True):
@@ -23,23 +25,22 @@ class Movement(Op, abstract=True):
     cheap: ClassVar[bool] = True
 
 
-class Reshape(Movement):
-    """The same elements, in row-major order, in another shape."""
-
-    shape: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("shape",)
-    spellings: ClassVar[dict[str, str]] = {"new_shape": "shape"}
-    profile = "core-v1"
-    instructions = ("reshape",)
-
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
+class _ReshapeText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:  # type: ignore[override]
         """In text, one size may be -1: it follows from the others."""
         others = math.prod([n for n in shape if n != -1])
         if shape.count(-1) == 1 and others > 0:
             rest = xs[0].size // others  # if it does not divide, the counts will not agree
             shape = tuple([rest if n == -1 else n for n in shape])
         return cls(shape)
+
+
+class Reshape(Movement):
+    """The elements in row-major order, in another shape."""
+
+    shape: tuple[int, ...]
+    text = _ReshapeText(("shape",), "core-v1", spellings={"new_shape": "shape"})
+    imported = Imported(("reshape",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -86,9 +87,8 @@ class Broadcast(Movement):
     """NumPy broadcasting to `shape`."""
 
     shape: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("shape",)
-    profile = "core-v1+gradient"
-    instructions = ("broadcast_in_dim",)
+    text = Text(("shape",), "core-v1+gradient")
+    imported = Imported(("broadcast_in_dim",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -136,14 +136,17 @@ class Broadcast(Movement):
         yield cls((2, 0)), (real(1, 1),)
 
 
+class _TransposeText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:  # type: ignore[override]
+        return cls(counted(perm, xs[0].rank))
+
+
 class Transpose(Movement):
     """The dimensions in another order: dimension i of the result is `perm[i]` of the operand."""
 
     perm: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("perm",)
-    spellings: ClassVar[dict[str, str]] = {"permutation": "perm"}
-    profile = "core-v1"
-    instructions = ("transpose",)
+    text = _TransposeText(("perm",), "core-v1", spellings={"permutation": "perm"})
+    imported = Imported(("transpose",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -151,10 +154,6 @@ class Transpose(Movement):
 
     def __post_init__(self) -> None:
         self.set("perm", tuple(map(int, self.perm)))
-
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Transpose:
-        return cls(counted(perm, xs[0].rank))
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
-from pullback.ops.text import Range
+from pullback.ops.text import Range, Text
+from pullback.ops.traits import Positioned
 
 
-class Slice(Movement):
+class _SliceText(Text):
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        """The text has one list of ranges, unless the lists have different lengths."""
+        inside = op.inside(xs[0])
+        lists = {"starts": inside.starts, "stops": inside.stops, "steps": inside.steps}
+        if len(set(map(len, lists.values()))) > 1:
+            return lists
+        return {"ranges": tuple(map(Range, *lists.values()))}
+
+    def read(  # type: ignore[override]
+        self, cls: Any, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
+        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
+    ) -> Op:  # fmt: skip
+        if ranges is not None:
+            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
+            steps = tuple([r.step for r in ranges])
+        return cls(starts, stops, steps).inside(xs[0])
+
+
+class Slice(Movement, Positioned):
     """Elements `start`, `start + step`, ... before `stop` of each dimension.
 
     Bounds are clamped to [0, size]; steps are positive (the API flips for negative ones).
@@ -24,10 +45,8 @@ class Slice(Movement):
     starts: tuple[int, ...]
     stops: tuple[int, ...]
     steps: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("ranges",)
-    spellings: ClassVar[dict[str, str]] = {"ends": "stops"}
-    profile = "core-v1"
-    instructions = ("slice",)
+    text = _SliceText(("ranges",), "core-v1", spellings={"ends": "stops"})
+    imported = Imported(("slice",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -37,25 +56,7 @@ class Slice(Movement):
         for field in ("starts", "stops", "steps"):
             self.set(field, tuple(map(int, getattr(self, field))))
 
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """The text has one list of ranges, unless the lists do not even agree."""
-        made = self._inside(xs[0])
-        lists = {"starts": made.starts, "stops": made.stops, "steps": made.steps}
-        if len(set(map(len, lists.values()))) > 1:
-            return lists
-        return {"ranges": tuple(map(Range, *lists.values()))}
-
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
-        starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
-    ) -> Slice:  # fmt: skip
-        if ranges is not None:
-            starts, stops = tuple([r.start for r in ranges]), tuple([r.stop for r in ranges])
-            steps = tuple([r.step for r in ranges])
-        return cls(starts, stops, steps)._inside(xs[0])
-
-    def _inside(self, x: Type) -> Slice:
+    def inside(self, x: Type) -> Slice:
         """The same slice with its bounds clamped to the operand; an invalid one unchanged."""
         lists = self.starts, self.stops, self.steps
         if {*map(len, lists)} != {x.rank} or min(self.steps, default=1) < 1:
