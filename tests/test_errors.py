@@ -213,7 +213,7 @@ def test_indices_out_of_range(words, act, x):
 def test_computed_indices_out_of_range_are_told_when_a_value_is_read(engine, x):
     with pb.config(engine=engine):
         y = x[pb.tensor([0, 7])]
-        with told(IndexOutOfRange, IndexError, "gather:", "axis 0", "size 2", at=line(-1)):
+        with told(IndexOutOfRange, IndexError, "x[...]:", "axis 0", "size 2", at=line(-1)):
             (y * 2.0).numpy()
 
 
