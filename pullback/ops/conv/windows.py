@@ -147,16 +147,15 @@ class Taps:
         return start
 
     def loop(self, start: Sequence[Any], step: Callable[..., Sequence[Any]]) -> Sequence[Any]:
-        b, types = self.b, (Type((), int32), *(v.type for v in start))
-        taps = math.prod(self.window)
+        b, taps = self.b, math.prod(self.window)
 
         def following(n: Any, *carry: Any) -> list:
             return [b.op("stablehlo.add", n, b.constant(1, int32), out=n.type), *step(n, *carry)]
 
-        more = b.region(types, lambda n, *_: [b.compare("LT", n, b.constant(taps, int32))])
-        body = b.region(types, following)
-        zero = b.constant(0, int32)
-        return b.op("stablehlo.while", zero, *start, out=types, regions=f"{more}, {body}")[1:]
+        def more(n: Any, *_: Any) -> Any:
+            return b.compare("LT", n, b.constant(taps, int32))
+
+        return b.loop([b.constant(0, int32), *start], more, following)[1:]
 
     def take(self, x: Any, n: Any) -> Any:
         """Tap n of every window of the padded operand."""

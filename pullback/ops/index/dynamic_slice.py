@@ -104,6 +104,7 @@ class BlockWrite(Op, abstract=True):
 
     batched: int = 0
     examples: int = 0
+    stablehlo: ClassVar[str]  # how a block is combined with `x`: "set" or "add"
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
     parts = Parts(positions=2)
@@ -119,6 +120,29 @@ class BlockWrite(Op, abstract=True):
     def sizes(self, updates: tuple[int, ...], starts: Sequence[Any]) -> tuple[int, ...]:
         """The sizes of a block."""
         return updates[len(starts[0].shape) if starts else 0 :]
+
+    def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+        out = np.array(x)
+        for one, at in blocks_of(self, x.shape, self.sizes(updates.shape, starts), starts):
+            out[at] = updates[one] if self.stablehlo == "set" else out[at] + updates[one]
+        return out
+
+    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
+        require_fit(b, self, x.shape, self.sizes(updates.shape, starts), starts)
+        return self.write(b, x, updates, starts) if updates.type.size else x
+
+    def write(self, b: Any, x: Any, updates: Any, starts: Sequence[Any]) -> Any:
+        dims = range(self.batched, len(x.shape))
+        return scatter(b, x, updates, starts, dims, self.stablehlo, self.batched, blocks=True)
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        _, updates, *starts = xs
+        sizes = self.sizes(updates.type.shape, starts)
+        read = DynamicSlice(sizes, self.batched, self.examples)
+        of_x = g if need[0] else None
+        if need[0] and self.stablehlo == "set":
+            of_x = self(g, zeros(updates.type), *starts)
+        return [of_x, read(g, *starts) if need[1] else None, *[None] * len(starts)]
 
     def factors(self, x: Type, updates: Type, *starts: Type) -> str:
         sizes = self.sizes(updates.shape, starts)
@@ -136,37 +160,20 @@ class BlockWrite(Op, abstract=True):
 class DynamicUpdateSlice(BlockWrite):
     """`x` with the blocks that begin at `starts` replaced, one in each part of `x`."""
 
+    stablehlo = "set"
+
     def infer(self, x: Type, updates: Type, *starts: Type) -> Type:
         if starts and starts[0].rank != self.batched:
             raise ShapeError(f"starts must have rank {self.batched}, got {show(starts)}")
         return super().infer(x, updates, *starts)
 
-    def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-        out = np.array(x)
-        for one, at in blocks_of(self, x.shape, self.sizes(updates.shape, starts), starts):
-            out[at] = updates[one]
-        return out
-
-    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_fit(b, self, x.shape, self.sizes(updates.shape, starts), starts)
+    def write(self, b: Any, x: Any, updates: Any, starts: Sequence[Any]) -> Any:
         if x.shape == updates.shape:
             return updates
-        if not updates.type.size:
-            return x
-        if not self.batched:
-            at = same_integers(b, starts, x.shape)
-            return b.op("stablehlo.dynamic_update_slice", x, updates, *at, out=out)
-        dims = range(self.batched, len(x.shape))
-        return scatter(b, x, updates, starts, dims, "set", self.batched, blocks=True)
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        _, updates, *starts = xs
-        sizes = updates.type.shape[self.batched :]
-        return [
-            self(g, zeros(updates.type), *starts) if need[0] else None,
-            DynamicSlice(sizes, self.batched, self.examples)(g, *starts) if need[1] else None,
-            *[None] * len(starts),
-        ]
+        if self.batched:
+            return super().write(b, x, updates, starts)
+        at = same_integers(b, starts, x.shape)
+        return b.op("stablehlo.dynamic_update_slice", x, updates, *at, out=x.type)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *starts = xs
@@ -185,28 +192,9 @@ class DynamicUpdateSlice(BlockWrite):
 class DynamicUpdateAdd(BlockWrite):
     """`x` with blocks added that begin at `starts`; they may overlap."""
 
+    stablehlo = "add"
     kinds = "iufc"
     parts = Parts(counted_once=(0,), positions=2)
-
-    def numpy(self, x: np.ndarray, updates: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-        out = np.array(x)
-        for one, at in blocks_of(self, x.shape, self.sizes(updates.shape, starts), starts):
-            out[at] += updates[one]
-        return out
-
-    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *starts: Any) -> Any:
-        require_fit(b, self, x.shape, self.sizes(updates.shape, starts), starts)
-        if not updates.type.size:
-            return x
-        dims = range(self.batched, len(x.shape))
-        return scatter(b, x, updates, starts, dims, "add", self.batched, blocks=True)
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        _, updates, *starts = xs
-        sizes = self.sizes(updates.type.shape, starts)
-        pull = DynamicSlice(sizes, self.batched, self.examples)
-        pulled = pull(g, *starts) if need[1] else None
-        return [g, pulled, *[None] * len(starts)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[1] is None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import AxisError, ShapeError
+from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, matmul
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
+from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Transpose, moved
 from pullback.ops.text import GRADIENT
 
@@ -46,7 +47,7 @@ class DotGeneral(Contraction):
     def infer(self, x: Type, y: Type) -> Type:
         check_kind(same_dtype(self.title, x, y), self.kinds)
         for side, operand in enumerate((x, y)):
-            _check_dims((*self.batched[side], *self.contract[side]), operand)
+            check_axes((*self.batched[side], *self.contract[side]), operand.rank)
         for name, (left, right) in (("contracted", self.contract), ("batch", self.batched)):
             shapes = [x.shape[i] for i in left], [y.shape[i] for i in right]
             if shapes[0] != shapes[1]:
@@ -148,11 +149,3 @@ def _behind(pair: Pair, mapped: Sequence[bool]) -> Pair:
     """The same dimensions of operands with a mapped axis in front."""
     left, right = [tuple([d + has for d in dims]) for dims, has in zip(pair, mapped, strict=True)]
     return left, right
-
-
-def _check_dims(dims: Sequence[int], operand: Type) -> None:
-    for i, d in enumerate(dims):
-        if not 0 <= d < operand.rank:
-            raise AxisError(f"dimension {d} is out of range for {operand}", code="E3004")
-        if d in dims[:i]:
-            raise AxisError(f"dimension {d} of {operand} is repeated", code="E3005")
