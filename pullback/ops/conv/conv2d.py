@@ -75,10 +75,8 @@ class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type
     def infer(self, x: Type, y: Type) -> Type:
         out = self.general(x, y).infer(x, y)
         if self.stated and out.shape != self.stated:
-            raise ShapeError(
-                f"the operands give shape {list(out.shape)}, but {self.gives}_shape is "
-                f"{list(self.stated)}"
-            )
+            what = f"{self.gives}_shape must be {list(out.shape)} for these operands"
+            raise ShapeError(f"{what}, got {list(self.stated)}")
         return out
 
     def expand(self, x: Node, y: Node) -> Node:

@@ -38,9 +38,9 @@ class Convolution(Convolving):
     def numpy(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
         full = self.bordered(x)
         out = np.zeros(self.shape(x.shape, w.shape), full.dtype)
-        for tap, place in self.taps(w.shape[:-2], out.shape[1:-1]):
+        for tap, at in self.taps(w.shape[:-2], out.shape[1:-1]):
             filters = by_group(widened(w[tap]), self.groups)
-            out += ungroup(by_group(full[place], self.groups) @ filters, out.shape)
+            out += ungroup(by_group(full[at], self.groups) @ filters, out.shape)
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
@@ -74,9 +74,9 @@ class ConvolutionBackwardInput(Convolving):
             return zeros
         full = self.bordered(zeros)
         results = by_group(widened(g), self.groups)
-        for tap, place in self.taps(w.shape[:-2], g.shape[1:-1]):
+        for tap, at in self.taps(w.shape[:-2], g.shape[1:-1]):
             filters = by_group(widened(w[tap]), self.groups).swapaxes(-1, -2)
-            full[place] += ungroup(results @ filters, full[place].shape)
+            full[at] += ungroup(results @ filters, full[at].shape)
         border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
         inner = padded(full, border, (1,) * g.ndim, 0)
         return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
@@ -88,8 +88,8 @@ class ConvolutionBackwardInput(Convolving):
         window, (c, o) = w.shape[:-2], w.shape[-2:]
         if self.groups > 1:  # move the groups from the outputs to the channels
             w = b.reshape(w, (*window, c, self.groups, o // self.groups))
-            at = len(window)
-            w = b.transpose(w, (*spatial, at + 1, at, at + 2))
+            n = len(window)
+            w = b.transpose(w, (*spatial, n + 1, n, n + 2))
             w = b.reshape(w, (*window, c * self.groups, o // self.groups))
         padding = tuple(map(transposed_padding, self.extents, g.shape[1:-1], window, self.strides,
                             self.padding, self.rhs_dilation, self.lhs_dilation))  # fmt: skip
@@ -115,8 +115,8 @@ class ConvolutionBackwardFilter(Convolving):
     def numpy(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
         full, results = self.bordered(x), by_group(widened(g), self.groups)
         out = np.zeros(self.shape(x.shape, g.shape), full.dtype)
-        for tap, place in self.taps(self.extents, g.shape[1:-1]):
-            rows = by_group(full[place], self.groups)
+        for tap, at in self.taps(self.extents, g.shape[1:-1]):
+            rows = by_group(full[at], self.groups)
             out[tap] = ungroup(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
         return out.astype(x.dtype)
 

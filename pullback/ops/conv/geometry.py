@@ -128,9 +128,8 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
             )  # fmt: skip
         counts = self.counts(inputs[1:-1], filters[:-2])
         if len(inputs) != len(filters) or results[1:-1] != counts:
-            raise ShapeError(
-                f"the result's spatial sizes must be {list(counts)}, got {list(results[1:-1])}"
-            )
+            got = list(results[1:-1])
+            raise ShapeError(f"the result's spatial sizes must be {list(counts)}, got {got}")
         if inputs[0] != results[0]:
             raise ShapeError(f"input and result must have the same N, got {x} and {y}")
         return x.with_shape(self.shape(x.shape, y.shape))
@@ -138,11 +137,8 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
     def check_parameters(self, x: Type, y: Type) -> None:
         rank = x.rank
         if rank < 2 or y.rank != rank:
-            raise ShapeError(
-                "operands must be [N, spatial..., C] and [spatial..., C, O] of the same rank, "
-                f"got {x} and {y}",
-                code="E3002",
-            )
+            what = "operands must be [N, spatial..., C] and [spatial..., C, O] of the same rank"
+            raise ShapeError(f"{what}, got {x} and {y}", code="E3002")
         for name in ("strides", "lhs_dilation", "rhs_dilation"):
             numbers = getattr(self, name)
             if len(numbers) != rank - 2 or min(numbers, default=1) < 1:

@@ -52,11 +52,8 @@ class Windowed(Op, abstract=True):
         if not rank:
             raise ShapeError("a window needs at least one dimension, got a scalar", code="E3002")
         if any(len(field) != rank for field in self.geometry):
-            raise ShapeError(
-                f"window, strides, padding and dilation need {rank} entries, one for each "
-                f"dimension, got {', '.join(map(str, self.geometry))}",
-                code="E3002",
-            )
+            what = f"window, strides, padding and dilation need {rank} entries"
+            raise ShapeError(f"{what}, got {', '.join(map(str, self.geometry))}", code="E3002")
         for name in ("window", "strides", "window_dilation"):
             if min(getattr(self, name)) < 1:
                 what = f"{name} must be positive, got {getattr(self, name)}"

@@ -208,8 +208,8 @@ class Taps:
                         out=Type(tuple(shape), nothing.dtype))  # fmt: skip
 
         whole = [r * s for r, s in zip(rows, self.strides)]
-        made = b.reshape(interleaved(()), whole)
-        return pad(b, made, tuple((0, n - w) for n, w in zip(shape, whole)), (1,) * rank, 0)
+        total = b.reshape(interleaved(()), whole)
+        return pad(b, total, tuple((0, n - w) for n, w in zip(shape, whole)), (1,) * rank, 0)
 
     def is_tap(self, index: Any, n: Any) -> Any:
         """Whether each element of `index` is n."""

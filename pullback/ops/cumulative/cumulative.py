@@ -11,17 +11,8 @@ from pullback.errors import ShapeError
 from pullback.ops.cumulative.lowering import prefixes, scan
 from pullback.ops.elementwise.base import cast, check_kind, equal, where
 from pullback.ops.factor_rules import alike
-from pullback.ops.prelude import (
-    TABLE,
-    Composite,
-    Node,
-    Op,
-    Type,
-    batch_along,
-    conjugate,
-    same_dtype,
-    zeros,
-)
+from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
+from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes

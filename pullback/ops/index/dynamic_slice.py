@@ -218,9 +218,7 @@ def check_blocks(
     if len(sizes) != len(whole) or not all(0 <= k <= n for k, n in zip(sizes, whole)):
         raise ShapeError(f"a block of sizes {list(sizes)} does not fit into {x}", code="E3002")
     if len(starts) != len(whole):
-        raise ArgumentError(
-            f"needs one start for each of the {len(whole)} dimensions of {x}, got {len(starts)}"
-        )
+        raise ArgumentError(f"needs {len(whole)} starts for {x}, got {len(starts)}")
     for start in starts:
         if not start.dtype.is_integer:
             raise DTypeError(f"starts must be integers, got {show(starts)}", code="E4011")

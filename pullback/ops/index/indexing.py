@@ -44,11 +44,8 @@ class Index(Movement, Positioned):
 
     def infer(self, x: Type) -> Type:
         if len(self.indices) != x.rank:
-            raise ShapeError(
-                f"needs one index for each of the {x.rank} dimensions of {x}, "
-                f"got {list(self.indices)}",
-                code="E4006", indices=len(self.indices), rank=x.rank,
-            )  # fmt: skip
+            what = f"needs one index for each dimension of {x}, got {list(self.indices)}"
+            raise ShapeError(what, code="E4006", indices=len(self.indices), rank=x.rank)
         for axis, (i, n) in enumerate(zip(self.indices, x.shape, strict=True)):
             if not 0 <= i < n:
                 raise out_of_range(axis, n, i)
@@ -107,6 +104,17 @@ class ByIndexArrays(Op, abstract=True):
     def layout(self) -> tuple[tuple[int, ...], int, int]:
         return self.dims, self.batched, self.before
 
+    def selected(self, x: Type, indices: Sequence[Type]) -> tuple[int, ...]:
+        """The shape of the selected elements."""
+        dims, batched, before = self.layout
+        shape = index_shape(dims, x, indices, batched)
+        rest = [n for i, n in enumerate(x.shape) if i >= batched and i not in dims]
+        if not 0 <= before <= len(rest):
+            raise ShapeError(
+                f"{before} dimensions cannot precede the indices', {x} has {len(rest)}"
+            )
+        return (*shape[:batched], *rest[:before], *shape[batched:], *rest[before:])
+
     def positions_in(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[Any, tuple]:
         """`x` with its indexed dimensions in front, and the index arrays for it."""
         dims, batched, _ = self.layout
@@ -131,7 +139,7 @@ class IndexArrays(ByIndexArrays):
     parts = Parts(linear_in=(0,), positions=1)
 
     def infer(self, x: Type, *indices: Type) -> Type:
-        return x.with_shape(selected_shape(x, indices, *self.layout))
+        return x.with_shape(self.selected(x, indices))
 
     def numpy(self, x: np.ndarray, *indices: np.ndarray) -> np.ndarray:
         x, positions = self.positions_in(x, indices)
@@ -205,7 +213,8 @@ class Gather(Op):
         return (self.axis,), 0, self.axis
 
     infer, factors = IndexArrays.infer, IndexArrays.factors  # type: ignore[assignment]
-    hlo, vjp, jvp = IndexArrays.hlo, IndexArrays.vjp, IndexArrays.jvp
+    selected, hlo = IndexArrays.selected, IndexArrays.hlo
+    vjp, jvp = IndexArrays.vjp, IndexArrays.jvp
 
     def numpy(self, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
         (positions,) = in_range((indices,), (self.axis,), x.shape, self.examples)
@@ -233,9 +242,8 @@ def index_shape(
 ) -> tuple[int, ...]:
     """The common shape of the index arrays; raises if they do not fit `dims` of `x`."""
     if not dims or len(indices) != len(dims):
-        raise ArgumentError(
-            f"needs one index array for each of the dimensions {list(dims)}, got {len(indices)}"
-        )
+        what = f"needs one index array for each of the dimensions {list(dims)}"
+        raise ArgumentError(f"{what}, got {len(indices)}")
     check_axes(dims, x.rank)
     for i in indices:
         if not i.dtype.is_integer:
@@ -246,23 +254,10 @@ def index_shape(
             raise ShapeError(what, code="E3001")
     shape = indices[0].shape
     if min(dims) < batched or len(shape) < batched or shape[:batched] != x.shape[:batched]:
-        raise ShapeError(
-            f"the first {batched} dimensions of operand and index arrays must agree and not be "
-            f"indexed, got {x} with {show(indices)} for {list(dims)}",
-            code="E3001",
-        )
+        what = f"the first {batched} dimensions of operand and index arrays must agree"
+        got = f"{x} with {show(indices)} for {list(dims)}"
+        raise ShapeError(f"{what} and not be indexed, got {got}", code="E3001")
     return shape
-
-
-def selected_shape(
-    x: Type, indices: Sequence[Type], dims: Sequence[int], batched: int, before: int
-) -> tuple[int, ...]:
-    """The shape of the elements that the index arrays select."""
-    shape = index_shape(dims, x, indices, batched)
-    rest = [n for i, n in enumerate(x.shape) if i >= batched and i not in dims]
-    if not 0 <= before <= len(rest):
-        raise ShapeError(f"{before} dimensions cannot precede the indices', {x} has {len(rest)}")
-    return (*shape[:batched], *rest[:before], *shape[batched:], *rest[before:])
 
 
 def with_shared(indices: tuple[np.ndarray, ...], batched: int) -> tuple[np.ndarray, ...]:
@@ -273,5 +268,5 @@ def with_shared(indices: tuple[np.ndarray, ...], batched: int) -> tuple[np.ndarr
 
 
 def _pair(*shape: int) -> tuple[np.ndarray, np.ndarray]:
-    """Index arrays for extents of at least 4 and 3."""
+    """Index arrays for sizes of at least 4 and 3."""
     return integers(*shape, high=4), integers(*shape, high=3, salt=1)

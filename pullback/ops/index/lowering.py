@@ -68,7 +68,7 @@ def scatter(
     """Write to single elements along `dims`, or blocks; an index out of range writes nothing.
 
     The binary instruction `mnemonic` combines old and new elements. "set" replaces them: no
-    position may be named twice.
+    position may be selected twice.
     """
     window = _window_dims(len(updates.shape), len(indices[0].shape), batched, before)
     return scatter_dims(

@@ -18,27 +18,12 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import check_kind, equal, where
 from pullback.ops.factor_rules import alike, placed, rule
+from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range
-from pullback.ops.index.indexing import (
-    ByIndexArrays,
-    IndexArrays,
-    index_shape,
-    selected_shape,
-    with_shared,
-)
+from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
 from pullback.ops.index.lowering import last_writes, same_integers, scatter
 from pullback.ops.parts import Parts
-from pullback.ops.prelude import (
-    Axis,
-    Node,
-    Op,
-    Type,
-    conjugate,
-    ones,
-    same_dtype,
-    spread_all,
-    zeros,
-)
+from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Reshape
 from pullback.ops.text import GRADIENT
@@ -59,13 +44,10 @@ class Scatter(ByIndexArrays, abstract=True):
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
         check_kind(same_dtype(self.title, x, updates), self.kinds)
-        shape = selected_shape(x, indices, *self.layout)
+        shape = self.selected(x, indices)
         if updates.shape != shape:
-            raise ShapeError(
-                f"updates must have the shape that the indices select from {x}, {list(shape)}, "
-                f"got {updates}",
-                code="E3001",
-            )
+            what = f"updates must have the shape that the indices select from {x}, {list(shape)}"
+            raise ShapeError(f"{what}, got {updates}", code="E3001")
         return x.with_shape(x.shape)
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:

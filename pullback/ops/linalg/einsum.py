@@ -73,9 +73,7 @@ def einsum(spec: str, *xs: Node) -> Node:
         what = f"{spec!r}: operands must have the same dtype, got {show(types)}"
         raise DTypeError(what, code="E2004")
     sizes = sizes_of(spec, terms, types)
-    work: list[Term] = []
-    for x, labels in zip(xs, terms, strict=True):
-        work.append(diagonals(without_ones(x, labels, sizes)))
+    work = [diagonals(without_ones(x, labels, sizes)) for x, labels in zip(xs, terms, strict=True)]
     while True:
         needed = Counter(output)
         for _, labels in work:
@@ -141,10 +139,9 @@ def sizes_of(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> dict[
                 sizes[label] = n
             elif n not in (1, known):
                 name = "a dimension of '...'" if label.isdigit() else f"index {label!r}"
-                raise ShapeError(
-                    f"{spec!r}: {name} is {known} and {n}, got {show(types)}",
-                    code="E3001" if label.isdigit() else "E3003",
-                )  # fmt: skip
+                code = "E3001" if label.isdigit() else "E3003"
+                what = f"{spec!r}: {name} is {known} and {n}, got {show(types)}"
+                raise ShapeError(what, code=code)
     return sizes
 
 
@@ -165,7 +162,7 @@ def diagonals(term: Term) -> Term:
             rest = list(labels)
             rest.remove(label)
             rest.remove(label)
-            x = _arrange_by(x, _positions(labels, (label, label, *rest)))
+            x = _arrange(x, labels, (label, label, *rest))
             n = x.type.shape[0]
             shape = x.type.shape[2:]
             # In row-major order the diagonal of n by n is every (n + 1)st element.
@@ -195,13 +192,14 @@ def contract_pair(x: Term, y: Term, kept: set[str]) -> Term:
 def _multiply(x: Term, y: Term) -> Term:
     """The elementwise product over the union of the indices."""
     labels = tuple(dict.fromkeys((*x[1], *y[1])))
-    made = []
+    factors = []
     for node, own in (x, y):
-        node = _arrange(node, own, tuple(i for i in labels if i in own))
-        extent = dict(zip((i for i in labels if i in own), node.type.shape, strict=True))
-        shape = tuple(extent.get(i, 1) for i in labels)
-        made.append(node if node.type.shape == shape else Reshape(shape)(node))
-    return made[0] * made[1], labels
+        present = tuple(i for i in labels if i in own)
+        node = _arrange(node, own, present)
+        sizes = dict(zip(present, node.type.shape, strict=True))
+        shape = tuple(sizes.get(i, 1) for i in labels)
+        factors.append(node if node.type.shape == shape else Reshape(shape)(node))
+    return factors[0] * factors[1], labels
 
 
 def _sum_own(term: Term, needed: Counter) -> Term:
@@ -229,11 +227,8 @@ def _cheapest_pair(
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 
 
-def _arrange(x: Node, labels: Labels, order: Labels) -> Node:
-    return _arrange_by(x, _positions(labels, order))
-
-
-def _arrange_by(x: Node, perm: tuple[int, ...]) -> Node:
+def _arrange(x: Node, labels: Labels, order: Sequence[str]) -> Node:
+    perm = _positions(labels, order)
     return x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
 
 

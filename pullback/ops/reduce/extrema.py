@@ -194,9 +194,8 @@ class ArgMin(ArgExtremum):
 def require_elements(x: Type, axes: Sequence[int]) -> None:
     """Raise if there are no elements along an axis: they have no extremum."""
     if any(x.shape[i] == 0 for i in axes):
-        raise ShapeError(
-            f"needs at least one element along axes {list(axes)}, got {x}", code="E3006"
-        )
+        what = f"needs at least one element along axes {list(axes)}, got {x}"
+        raise ShapeError(what, code="E3006")
 
 
 def bounds(dtype: DType) -> tuple[Any, Any]:

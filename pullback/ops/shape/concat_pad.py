@@ -12,18 +12,9 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align, where
 from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.helpers import batch_along, same_dtype, zeros
 from pullback.ops.imported import Imported
-from pullback.ops.prelude import (
-    TABLE,
-    Axis,
-    Node,
-    Op,
-    Type,
-    batch_along,
-    constant,
-    same_dtype,
-    zeros,
-)
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.slicing import Slice
@@ -68,11 +59,9 @@ class Pad(Op, Positioned):
         if value.shape:
             raise ShapeError(f"the padding value must have rank 0, got {value}", code="E3002")
         if not len(self.low) == len(self.high) == len(self.interior) == x.rank:
-            raise ShapeError(
-                f"low, high and interior need one number for each of the {x.rank} dimensions of "
-                f"{x}, got {list(self.low)}, {list(self.high)} and {list(self.interior)}",
-                code="E3002",
-            )
+            what = f"low, high and interior need one number for each dimension of {x}"
+            got = f"{list(self.low)}, {list(self.high)} and {list(self.interior)}"
+            raise ShapeError(f"{what}, got {got}", code="E3002")
         if any(n < 0 for n in self.interior):
             what = f"interior padding must not be negative, got {list(self.interior)}"
             raise ShapeError(what, code="E3006")

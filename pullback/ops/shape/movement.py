@@ -157,11 +157,9 @@ class Transpose(Movement):
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):
-            raise ShapeError(
-                f"perm must be a permutation of the {x.rank} dimensions of {x}, "
-                f"got {list(self.perm)}",
-                code="E3008", permutation=self.perm, rank=x.rank,
-            )  # fmt: skip
+            what = f"perm must be a permutation of the {x.rank} dimensions of {x}"
+            got = f"{what}, got {list(self.perm)}"
+            raise ShapeError(got, code="E3008", permutation=self.perm, rank=x.rank)
         return x.with_shape(x.shape[p] for p in self.perm)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

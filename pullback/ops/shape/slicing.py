@@ -75,11 +75,9 @@ class Slice(Movement, Positioned):
     def infer(self, x: Type) -> Type:
         lengths = [len(self.starts), len(self.stops), len(self.steps)]
         if lengths != [x.rank] * 3:
-            raise ShapeError(
-                f"a slice needs a start, a stop and a step for each of the {x.rank} dimensions "
-                f"of {x}, got {lengths[0]}, {lengths[1]} and {lengths[2]}",
-                code="E4007", lengths=tuple(lengths), rank=x.rank,
-            )  # fmt: skip
+            what = f"a slice needs a start, a stop and a step for each dimension of {x}"
+            got = f"{what}, got {lengths[0]}, {lengths[1]} and {lengths[2]}"
+            raise ShapeError(got, code="E4007", lengths=tuple(lengths), rank=x.rank)
         for axis, step in enumerate(self.steps):
             if step < 1:
                 what = f"a step must be positive, got {step} for axis {axis}"

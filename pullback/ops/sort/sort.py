@@ -25,15 +25,29 @@ class Sorting(Op, abstract=True):
     axis: int
     descending: bool
     kinds: ClassVar[str] = "biuf"
-    count: ClassVar[int] = 1  # of results
+    gives: ClassVar[slice]  # which of the sorted elements and their indices are results
     batch = batch_along
 
-    def check(self, x: Type) -> None:
+    def only(self, both: Sequence[Any]) -> Any:
+        """The results, of elements and indices."""
+        given = tuple(both[self.gives])
+        return given if len(given) > 1 else given[0]
+
+    def infer(self, x: Type) -> Any:
         check_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
+        return self.only((x, x.with_dtype(int64)))
+
+    def numpy(self, x: np.ndarray) -> Any:
+        indices = order(x, self.axis, self.descending)
+        return self.only((np.take_along_axis(x, indices, self.axis), indices))
+
+    def hlo(self, b: Any, out: Any, x: Any) -> Any:
+        index = b.iota(x.shape, int64, self.axis)
+        return self.only(sort(b, [x, index], self.axis, self.descending))
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, (self.axis,), results=self.count)
+        return alike(x.rank, (self.axis,), results=len(range(2)[self.gives]))
 
     @classmethod
     def samples(cls) -> Any:
@@ -43,15 +57,13 @@ class Sorting(Op, abstract=True):
         yield cls(1, False), (real(2, 1),)
 
 
+# The derivative moves with the elements.
+
+
 class Sort(Sorting):
     """The elements in order."""
 
-    def infer(self, x: Type) -> Type:
-        self.check(x)
-        return x
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(x, order(x, self.axis, self.descending), self.axis)
+    gives = slice(0, 1)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return sort(b, [x], self.axis, self.descending)[0]
@@ -70,35 +82,13 @@ class ArgSort(Sorting):
 
     title = "argsort"
     differentiable: ClassVar[bool] = False
-
-    def infer(self, x: Type) -> Type:
-        self.check(x)
-        return x.with_dtype(int64)
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return order(x, self.axis, self.descending)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return sort(b, [x, b.iota(x.shape, int64, self.axis)], self.axis, self.descending)[1]
+    gives = slice(1, 2)
 
 
 class SortWithIndices(Sorting):
     """The elements in order, and the indices (i64) that put them in order."""
 
-    count = 2
-
-    def infer(self, x: Type) -> tuple[Type, Type]:
-        self.check(x)
-        return x, x.with_dtype(int64)
-
-    def numpy(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        indices = order(x, self.axis, self.descending)
-        return np.take_along_axis(x, indices, self.axis), indices
-
-    def hlo(self, b: Any, out: Any, x: Any) -> tuple:
-        return sort(b, [x, b.iota(x.shape, int64, self.axis)], self.axis, self.descending)
-
-    # The derivative moves with the elements.
+    gives = slice(0, 2)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
@@ -122,10 +112,8 @@ class TopK(Composite):
         check_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         if not 0 <= self.k <= x.shape[self.axis]:
-            raise ShapeError(
-                f"k must be at least 0 and at most the size of axis {self.axis}, "
-                f"got k = {self.k} for {x}"
-            )
+            what = f"k must be at least 0 and at most the size of axis {self.axis}"
+            raise ShapeError(f"{what}, got k = {self.k} for {x}")
         shape = (*x.shape[: self.axis], self.k, *x.shape[self.axis + 1 :])
         return x.with_shape(shape), x.with_shape(shape).with_dtype(int64)
 
