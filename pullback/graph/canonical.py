@@ -13,6 +13,7 @@ from pullback.graph.kinds import (
     Distinct,
     ForwardsOperands,
     InputSource,
+    PerElement,
     RunsAs,
     Transparent,
 )
@@ -143,7 +144,7 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Any:
     The value is computed twice, in the element type and in unbounded integers: where they
     differ it overflowed, and what a run-time overflow gives is the engine's to say.
     """
-    if not xs or not _is_exact_scalar(node.type) or not _scalar_op(node.op):
+    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, PerElement)):
         return None
     arrays = [x.op.array for x in xs if isinstance(x.op, ConstSource) and _is_exact_scalar(x.type)]
     if len(arrays) < len(xs):
@@ -164,8 +165,3 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Any:
 
 def _is_exact_scalar(type: Any) -> bool:
     return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
-
-
-def _scalar_op(op: Any) -> bool:
-    """Whether an op works element by element: loops and collectives mean more than that."""
-    return getattr(op, "foldable", hasattr(op, "partials"))

@@ -57,6 +57,10 @@ class Detached:
     """No derivative passes: the operand counts as a constant."""
 
 
+class PerElement:
+    """The op works element by element, so that on constant scalars it can be folded."""
+
+
 class SumOfProducts:
     """A matrix product or convolution: the expensive ops, whose results checkpoints may keep."""
 

@@ -103,4 +103,6 @@ def _enter(cls: Any) -> None:
             f"{cls.name}: there is an op of this name already, in {known.__module__}",
             hint="An op's name is what programs print: give the class another one.",
         )
+    if hasattr(cls, "check_class"):  # what else a family demands of its members
+        cls.check_class()
     TABLE[cls.name] = cls

@@ -15,7 +15,8 @@ from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.sources import placeholder
+from pullback.ops.elementwise.arithmetic import Neg
+from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.gradients import without_guards
 from pullback.static.literals import literal
@@ -127,12 +128,12 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
 
 def _applied(node: Node, xs: Sequence[str]) -> str:
     op: Any = node.op
-    if op.name == "Const":
+    if isinstance(op, Const):
         return literal(op.array.item()) if not op.shape else "constant"
     if op.name in INFIX:
         return f"({xs[0]} {INFIX[op.name]} {xs[1]})"
-    if op.name == "Result":
+    if isinstance(op, Result):
         return f"{xs[0]}{op.index}"
-    if op.name == "Neg":
+    if isinstance(op, Neg):
         return f"-{xs[0]}"
     return f"{op.name}({', '.join(xs)})"

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.errors import DTypeError, GradientVerification, UnsupportedOp
+from pullback.errors import ArgumentError, DTypeError, GradientVerification, UnsupportedOp
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import PerElement
 from pullback.graph.node import operand, origin
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
@@ -17,7 +18,7 @@ from pullback.ops.samples import complexes, real
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
 
 
-class Elementwise(Op, abstract=True):
+class Elementwise(Op, PerElement, abstract=True):
     """Operands broadcast; the rules return gradients in the output's shape.
 
     An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
@@ -69,7 +70,19 @@ class Elementwise(Op, abstract=True):
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
 
     def partials(self, out: Node, *xs: Node) -> Sequence:
-        return (None,) * len(xs)
+        """Return the partial derivative with respect to each operand, `None` for zero."""
+        raise UnsupportedOp("has no partial derivatives", op=self.title)
+
+    @classmethod
+    def check_class(cls) -> None:
+        """Refuse an op that states neither its derivative nor that it has none."""
+        own_rules = cls.vjp is not Elementwise.vjp and cls.jvp is not Elementwise.jvp
+        if cls.partials is Elementwise.partials and cls.differentiable and not own_rules:
+            raise ArgumentError(
+                f"{cls.name}: an elementwise op must define partials",
+                hint="Return one derivative for each operand: `def partials(self, out, x): return "
+                "(2 * x,)`, with None\nfor zero; or state `differentiable = False`.",
+            )
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         partials = self._partials(out, xs)
@@ -125,6 +138,11 @@ class Elementwise(Op, abstract=True):
 def is_singular(op: Op) -> bool:
     """Whether an op, or the one it stands for, is infinite somewhere or its derivative is."""
     return getattr(op, "singular", False)
+
+
+def zero_partials(self: Elementwise, out: Node, *xs: Node) -> Sequence:
+    """The `partials` of an op that is constant almost everywhere."""
+    return (None,) * len(xs)
 
 
 class Over(NamedTuple):

@@ -20,6 +20,7 @@ from pullback.ops.elementwise.base import (
     not_equal,
     where,
     word,
+    zero_partials,
 )
 from pullback.ops.prelude import Node, Type
 from pullback.ops.text import CORE
@@ -91,6 +92,7 @@ class FloorDiv(Binary):
     kinds = "iuf"
     domains = UNEVEN
     half_as = float32
+    partials = zero_partials
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":

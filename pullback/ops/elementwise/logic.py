@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.base import Binary, Unary, zero_partials
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import booleans, real
@@ -19,6 +19,7 @@ class Comparison(Binary, abstract=True):
     predicate = True
     direction: ClassVar[str]
     imported = Imported(("compare",))
+    partials = zero_partials
 
     @classmethod
     def from_hlo(cls, i: Any) -> Any:
@@ -89,6 +90,7 @@ class Logical(Binary, abstract=True):
 
     kinds = "b"
     commutative: ClassVar[bool] = True
+    partials = zero_partials
 
     @classmethod
     def samples(cls) -> Any:
@@ -123,6 +125,7 @@ class LogicalNot(Unary):
     ufunc = np.logical_not
     stablehlo = "not"
     kinds = "b"
+    partials = zero_partials
 
     @classmethod
     def samples(cls) -> Any:

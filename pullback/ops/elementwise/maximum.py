@@ -19,6 +19,7 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     less_equal,
+    zero_partials,
 )
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type
@@ -129,6 +130,7 @@ class Step(Unary):
 
     kinds = "iuf"
     text = GRADIENT
+    partials = zero_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)
