@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from pullback.ops.conv.geometry import Convolving, Shape
 from pullback.ops.conv.lowering import convolve, convolve_filter
 from pullback.ops.conv.windows import Motion, padded, transposed_padding
 from pullback.ops.imported import Imported
-from pullback.ops.prelude import Op, Type
+from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import complexes, real
 
@@ -45,10 +44,6 @@ class Convolution(Convolving):
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
         return convolve(b, out, x, w, self.motion)
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        x, w = xs
-        return dataclasses.replace(self, groups=self.groups_of(x.shape[-1], w.shape[-2]))
 
     @classmethod
     def samples(cls) -> Iterator[tuple[Convolution, tuple]]:
@@ -96,10 +91,6 @@ class ConvolutionBackwardInput(Convolving):
         motion = Motion(self.lhs_dilation, padding, self.strides, self.rhs_dilation, self.groups)
         return convolve(b, out, g, w, motion, "b*f,*oi->b*f")
 
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        groups = self.groups_of(out.shape[-1], xs[1].shape[-2])
-        return dataclasses.replace(self, groups=groups, extents=out.shape[1:-1])
-
 
 class ConvolutionBackwardFilter(Convolving):
     """The filter, of spatial sizes `extents`, from an input and a result: the transpose of
@@ -122,10 +113,6 @@ class ConvolutionBackwardFilter(Convolving):
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
         return convolve_filter(b, out, x, g, self.motion)
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        groups = self.groups_of(xs[0].shape[-1], out.shape[-2])
-        return dataclasses.replace(self, groups=groups)
 
 
 Convolving.family.update(

@@ -167,7 +167,7 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
         spatial = [f"s{i}" if m == (1, 1, (0, 0), 1) else "_" for i, m in enumerate(motion)]
         c, of_filter, o = "c", "c", "o"
         if self.groups > 1:  # each device takes some of the groups
-            c, of_filter, o = "(g c)", "c", "(g o)"
+            c, o = "(g c)", "(g o)"
             if not inputs[-1] or not filters[-1]:
                 c = of_filter = o = "_"
         words = {
@@ -187,9 +187,11 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
         return unfold(apart(*[fold(x, -1, 1) for x in xs]), -1, 1, axis.size)
 
-    def groups_of(self, inputs: int, channels: int) -> int:
-        """The number of groups of one device's input channels."""
-        return inputs // channels if self.groups > 1 and channels else self.groups
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        shapes = dict(zip((*self.operands, self.gives), [t.shape for t in (*xs, out)], strict=True))
+        inputs, channels = shapes["input"][-1], shapes["filter"][-2]
+        groups = inputs // channels if self.groups > 1 and channels else self.groups
+        return dataclasses.replace(self, groups=groups).giving(self.gives, out.shape)
 
     def bordered(self, x: np.ndarray) -> np.ndarray:
         """The input with its padding and dilation."""
