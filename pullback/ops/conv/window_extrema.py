@@ -179,8 +179,8 @@ class WindowExtremum(Windowed, abstract=True):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [WindowPut(*self.geometry, xs[0].type.shape)(g, self.index(xs[0]))]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else WindowTake(*self.geometry)(ts[0], self.index(xs[0]))
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        return WindowTake(*self.geometry)(ts[0], self.index(xs[0]))
 
     def index(self, x: Node) -> Node:
         return WindowIndex(*self.geometry, self.of is MAXIMUM)(x)

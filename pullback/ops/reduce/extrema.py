@@ -61,10 +61,6 @@ class ExtremumReduction(Reduction, abstract=True):
         require_elements(x, self.axes)
         return out
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        out = self.of.ufunc.reduce(widened(x), axis=self.axes, keepdims=self.keepdims)
-        return np.asarray(out).astype(x.dtype)
-
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         found = b.reduce(self.of.stablehlo, x, self.of.identity(x.dtype), self.axes)
         if x.dtype.is_float:
@@ -101,14 +97,14 @@ class ExtremumReduction(Reduction, abstract=True):
 class Max(ExtremumReduction):
     """The largest element over axes."""
 
-    of = MAXIMUM
+    of, ufunc = MAXIMUM, np.maximum
     parts = Parts(combine="max")
 
 
 class Min(ExtremumReduction):
     """The smallest element over axes."""
 
-    of = MINIMUM
+    of, ufunc = MINIMUM, np.minimum
     parts = Parts(combine="min")
 
 

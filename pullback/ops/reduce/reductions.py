@@ -49,6 +49,9 @@ class Reduction(Op, abstract=True):
     axes: tuple[int, ...]
     keepdims: bool
     kinds: ClassVar[str] = "iufc"
+    ufunc: ClassVar[np.ufunc]
+    stablehlo: ClassVar[str]
+    identity: ClassVar[Any]  # the value that every reduction starts with
     text = ReductionText(("axes", "keepdims"))
     batch = batch_along
     imported = Imported(("reduce",), implied=1)  # what it starts with
@@ -65,6 +68,16 @@ class Reduction(Op, abstract=True):
         check_kind(x.dtype, self.kinds)
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = widened(x)
+        out = self.ufunc.reduce(wide, axis=self.axes, dtype=wide.dtype, keepdims=self.keepdims)
+        return np.asarray(out).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        wide = b.convert(x, accumulator(x.dtype))
+        total = b.reduce(self.stablehlo, wide, self.identity, self.axes)
+        return b.reshape(b.convert(total, x.dtype), out.shape)
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -103,16 +116,9 @@ class Reduction(Op, abstract=True):
 class Sum(Reduction):
     """The sum over axes; f16 and bf16 are summed in f32."""
 
+    ufunc, stablehlo, identity = np.add, "add", 0
     linear: ClassVar[bool] = True
     text = ReductionText(("axes", "keepdims"), "core-v1")
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
-        return np.asarray(total).astype(x.dtype)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
-        return b.reshape(b.convert(total, x.dtype), out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self.spread(g, xs[0].type)]
@@ -163,15 +169,8 @@ class Mean(Reduction, Expandable):
 class Prod(Reduction):
     """The product over axes; the derivative is exact where elements are 0."""
 
+    ufunc, stablehlo, identity = np.multiply, "multiply", 1
     parts = Parts(combine="again", neutral=1)
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        product = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
-        return np.asarray(product).astype(x.dtype)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        product = b.reduce("multiply", b.convert(x, accumulator(x.dtype)), 1, self.axes)
-        return b.reshape(b.convert(product, x.dtype), out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self.spread(g, xs[0].type) * conjugate(self.others(xs[0]))]
@@ -212,15 +211,6 @@ class Truth(Reduction, abstract=True):
 
     kinds = "b"
     differentiable: ClassVar[bool] = False
-    stablehlo: ClassVar[str]
-    ufunc: ClassVar[np.ufunc]
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(type(self).ufunc.reduce(x, axis=self.axes, keepdims=self.keepdims))
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        start = self.stablehlo == "and"
-        return b.reshape(b.reduce(self.stablehlo, x, start, self.axes), out.shape)
 
     @classmethod
     def samples(cls) -> Any:
@@ -235,16 +225,14 @@ class Any_(Truth):
 
     name = "Any"
     parts = Parts(combine="max")
-    stablehlo = "or"
-    ufunc = np.logical_or
+    ufunc, stablehlo, identity = np.logical_or, "or", False
 
 
 class All(Truth):
     """Whether all elements over axes are true."""
 
     parts = Parts(combine="min")
-    stablehlo = "and"
-    ufunc = np.logical_and
+    ufunc, stablehlo, identity = np.logical_and, "and", True
 
 
 def accumulator(dtype: DType) -> DType:

@@ -25,6 +25,19 @@ class Movement(Op, abstract=True):
     cheap: ClassVar[bool] = True
 
 
+class ToShape(Movement, abstract=True):
+    """A movement whose only parameter is the result's shape."""
+
+    shape: tuple[int, ...]
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return type(self)(out.shape)
+
+
 class _ReshapeText(Text):
     def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:  # type: ignore[override]
         """In text, one size may be -1: it follows from the others."""
@@ -35,16 +48,11 @@ class _ReshapeText(Text):
         return cls(shape)
 
 
-class Reshape(Movement):
-    """The elements in row-major order, in another shape."""
+class Reshape(ToShape):
+    """The same elements, in row-major order, in another shape."""
 
-    shape: tuple[int, ...]
     text = _ReshapeText(("shape",), "core-v1", spellings={"new_shape": "shape"})
     imported = Imported(("reshape",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         if min(self.shape, default=0) < 0:
@@ -62,12 +70,7 @@ class Reshape(Movement):
         return b.reshape(x, self.shape)
 
     def factors(self, x: Type) -> str:
-        if not x.size:
-            return super().factors(x)
-        return reshaped(x.shape, self.shape)
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Reshape(out.shape)
+        return reshaped(x.shape, self.shape) if x.size else super().factors(x)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Reshape(xs[0].type.shape)(g)]
@@ -83,16 +86,11 @@ class Reshape(Movement):
         yield cls((0, 5)), (real(3, 0),)
 
 
-class Broadcast(Movement):
+class Broadcast(ToShape):
     """NumPy broadcasting to `shape`."""
 
-    shape: tuple[int, ...]
     text = Text(("shape",), "core-v1+gradient")
     imported = Imported(("broadcast_in_dim",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -112,9 +110,6 @@ class Broadcast(Movement):
         old = [new[i + offset] if n == self.shape[i + offset] else "1"
                for i, n in enumerate(x.shape)]  # fmt: skip
         return rule([old], [new])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Broadcast(out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type

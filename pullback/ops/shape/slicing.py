@@ -110,9 +110,9 @@ class Slice(Movement, Positioned):
         return alike(x.rank, tuple(cut))
 
     def local(self, xs: Sequence[Type], out: Type) -> Op:
-        # a dimension of which all is taken ends where the device's part does
-        extents = zip(xs[0].shape, out.shape, strict=True)
-        stops = [n if n == m else stop for (n, m), stop in zip(extents, self.stops, strict=True)]
+        # A dimension that is taken whole ends where the device's part ends.
+        sizes = zip(xs[0].shape, out.shape, self.stops, strict=True)
+        stops = [n if n == m else stop for n, m, stop in sizes]
         return Slice(self.starts, tuple(stops), self.steps)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
