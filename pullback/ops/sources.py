@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Input(Op, InputSource):
     label: str
     shape: tuple[int, ...]
     dtype: DType
-    differentiable: ClassVar[bool] = False
+    differentiable = False
     text = UNWRITTEN
 
     def infer(self) -> Type:
@@ -53,11 +53,11 @@ class Leaf(Op, LeafSource):
     """
 
     of: str = ""
-    differentiable: ClassVar[bool] = False
+    differentiable = False
     text = UNWRITTEN
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return TABLE[self.of].title if self.of in TABLE else "leaf"
 
     @property
@@ -69,7 +69,7 @@ class Leaf(Op, LeafSource):
 class Scalar(Op, ScalarSource):
     """A Python number that the user wrote: an input, packed with the program's other scalars."""
 
-    differentiable: ClassVar[bool] = False
+    differentiable = False
     text = UNWRITTEN
 
 
@@ -79,7 +79,7 @@ class Const(Op, ConstSource):
     dtype: DType
     shape: tuple[int, ...]
     data: bytes
-    differentiable: ClassVar[bool] = False
+    differentiable = False
     text = UNWRITTEN
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class Unpack(Op, UnpackedScalar):
 
     word: int
     dtype: DType
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     @property
     def words(self) -> range:
@@ -203,7 +203,7 @@ class Result(Op, ResultSource):
     """Result number `index` of an op with several results."""
 
     index: int
-    differentiable: ClassVar[bool] = False  # derivatives treat the op and its results as one
+    differentiable = False  # derivatives treat the op and its results as one
     text = UNWRITTEN
 
     def infer(self, types: Any) -> Type:
@@ -233,17 +233,3 @@ LEAF, SCALAR = Leaf(), Scalar()
 
 def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
     return Node(LEAF, (), type, where, tokens, False, value)
-
-
-__all__: Sequence[str] = [
-    "LEAF",
-    "SCALAR",
-    "Const",
-    "Input",
-    "Leaf",
-    "Result",
-    "Scalar",
-    "Unpack",
-    "leaf",
-    "pack_bits",
-]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.cumulative.lowering import prefixes, scan
 from pullback.ops.elementwise.base import cast, check_kind, equal, where
+from pullback.ops.elementwise.transcendental import Exp, Log
 from pullback.ops.factor_rules import alike
 from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
@@ -175,14 +176,14 @@ class CumLogSumExp(Cumulative):
 
     def expand(self, x: Node) -> Node:
         """Sums relative to the running maximum, rescaled whenever it changes."""
-        exp, axis, reverse = TABLE["Exp"](), self.axis, self.reverse
+        exp, axis, reverse = Exp(), self.axis, self.reverse
         dtype = x.type.dtype
         x = cast(x, accumulator(dtype))
         top = TABLE["CumMax"](axis, reverse)(x)
         top = _replace(_replace(top, -np.inf), np.inf)
         scale = exp(previous(top, axis, reverse, 0) - top)
         total = LinearRecurrence(axis, reverse)(scale, exp(x - top))
-        return cast(top + TABLE["Log"]()(total), dtype)
+        return cast(top + Log()(total), dtype)
 
     # dy_i = exp(x_i - y_i) dx_i + exp(y_{i-1} - y_i) dy_{i-1}, with weights in [0, 1].
 
@@ -196,7 +197,7 @@ class CumLogSumExp(Cumulative):
 
     def weights(self, y: Node, x: Node) -> tuple[Node, Node]:
         """The weights of the newest element and of all before it."""
-        exp, safe = TABLE["Exp"](), _replace(y, -np.inf)
+        exp, safe = Exp(), _replace(y, -np.inf)
         return exp(x - safe), exp(previous(y, self.axis, self.reverse, -np.inf) - safe)
 
 

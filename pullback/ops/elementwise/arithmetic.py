@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,14 @@ from pullback.ops.elementwise.base import (
     cast,
     guarded,
     nonzero,
-    word,
+    op_functions,
 )
 from pullback.ops.imported import Imported
 from pullback.ops.parts import Parts
 from pullback.ops.prelude import Node, Type
 from pullback.ops.text import CORE
 
-real_part, conjugate = word("Real"), word("Conj")
+real_part, conjugate = op_functions("Real", "Conj")
 
 
 class Add(Binary):
@@ -29,8 +29,8 @@ class Add(Binary):
 
     ufunc = np.add
     stablehlo = "add"
-    linear: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
+    linear = True
+    commutative = True
     text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
@@ -42,7 +42,7 @@ class Sub(Binary):
 
     ufunc = np.subtract
     stablehlo = "subtract"
-    linear: ClassVar[bool] = True
+    linear = True
     text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
@@ -54,7 +54,7 @@ class Mul(Binary):
 
     ufunc = np.multiply
     stablehlo = "multiply"
-    commutative: ClassVar[bool] = True
+    commutative = True
     parts = Parts(linear_in=(0, 1))
     text = CORE
 
@@ -67,7 +67,7 @@ class Neg(Unary):
 
     ufunc = np.negative
     stablehlo = "negate"
-    linear: ClassVar[bool] = True
+    linear = True
     text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:

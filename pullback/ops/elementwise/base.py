@@ -30,7 +30,7 @@ class Elementwise(Op, PerElement, abstract=True):
     ufunc: ClassVar[Callable]
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
-    cheap: ClassVar[bool] = True
+    cheap = True
     singular: ClassVar[bool] = False  # the value or its derivative is infinite somewhere
     predicate: ClassVar[bool] = False  # the result is bool
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
@@ -189,6 +189,12 @@ class Transcendental(Unary, abstract=True):
     half_as = float32
 
 
+class Analytic(Transcendental, abstract=True):
+    """A transcendental function that is defined for complex numbers too."""
+
+    kinds = "fc"
+
+
 def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
@@ -214,27 +220,28 @@ def total(terms: Sequence[Node | None], type: Type) -> Node | None:
     return made
 
 
-# -- words that formulas are written with ---------------------------------------------------------
+# -- functions that formulas are written with -----------------------------------------------------
 
 
-def word(name: str) -> Callable[..., Node]:
-    """The op `name` as a function of nodes and numbers; it may be defined later than the word."""
+def op_functions(*names: str) -> list[Callable[..., Node]]:
+    """Return ops as functions of nodes and numbers; they may be defined later."""
 
-    def apply(*xs: Any) -> Node:
-        nodes = [x for x in xs if isinstance(x, Node)]
-        return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
+    def function(name: str) -> Callable[..., Node]:
+        def apply(*xs: Any) -> Node:
+            nodes = [x for x in xs if isinstance(x, Node)]
+            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
 
-    return apply
+        return apply
+
+    return [function(name) for name in names]
 
 
-where = word("Where")
-guarded, divided = word("MulNoNan"), word("DivNoNan")
-equal, not_equal = word("Equal"), word("NotEqual")
-less, greater = word("Less"), word("Greater")
-less_equal, greater_equal = word("LessEqual"), word("GreaterEqual")
-both, either, differ, negated = (
-    word("LogicalAnd"), word("LogicalOr"), word("LogicalXor"), word("LogicalNot"),
-)  # fmt: skip
+(where,) = op_functions("Where")
+guarded, divided = op_functions("MulNoNan", "DivNoNan")
+equal, not_equal = op_functions("Equal", "NotEqual")
+less, greater = op_functions("Less", "Greater")
+less_equal, greater_equal = op_functions("LessEqual", "GreaterEqual")
+both, either, differ, negated = op_functions("LogicalAnd", "LogicalOr", "LogicalXor", "LogicalNot")
 
 
 def cast(x: Node, dtype: DType) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,8 @@ class Bitwise(Binary, abstract=True):
 
     kinds = "biu"
     imported = Imported(last=True)  # bools are read as logic
-    commutative: ClassVar[bool] = True
-    differentiable: ClassVar[bool] = False
+    commutative = True
+    differentiable = False
 
     @classmethod
     def samples(cls) -> Any:
@@ -56,7 +56,7 @@ class BitwiseNot(Unary):
     stablehlo = "not"
     kinds = "biu"
     imported = Imported(last=True)  # bools are read as logic
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     @classmethod
     def samples(cls) -> Any:
@@ -69,7 +69,7 @@ class Shift(Binary, abstract=True):
     """Moves the bits of x by y places; y is read as unsigned, and may be the width or more."""
 
     kinds = "iu"
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     @classmethod
     def samples(cls) -> Any:
@@ -116,7 +116,7 @@ class PopulationCount(Unary):
 
     stablehlo = "popcnt"
     kinds = "iu"
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         # the bits of a negative number, not of its absolute value as in np.bitwise_count

@@ -9,12 +9,12 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, word
+from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, op_functions
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.samples import complexes, real
 
-atan2 = word("Atan2")
+(atan2,) = op_functions("Atan2")
 COMPLEX_OF: dict[DType, DType] = {float32: complex64, float64: complex128}
 
 

@@ -18,14 +18,14 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
+    op_functions,
     where,
-    word,
     zero_partials,
 )
 from pullback.ops.prelude import Node, Type
 from pullback.ops.text import CORE
 
-rounded = word("Round")
+(rounded,) = op_functions("Round")
 
 UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides another
 

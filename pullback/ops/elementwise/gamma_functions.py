@@ -11,15 +11,23 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where, word
+from pullback.ops.elementwise.base import (
+    Transcendental,
+    both,
+    either,
+    equal,
+    less,
+    op_functions,
+    where,
+)
 from pullback.ops.elementwise.error_functions import by_element, horner
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import real
 from pullback.ops.text import Text
 
-log, sin, tan, absolute = word("Log"), word("Sin"), word("Tan"), word("Abs")
-reciprocal, rounded = word("Reciprocal"), word("Round")
+log, sin, tan, absolute = op_functions("Log", "Sin", "Tan", "Abs")
+reciprocal, rounded = op_functions("Reciprocal", "Round")
 # Bernoulli numbers B2, B4, ... of the asymptotic series
 BERNOULLI = tuple(
     float(Fraction(p, q))

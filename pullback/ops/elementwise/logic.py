@@ -45,7 +45,7 @@ class Equal(Comparison):
     ufunc = np.equal
     direction = "EQ"
     kinds = "biufc"
-    commutative: ClassVar[bool] = True
+    commutative = True
 
 
 class NotEqual(Comparison):
@@ -54,7 +54,7 @@ class NotEqual(Comparison):
     ufunc = np.not_equal
     direction = "NE"
     kinds = "biufc"
-    commutative: ClassVar[bool] = True
+    commutative = True
 
 
 class Less(Comparison):
@@ -89,7 +89,7 @@ class Logical(Binary, abstract=True):
     """Combines two bool operands."""
 
     kinds = "b"
-    commutative: ClassVar[bool] = True
+    commutative = True
     partials = zero_partials
 
     @classmethod

@@ -27,31 +27,33 @@ from pullback.ops.samples import real
 from pullback.ops.text import CORE, GRADIENT
 
 
-class Maximum(Binary):
+class Extremum(Binary, abstract=True):
+    """One of two operands; NaN if either is. Equal operands share the gradient evenly."""
+
+    kinds = "biuf"
+    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
+    commutative = True
+    direction: ClassVar[str]  # how the operand that is taken compares with the other
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return choose(b, self.direction, x, y)
+
+
+class Maximum(Extremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.maximum
-    kinds = "biuf"
-    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
-    commutative: ClassVar[bool] = True
-
-    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return choose(b, "GE", x, y)
+    direction = "GE"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (lambda: share(x, y), lambda: share(y, x))
 
 
-class Minimum(Binary):
+class Minimum(Extremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.minimum
-    kinds = "biuf"
-    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
-    commutative: ClassVar[bool] = True
-
-    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return choose(b, "LE", x, y)
+    direction = "LE"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (lambda: share(y, x), lambda: share(x, y))

@@ -18,15 +18,15 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
+    op_functions,
     where,
-    word,
 )
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type, constant
 from pullback.ops.samples import complexes, positive, real
 from pullback.ops.text import Text
 
-log, bits_and = word("Log"), word("BitwiseAnd")
+log, bits_and = op_functions("Log", "BitwiseAnd")
 
 
 class Pow(Binary):

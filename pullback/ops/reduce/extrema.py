@@ -13,10 +13,11 @@ from pullback.graph.dtypes import DType, int64
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.parts import Parts
-from pullback.ops.prelude import TABLE, Expandable, Node, Type, batch_along, constant, zeros
+from pullback.ops.prelude import Expandable, Node, Type, batch_along, constant, zeros
 from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.iota import Iota
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +162,7 @@ class ArgExtremum(Expandable, abstract=True):
         """The least index of the elements that equal the extremum."""
         top = (Max if self.of is MAXIMUM else Min)((self.axis,), True)(x)
         wins = either(equal(x, top), not_equal(x, x))
-        index = TABLE["Iota"](x.type.shape, self.axis, int64)()
+        index = Iota(x.type.shape, self.axis, int64)()
         none = constant(x.type.shape[self.axis], int64)
         return Min((self.axis,), False)(where(wins, index, none))
 

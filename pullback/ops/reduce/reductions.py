@@ -28,7 +28,7 @@ class ReductionText(Text):
         none = not op.axes and bool(xs[0].shape)
         return {"axes": None if none else op.axes, "keepdims": op.keepdims}
 
-    def read(  # type: ignore[override]
+    def read(
         self, cls: Any, xs: Sequence[Type], *,
         axes: tuple[int, ...] | None = (), keepdims: bool = False,
     ) -> Op:  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.ops.elementwise.base import check_kind, where
+from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.elementwise.transcendental import Exp, Log
 from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
@@ -41,7 +43,7 @@ class Normalisation(Composite, abstract=True):
         if any(x.type.shape[i] == 0 for i in self.axes):
             return x
         top = TABLE["StopGradient"]()(Max(self.axes, True)(x))
-        return x - where(TABLE["IsFinite"]()(top), top, 0)
+        return x - where(IsFinite()(top), top, 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -56,7 +58,7 @@ class Softmax(Normalisation):
     """exp(x) over its sum along axes."""
 
     def expand(self, x: Node) -> Node:
-        weights = TABLE["Exp"]()(self.shifted(x))
+        weights = Exp()(self.shifted(x))
         return weights / self.total(weights)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -72,11 +74,11 @@ class LogSoftmax(Normalisation):
 
     def expand(self, x: Node) -> Node:
         shifted = self.shifted(x)
-        return shifted - TABLE["Log"]()(self.total(TABLE["Exp"]()(shifted)))
+        return shifted - Log()(self.total(Exp()(shifted)))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [g - TABLE["Exp"]()(out) * self.total(g)]
+        return [g - Exp()(out) * self.total(g)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         t = ts[0]
-        return None if t is None else t - self.total(TABLE["Exp"]()(out) * t)
+        return None if t is None else t - self.total(Exp()(out) * t)

@@ -38,7 +38,7 @@ class AlongAxes(Movement, abstract=True):
 
 
 class _ExpandDimsText(Text):
-    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:  # type: ignore[override]
+    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:
         """In text, axes are inserted one after the other, the smallest first, and each counts the
         dimensions that are there then: a repeated axis is two adjacent dimensions."""
         positions: list[int] = []

@@ -17,6 +17,7 @@ from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.movement import Broadcast
 from pullback.ops.shape.slicing import Slice
 from pullback.ops.text import GRADIENT
 from pullback.ops.traits import Positioned
@@ -52,7 +53,7 @@ class Pad(Op, Positioned):
 
     def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
         x, value = xs
-        return TABLE["UpdateAt"]()(TABLE["Broadcast"](out.shape)(value), x, *starts)
+        return TABLE["UpdateAt"]()(Broadcast(out.shape)(value), x, *starts)
 
     def infer(self, x: Type, value: Type) -> Type:
         same_dtype(self.title, x, value)

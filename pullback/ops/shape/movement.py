@@ -39,7 +39,7 @@ class ToShape(Movement, abstract=True):
 
 
 class _ReshapeText(Text):
-    def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:  # type: ignore[override]
+    def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:
         """In text, one size may be -1: it follows from the others."""
         others = math.prod([n for n in shape if n != -1])
         if shape.count(-1) == 1 and others > 0:
@@ -132,7 +132,7 @@ class Broadcast(ToShape):
 
 
 class _TransposeText(Text):
-    def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:  # type: ignore[override]
+    def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:
         return cls(counted(perm, xs[0].rank))
 
 

@@ -26,7 +26,7 @@ class _SliceText(Text):
             return lists
         return {"ranges": tuple(map(Range, *lists.values()))}
 
-    def read(  # type: ignore[override]
+    def read(
         self, cls: Any, xs: Sequence[Type], *, ranges: tuple[Range, ...] | None = None,
         starts: tuple[int, ...] = (), stops: tuple[int, ...] = (), steps: tuple[int, ...] = (),
     ) -> Op:  # fmt: skip

@@ -82,7 +82,7 @@ class ShiftRightLogical(Composite):
     """The bits of x moved down by y places; zeros come in from above, whatever the sign."""
 
     imported = Imported(("shift_right_logical",), last=True)
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     def expand(self, x: Node, y: Node) -> Node:
         unsigned = dtype(f"u{x.type.dtype.bits}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pullback.ops.sources import Input
 class Combining(Op, abstract=True):
     """Holds a program over scalars. It has no derivative: what has one is read as another op."""
 
-    differentiable: ClassVar[bool] = False
+    differentiable = False
     imported = Imported(last=True)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
