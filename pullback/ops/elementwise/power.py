@@ -100,6 +100,7 @@ class IntegerPow(Unary):
     """x ** exponent for a fixed integer, by multiplication; a negative one by a reciprocal."""
 
     exponent: int
+    title = "pow"
     half_as = float32
     text = Text(("exponent",))
 

@@ -17,8 +17,8 @@ from pullback.ops.elementwise.base import Elementwise, less, where
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
-from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
 
 
