@@ -1,8 +1,8 @@
-"""Numbers from gamma distributions, and how they move with the distribution's shape.
+"""Samples of the gamma distribution, differentiable with respect to its shape.
 
-The sampler is Marsaglia and Tsang's (2000): a cubed normal number, accepted 95 times in 100 or more
-often. A number that was accepted stays; rounds go on until each element has one. Every round draws
-from streams of its own, so an element's number does not depend on what the others needed.
+The sampler is that of Marsaglia and Tsang (2000): a cubed normal number, accepted with a
+probability of at least 95 %. Rounds repeat until every element has an accepted number. Each round
+draws from its own streams, so an element's number does not depend on the other elements.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from pullback.ops.random.threefry import (
 )
 from pullback.ops.samples import positive
 
-ROUNDS = 16  # the chance that none of them accepts is below 2**-64
+ROUNDS = 16  # all of them reject with a probability below 2**-64
 HUGE = 1e290
 # log(1 + y) - y + y**2 / 2 - y**3 / 3 is -y**4 times this, for |y| < 1/16
 QUARTIC = [(-1) ** k / (k + 4) for k in range(14)]
 
 
 class RandomGamma(Op):
-    """A number from the gamma distribution of shape a and scale 1 for each key u32[..., 2] and
-    each element of a[..., *shape]; never 0, and NaN where a is not positive.
+    """Samples of the gamma distribution with shape a and scale 1, for each key u32[..., 2] and each
+    element of a[..., *shape]; never 0, and NaN where a is not positive.
 
-    Its derivative by a is that of the quantile which the number is (implicit reparameterisation):
-    the numbers themselves jump where a round is accepted at one a and not at the next.
+    The derivative with respect to a is that of a quantile (implicit reparameterization): the
+    samples themselves jump where an acceptance changes.
     """
 
-    whole: tuple[int, ...] = ()  # of which a part is made, as in PerKey
+    whole: tuple[int, ...] = ()  # the shape of which a part is drawn, as in PerKey
     kinds = "f"
 
     def infer(self, key: Type, a: Type, *begin: Type) -> Type:
@@ -57,7 +57,7 @@ class RandomGamma(Op):
         outer = key.rank - 1
         check_size(self.whole or a.shape[outer:])
         if a.shape[:outer] != key.shape[:-1]:
-            raise ShapeError(f"needs shapes for each key, got {key} and {a}")
+            raise ShapeError(f"a must have shapes for each key, got {key} and {a}")
         return a
 
     def numpy(self, key: np.ndarray, a: np.ndarray, *begin: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ class RandomGamma(Op):
                 b, key, shape, stream, CounterPart(self.whole, *begin) if begin else None
             )
 
-        def more(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
+        def condition(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
             rest = b.op("stablehlo.not", done, out=done.type)
             rest = b.reduce("or", rest, False, range(out.rank)) if out.rank else rest
             left = b.compare("LT", i, b.constant(ROUNDS, int32))
@@ -103,7 +103,7 @@ class RandomGamma(Op):
             i = b.op("stablehlo.add", i, b.constant(1, int32), out=i.type)
             return [i, key, d, c, made, done, *begin]
 
-        regions = f"{b.region(types, more)}, {b.region(types, body)}"
+        regions = f"{b.region(types, condition)}, {b.region(types, body)}"
         made = b.op("stablehlo.while", *start, out=types, regions=regions)[4]
 
         finished = partial(_finished, least=LEAST[out.dtype])
@@ -142,8 +142,8 @@ class RandomGamma(Op):
 
 
 def _constants(m: Any, a: Any) -> tuple[Any, Any]:
-    """Marsaglia and Tsang's d and c; a shape below 1 is first raised by 1."""
-    a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # what has no number gets one quickly
+    """Return d and c of Marsaglia and Tsang; a shape below 1 is first increased by 1."""
+    a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # `_finished` replaces invalid elements
     d = m.where(a < 1.0, a + 1.0, a) - 1 / 3
     return d, 1.0 / (m.sqrt(d) * 3.0)
 
@@ -151,7 +151,7 @@ def _constants(m: Any, a: Any) -> tuple[Any, Any]:
 def _round(
     m: Any, made: Any, done: Any, d: Any, c: Any, z0: Any, z1: Any, u0: Any, u1: Any
 ) -> tuple[Any, Any]:
-    """Numbers for those that have none yet, where this round accepts."""
+    """Draw numbers for elements that have none yet, where this round accepts."""
     y = normal(m, m.bitcast(joined(m, z0, z1), int64)) * c
     root = y + 1.0
     inside = root > 0.0
@@ -165,7 +165,7 @@ def _round(
 
 
 def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
-    """The numbers for the shapes that were given, from those for the raised ones."""
+    """Return the numbers for the given shapes from those for the increased ones."""
     small = m.where(a < 1.0, m.where(a > 0.0, a, 1.0), 1.0)
     made = m.where(a < 1.0, exp(m, log(m, made) - _energy(m, u0, u1) * (1.0 / small)), made)
     made = m.where(made < least, least, made)
@@ -174,11 +174,11 @@ def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
 
 
 def _energy(m: Any, first: Any, second: Any) -> Any:
-    """An exponential number, -log of a uniform one."""
+    """Return an exponential number, -log of a uniform one."""
     k = m.bitcast(joined(m, first, second), int64) & ((1 << 63) - 1)
     return minus_log(m, *ends(m, k, float64))
 
 
 def _rounded_in(wanted: DType) -> DType:
-    """The first of two roundings: XLA may take f64 to 16 bits in one step or in two."""
+    """Return the dtype of the first rounding: XLA may round f64 to 16 bits in one or two steps."""
     return float32 if wanted.bits == 16 else wanted
