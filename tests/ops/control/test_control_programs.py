@@ -240,9 +240,9 @@ def test_operands_must_have_the_types_of_the_body():
     x = hold(*[[n] for n in (pb.ones(3)._node,) * 2]).inputs[0]
     op = Scan(hold([x], [x * x]), 1, 0, 2)
     assert op.type_of(x.type) == (x.type,)
-    with pytest.raises(pb.PullbackError, match="types of the program's inputs"):
+    with pytest.raises(pb.PullbackError, match="types of the graph's inputs"):
         op.type_of(x.type.with_shape((4,)))
     with pytest.raises(pb.PullbackError, match="must keep its types"):
         Scan(hold([x], [pb.sum(pb.ones(3))._node]), 1, 0, 2).type_of(x.type)
-    with pytest.raises(pb.PullbackError, match="must count 2 rounds"):
+    with pytest.raises(pb.PullbackError, match="must have 2 rows"):
         Scan(hold([x], [x]), 0, 1, 2).type_of(x.type.with_shape((4, 3)))
