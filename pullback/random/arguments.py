@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import (
-    as_tensor,
-    cast_node,
-    node_of,
-    number,
-    placed,
-    scalar,
-    shape_of,
-)
+from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
+from pullback.functions.arguments import placed, shape_of
 from pullback.graph.dtypes import DType, float32, float64, promote, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
-from pullback.lazy.operators import NUMBERS
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -34,21 +26,17 @@ DTypeLike: TypeAlias = DType | str | np.dtype | type
 
 def key_of(op: str, key: ArrayLike) -> Node:
     """Return the node of a key; raise unless it is a single key."""
-    if not isinstance(key, (Tensor, np.ndarray)):
-        raise ArgumentError(
-            f"key must be u32[2], got {type(key).__name__}", op=op,
-            hint="Make one from an integer with pb.random.key(seed).",
-        )  # fmt: skip
-    node = node_of(as_tensor(key))
-    if node.type.dtype is uint32 and node.type.shape == (2,):
-        return node
-    error = DTypeError if node.type.dtype is not uint32 else ShapeError
-    several = node.type.dtype is uint32 and node.type.rank > 1 and node.type.shape[-1] == 2
-    raise error(
-        f"key must be u32[2], got {node.type}", op=op,
-        hint="These are several keys: select one of them, as in keys[0]."
-        if several else "Make one from an integer with pb.random.key(seed).",
-    )  # fmt: skip
+    error: type[PullbackError] = ArgumentError
+    got, hint = type(key).__name__, "Make one from an integer with pb.random.key(seed)."
+    if isinstance(key, (Tensor, np.ndarray)):
+        node = node_of(as_tensor(key))
+        dtype, shape = node.type.dtype, node.type.shape
+        if dtype is uint32 and shape == (2,):
+            return node
+        error, got = DTypeError if dtype is not uint32 else ShapeError, str(node.type)
+        if dtype is uint32 and shape[1:] and shape[-1] == 2:
+            hint = "These are several keys: select one of them, as in keys[0]."
+    raise error(f"key must be u32[2], got {got}", op=op, hint=hint)
 
 
 def float_dtype(
@@ -121,6 +109,15 @@ def require(op: str, holds: Any, message: str) -> None:
     """Raise ArgumentError unless all elements of `holds` are true."""
     if not np.all(holds):
         raise ArgumentError(message, op=op)
+
+
+def require_range(
+    op: str, name: str, value: ArrayLike, test: Callable[[np.ndarray], Any], must: str
+) -> None:
+    """Raise unless a parameter passes the test, as far as it is known."""
+    given = known(value)
+    if given is not None:
+        require(op, test(given), f"{name} must {must}, got {value}")
 
 
 def require_order(op: str, low: ArrayLike, high: ArrayLike, names: tuple[str, str]) -> None:

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from pullback.functions.arguments import as_tensor, literal, node_of, number
+from pullback.functions.arguments import literal
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import DType, float32, float64
 from pullback.graph.node import Node
-from pullback.lazy.operators import NUMBERS
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.affine import Affine, Between
@@ -31,6 +31,7 @@ from pullback.random.arguments import (
     parameter,
     require,
     require_order,
+    require_range,
     sample_shape,
 )
 
@@ -173,9 +174,7 @@ def exponential(
     op = "random.exponential"
     wanted = float_dtype(op, dtype, scale)
     node = key_of(op, key)
-    given = known(scale)
-    if given is not None:
-        require(op, given >= 0, f"scale must not be negative, got {scale}")
+    require_range(op, "scale", scale, lambda s: s >= 0, "not be negative")
     with at_one_line():
         wide = computed_in(wanted)
         factor = parameter(op, scale, wide)
@@ -201,9 +200,7 @@ def gamma(
     op = "random.gamma"
     wanted = float_dtype(op, dtype, a)
     node = key_of(op, key)
-    given = known(a)
-    if given is not None:
-        require(op, given > 0, f"a must be positive, got {a}")
+    require_range(op, "a", a, lambda a: a > 0, "be positive")
     with at_one_line():
         shapes = wrap(parameter(op, a, wanted))
         shapes = spread(shapes, sample_shape(op, shape, shapes._node))

@@ -5,18 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import (
-    as_tensor,
-    cast_node,
-    literal,
-    node_of,
-    number,
-    scalar,
-    shape_of,
-)
+from pullback.functions.arguments import literal, shape_of
 from pullback.functions.where_take import clip, where
 from pullback.graph.dtypes import DType, float64, int64, uint32, uint64
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.settings import user_dtype
 from pullback.lazy.tensor import Tensor, wrap
@@ -28,10 +21,9 @@ from pullback.random.arguments import (
     DTypeLike,
     Shape,
     key_of,
-    known,
     parameter,
-    require,
     require_order,
+    require_range,
     sample_shape,
 )
 
@@ -60,9 +52,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     [False, True]
     """
     op = "random.bernoulli"
-    given = known(p)
-    if given is not None:
-        require(op, (given >= 0) & (given <= 1), f"p must be in [0, 1], got {p}")
+    require_range(op, "p", p, lambda p: (p >= 0) & (p <= 1), "be in [0, 1]")
     with at_one_line():
         chance = wrap(cut(parameter(op, p, float64)))  # a decision has no derivative
         words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))

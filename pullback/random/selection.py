@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import (
-    as_tensor,
-    axis_of,
-    float_node,
-    literal,
-    node_of,
-    number,
-    shape_of,
-)
+from pullback.functions.arguments import axis_of, float_node, literal, shape_of
 from pullback.functions.cumulative import cumulative_sum
 from pullback.functions.data_types import bitcast
 from pullback.functions.reductions import max as maximum
@@ -22,6 +14,7 @@ from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take, take_along_axis, where
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.bits import RandomBits

@@ -102,18 +102,9 @@ class Choice(Holder, abstract=True):
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.placed(found, type, dims)
 
-    def vjp(
-        self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
-    ) -> Sequence:
-        return cond_rules.pull_back(self, g, out, xs, need, gradients)
-
-    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
-        return cond_rules.push_forward(self, xs, ts, tangents)
-
-    def batch(
-        self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
-    ) -> Any:
-        return cond_rules.batch(self, axis, xs, mapped, batched_graph)
+    vjp = cond_rules.vjp  # type: ignore[assignment]
+    jvp = cond_rules.jvp  # type: ignore[assignment]
+    batch = cond_rules.batch  # type: ignore[assignment]
 
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """Each branch of `other` must contain the branch here, in the same results."""

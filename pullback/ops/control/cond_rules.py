@@ -42,7 +42,7 @@ class CondBackward(NamedTuple):
     extra: list[Node]  # the last operands of both: values that rules captured
 
 
-def pull_back(
+def vjp(
     op: Choice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     index, *operands = xs
@@ -157,8 +157,8 @@ class _Slots(NamedTuple):
 # -- forward mode -------------------------------------------------------------------------------
 
 
-def push_forward(
-    op: Choice, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
+def jvp(
+    op: Choice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one conditional."""
     given = tuple([t is not None for t in ts[1:]])

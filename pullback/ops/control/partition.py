@@ -7,6 +7,7 @@ loop that starts from zeros is as parallel as its body.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -98,23 +99,19 @@ def _finish(to: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
 
 def _accumulated(body: Graph, count: int) -> dict[int, Node]:
     """Return what an iteration adds to those of `count` states that it uses for nothing else."""
-    users: dict[Node, list[Node | None]] = {}
+    users: defaultdict[Node, list[Node | None]] = defaultdict(list)
     for node in body.nodes:
         for x in node.inputs:
-            users.setdefault(x, []).append(node)
+            users[x].append(node)
     for y in body.outputs:
-        users.setdefault(y, []).append(None)
+        users[y].append(None)
     found = {}
     for i in range(count):
         node, terms = body.inputs[i], []
-        while (user := _only(users.get(node))) is not None and user.op is TABLE["Add"]():
+        while len(users[node]) == 1 and (user := users[node][0]) and user.op is TABLE["Add"]():
             terms += [x for x in user.inputs if x is not node]
             node = user
         alone = node is body.outputs[i] and users[node] == [None]
         if terms and alone and all(t.type.plain is node.type.plain for t in terms):
             found[i] = reduce(add, terms)
     return found
-
-
-def _only(users: list[Node | None] | None) -> Node | None:
-    return users[0] if users and len(users) == 1 else None

@@ -85,42 +85,31 @@ class _Network:
         self.edges[head].setdefault(tail, 0)
 
     def cut(self) -> list[Node]:
-        while path := self._augmenting_path():
+        while _SOURCE in (following := self._paths_to_sink()):
+            path, a = [], _SOURCE
+            while a != _SINK:
+                path.append((a, following[a]))
+                a = following[a]
             amount = min(self.edges[a][b] for a, b in path)
             for a, b in path:
                 self.edges[a][b] -= amount
                 self.edges[b][a] += amount
-        behind = self._reaching_sink()
-        return [n for n, v in self.index.items() if v not in behind and v + 1 in behind]
+        return [n for n, v in self.index.items() if v not in following and v + 1 in following]
 
-    def _augmenting_path(self) -> list[tuple[int, int]]:
-        """Return a shortest path from source to sink with spare capacity."""
-        previous: dict[int, int] = {_SOURCE: _SOURCE}
-        queue = deque([_SOURCE])
-        while queue and _SINK not in previous:
-            a = queue.popleft()
-            for b, capacity in self.edges[a].items():
-                if capacity and b not in previous:
-                    previous[b] = a
-                    queue.append(b)
-        if _SINK not in previous:
-            return []
-        path, b = [], _SINK
-        while b != _SOURCE:
-            path.append((previous[b], b))
-            b = previous[b]
-        return path
+    def _paths_to_sink(self) -> dict[int, int]:
+        """Search backward from the sink, along spare capacity, until the source is found.
 
-    def _reaching_sink(self) -> set[int]:
-        found = {_SINK}
-        queue = deque(found)
-        while queue:
+        Return for each vertex the next one on a shortest path to the sink.
+        """
+        following = {_SINK: _SINK}
+        queue = deque([_SINK])
+        while queue and _SOURCE not in following:
             b = queue.popleft()
             for a in self.edges[b]:
-                if a not in found and self.edges[a].get(b, 0):
-                    found.add(a)
+                if a not in following and self.edges[a].get(b, 0):
+                    following[a] = b
                     queue.append(a)
-        return found
+        return following
 
 
 def _available(node: Node, known: set[Node]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from pullback.ops.control.holder import (
 )
 from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_operands
@@ -145,18 +145,9 @@ class Scan(Holder):
         dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
         return to.placed(found, type, dims, [y.partial for y in ys])
 
-    def vjp(
-        self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
-    ) -> Sequence:
-        return scan_rules.pull_back(self, g, out, xs, need, gradients)
-
-    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
-        return scan_rules.push_forward(self, xs, ts, tangents)
-
-    def batch(
-        self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
-    ) -> Any:
-        return scan_rules.batch(self, axis, xs, mapped, batched_graph)
+    vjp = scan_rules.vjp  # type: ignore[assignment]
+    jvp = scan_rules.jvp  # type: ignore[assignment]
+    batch = scan_rules.batch  # type: ignore[assignment]
 
     def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must have this state and these rows among its own."""

@@ -46,7 +46,7 @@ class ScanBackward(NamedTuple):
     backward: Scan
 
 
-def pull_back(
+def vjp(
     op: Scan, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     live = tuple([ct is not None for ct in g])
@@ -151,8 +151,8 @@ class _SplitBody:
 # -- forward mode -------------------------------------------------------------------------------
 
 
-def push_forward(
-    op: Scan, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
+def jvp(
+    op: Scan, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one loop."""
     given = tuple([t is not None for t in ts])

@@ -21,7 +21,6 @@ from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_shapes, 
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
-    CounterPart,
     aligned,
     check_key,
     check_part,
@@ -72,12 +71,11 @@ class PerKey(Op, abstract=True):
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
-        part = CounterPart(self.whole, *begin) if begin else None
-        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, part))
+        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, self.whole, *begin))
 
     def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
-        part = CounterPart(self.whole, *begin) if begin else None
-        return lifted(b, self.draw, *hlo_blocks(b, key, self.shape, self.stream, part))
+        words = hlo_blocks(b, key, self.shape, self.stream, self.whole, *begin)
+        return lifted(b, self.draw, *words)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*spread_all(axis, xs, mapped))
@@ -147,10 +145,10 @@ class SplitKey(Op):
         return key.with_shape((*key.shape[:-1], *self.shape, 2))
 
     def numpy(self, key: np.ndarray) -> np.ndarray:
-        return np.stack(numpy_blocks(key, self.shape, SPLIT), -1)
+        return np.stack(numpy_blocks(key, self.shape, SPLIT, NO_PART), -1)
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
-        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT))
+        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT, NO_PART))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)

@@ -160,16 +160,13 @@ class CountUpTo(Op):
             return b.full(out, 0)
         index = int32 if lists * n < 2**31 else int64
         flat = Type((lists, out.shape[-1]), index)
-        start = (
-            b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0),
-            b.reshape(numbers, flat.shape), b.reshape(rows, (lists * n,)),
-        )  # fmt: skip
-        types = tuple(x.type for x in start)
+        numbers, rows = b.reshape(numbers, flat.shape), b.reshape(rows, (lists * n,))
+        row = b.iota(flat.shape, index, 0)
 
-        def condition(step: Any, *rest: Any) -> list:
-            return [b.compare("GT", step, b.constant(0, index))]
+        def condition(step: Any, count: Any) -> Any:
+            return b.compare("GT", step, b.constant(0, index))
 
-        def body(step: Any, count: Any, numbers: Any, rows: Any) -> list:
+        def body(step: Any, count: Any) -> list:
             def position(m: Any, step: Any, count: Any, row: Any) -> Any:
                 at = count + step
                 return row * n + m.where(at < n, at, n) - 1
@@ -178,14 +175,14 @@ class CountUpTo(Op):
                 fits = (element <= numbers) & (count + step <= n)
                 return m.where(fits, count + step, count)
 
-            wide, row = b.broadcast(step, flat.shape), b.iota(flat.shape, index, 0)
+            wide = b.broadcast(step, flat.shape)
             at = lifted(b, position, wide, count, row)
             element = gather(b, numbers.type, rows, [at], [0])
             count = lifted(b, counted, wide, count, element, numbers)
-            return [lifted(b, lambda m, s: s >> 1, step), count, numbers, rows]
+            return [lifted(b, lambda m, s: s >> 1, step), count]
 
-        regions = f"{b.region(types, condition)}, {b.region(types, body)}"
-        count = b.op("stablehlo.while", *start, out=types, regions=regions)[1]
+        start = b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0)
+        count = b.loop(start, condition, body, stops=False)[1]
         return b.reshape(b.convert(count, int64), out.shape)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:

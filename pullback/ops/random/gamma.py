@@ -23,14 +23,7 @@ from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
 from pullback.ops.random.formulas import ends, exp, log, minus_log, normal, polynomial
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import (
-    CounterPart,
-    check_key,
-    check_part,
-    check_size,
-    hlo_blocks,
-    numpy_blocks,
-)
+from pullback.ops.random.threefry import check_key, check_part, check_size, hlo_blocks, numpy_blocks
 from pullback.ops.samples import positive
 
 ROUNDS = 16  # all of them reject with a probability below 2**-64
@@ -61,53 +54,44 @@ class RandomGamma(Op):
         return a
 
     def numpy(self, key: np.ndarray, a: np.ndarray, *begin: np.ndarray) -> np.ndarray:
-        shape = a.shape[key.ndim - 1 :]
-        part = CounterPart(self.whole, *begin) if begin else None
-        wide = a.astype(np.float64)
+        shape, wide = a.shape[key.ndim - 1 :], a.astype(np.float64)
+
+        def blocks(stream: int) -> tuple[Any, Any]:
+            return numpy_blocks(key, shape, stream, self.whole, *begin)
+
         d, c = _constants(NUMPY, wide)
         made, done = d, np.zeros(a.shape, bool)
         for i in range(ROUNDS):
-            words = [w for k in (1, 2) for w in numpy_blocks(key, shape, 2 * i + k, part)]
+            words = (*blocks(2 * i + 1), *blocks(2 * i + 2))
             made, done = _round(NUMPY, made, done, d, c, *words)
             if done.all():
                 break
-        first, second = numpy_blocks(key, shape, 0, part)
-        made = _finished(NUMPY, made, wide, first, second, LEAST[dtype(a.dtype)])
+        made = _finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
         return np.asarray(made).astype(_rounded_in(dtype(a.dtype)).numpy).astype(a.dtype)
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
-        shape = out.shape[len(key.shape) - 1 :]
-        wide = b.convert(a, float64)
+        shape, wide = out.shape[len(key.shape) - 1 :], b.convert(a, float64)
         d, c = lifted(b, _constants, wide)
-        start = (b.constant(0, int32), key, d, c, d, b.full(out.with_dtype(bool_), False), *begin)
-        types = tuple(x.type for x in start)
 
-        def blocks(key: Any, stream: Any, begin: tuple) -> tuple:
-            return hlo_blocks(
-                b, key, shape, stream, CounterPart(self.whole, *begin) if begin else None
-            )
+        def blocks(stream: Any) -> tuple[Any, Any]:
+            return hlo_blocks(b, key, shape, stream, self.whole, *begin)
 
-        def condition(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
+        def condition(i: Any, made: Any, done: Any) -> Any:
             rest = b.op("stablehlo.not", done, out=done.type)
             rest = b.reduce("or", rest, False, range(out.rank)) if out.rank else rest
             left = b.compare("LT", i, b.constant(ROUNDS, int32))
-            return [b.op("stablehlo.and", rest, left, out=left.type)]
+            return b.op("stablehlo.and", rest, left, out=left.type)
 
-        def body(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
-            first = b.convert(b.op("stablehlo.add", i, i, out=i.type), uint32)
-            words: list[Any] = []
-            for k in (1, 2):
-                at = b.op("stablehlo.add", first, b.constant(k, uint32), out=first.type)
-                words += blocks(key, at, begin)
+        def body(i: Any, made: Any, done: Any) -> list:
+            streams = [lifted(b, lambda m, i, k=k: m.convert(i + i + k, uint32), i) for k in (1, 2)]
+            words = (*blocks(streams[0]), *blocks(streams[1]))
             made, done = lifted(b, _round, made, done, d, c, *words)
-            i = b.op("stablehlo.add", i, b.constant(1, int32), out=i.type)
-            return [i, key, d, c, made, done, *begin]
+            return [lifted(b, lambda m, i: i + 1, i), made, done]
 
-        regions = f"{b.region(types, condition)}, {b.region(types, body)}"
-        made = b.op("stablehlo.while", *start, out=types, regions=regions)[4]
-
+        start = (b.constant(0, int32), d, b.full(out.with_dtype(bool_), False))
+        made = b.loop(start, condition, body, stops=False)[1]
         finished = partial(_finished, least=LEAST[out.dtype])
-        made = lifted(b, finished, made, wide, *blocks(key, 0, begin))
+        made = lifted(b, finished, made, wide, *blocks(0))
         return b.convert(b.convert(made, _rounded_in(out.dtype)), out.dtype)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:

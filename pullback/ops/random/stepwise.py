@@ -16,6 +16,7 @@ XLA flushes these to 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,24 +30,13 @@ LIMIT = {32: 2.0**100, 64: 2.0**1000}  # of magnitudes, by the number of bits
 PLAIN, SUM, PRODUCT = "plain", "sum", "product"
 
 
-class NumPy:
-    """The functions of formulas, besides operators, in NumPy."""
-
-    @staticmethod
-    def where(condition: Any, x: Any, y: Any) -> Any:
-        return np.where(condition, x, y)
-
-    @staticmethod
-    def convert(x: Any, to: DType) -> Any:
-        return x.astype(to.numpy)
-
-    @staticmethod
-    def bitcast(x: Any, to: DType) -> Any:
-        return x.view(to.numpy)
-
-    @staticmethod
-    def sqrt(x: Any) -> Any:
-        return np.sqrt(x)
+# The functions of formulas, besides operators, in NumPy.
+NUMPY = SimpleNamespace(
+    where=np.where,
+    sqrt=np.sqrt,
+    convert=lambda x, to: x.astype(to.numpy),
+    bitcast=lambda x, to: x.view(to.numpy),
+)
 
 
 class Hlo:
@@ -79,14 +69,19 @@ class Hlo:
         return Steps(self, self.b.op("stablehlo.sqrt", value, out=value.type), PRODUCT)
 
 
-NUMPY = NumPy()
-
-
 def _integer(name: str) -> Callable[[Steps, Any], Steps]:
     """Return an operator on integers, which are exact whatever a compiler does."""
 
     def apply(self: Steps, other: Any) -> Steps:
         return self._made(name, self, self.like(other))
+
+    return apply
+
+
+def _sum(name: str, swap: bool = False) -> Callable[[Steps, Any], Steps]:
+    def apply(self: Steps, other: Any) -> Steps:
+        x, y = self.isolated(), self.like(other).isolated()
+        return self._made(name, *((y, x) if swap else (x, y)), SUM)
 
     return apply
 
@@ -133,21 +128,8 @@ class Steps:
         made = self.m.b.op(f"stablehlo.{name}", x.value, y.value, out=x.value.type)
         return Steps(self.m, made, kind)
 
-    def _sum(self, name: str, x: Any, y: Any) -> Steps:
-        x, y = (self.like(v).isolated() for v in (x, y))
-        return self._made(name, x, y, SUM)
-
-    def __add__(self, other: Any) -> Steps:
-        return self._sum("add", self, other)
-
-    def __radd__(self, other: Any) -> Steps:
-        return self._sum("add", other, self)
-
-    def __sub__(self, other: Any) -> Steps:
-        return self._sum("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Steps:
-        return self._sum("subtract", other, self)
+    __add__, __sub__ = _sum("add"), _sum("subtract")
+    __radd__, __rsub__ = _sum("add", swap=True), _sum("subtract", swap=True)
 
     def __mul__(self, other: Any) -> Steps:
         x, y = (v if v.kind == SUM else v.isolated() for v in (self, self.like(other)))

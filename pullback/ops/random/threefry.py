@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -94,29 +94,26 @@ class Threefry(Op):
 # -- blocks of bits for every position of a shape -------------------------------------------------
 
 
-class CounterPart(NamedTuple):
-    """A part of a larger shape `whole` that starts at `begin`, i64[..., rank] for each key."""
-
-    whole: tuple[int, ...]
-    begin: Any
-
-
 def numpy_blocks(
-    key: np.ndarray, shape: tuple[int, ...], stream: int = 0, part: CounterPart | None = None
+    key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:
     """Return the cipher of every row-major position of `shape` in a stream, for each key
-    u32[..., 2]; for a part of a larger shape, of the positions in that."""
-    if part is None:
+    u32[..., 2].
+
+    If `shape` is a part of a larger shape `whole`, positions are those in `whole`, and `begin` is
+    the start of the part, i64[..., rank] for each key.
+    """
+    ones = (1,) * len(shape)
+    if not begin:
         position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     else:
         position = np.zeros((), np.uint64)
-        ones = tuple([1 for _ in shape])
-        for i, (n, step) in enumerate(zip(shape, _strides(part.whole), strict=True)):
-            begin = part.begin[..., i].reshape(*key.shape[:-1], *ones)
-            along = begin + np.arange(n).reshape(n, *ones[i + 1 :])
+        for i, (n, step) in enumerate(zip(shape, _strides(whole), strict=True)):
+            start = begin[0][..., i].reshape(*key.shape[:-1], *ones)
+            along = start + np.arange(n).reshape(n, *ones[i + 1 :])
             position = position + along.astype(np.uint64) * np.uint64(step)
     position = position | np.uint64(stream << POSITION_BITS)
-    keys = key.reshape(*key.shape[:-1], *(1 for _ in shape), 2)
+    keys = key.reshape(*key.shape[:-1], *ones, 2)
     high = (position >> np.uint64(32)).astype(np.uint32)
     return Threefry().numpy(keys, high, position.astype(np.uint32))
 
@@ -127,31 +124,31 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 
 def hlo_blocks(
-    b: Any, key: Any, shape: tuple[int, ...], stream: Any = 0, part: CounterPart | None = None
+    b: Any, key: Any, shape: tuple[int, ...], stream: Any, whole: tuple[int, ...], *begin: Any
 ) -> tuple:
     """Return `numpy_blocks` as StableHLO; the stream may be a value u32[]."""
-    whole = (*key.shape[:-1], *shape)
+    out = (*key.shape[:-1], *shape)
     keys = [word(b, key, i) for i in (0, 1)]
-    keys = [b.broadcast_in_dim(k, whole, range(len(k.shape))) for k in keys]
+    keys = [b.broadcast_in_dim(k, out, range(len(k.shape))) for k in keys]
     stream = b.constant(stream, uint32) if isinstance(stream, int) else stream
-    size = math.prod(part.whole if part else shape)
+    size = math.prod(whole if begin else shape)
     word_type = uint32 if size <= 2**32 else uint64
-    if part is None:
-        position = b.reshape(b.iota((size,), word_type, 0), shape)
+    if begin:
+        position = _positions(b, Type(out, word_type), whole, *begin)
     else:
-        position = _positions(b, Type(whole, word_type), part)
+        position = b.reshape(b.iota((size,), word_type, 0), shape)
     counters = _counters(b, position, b.broadcast(stream, position.shape))
-    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, whole) for c in counters])
+    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, out) for c in counters])
 
 
-def _positions(b: Any, out: Type, part: CounterPart) -> Any:
+def _positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -> Any:
     """Return the row-major positions in the larger shape, for each key."""
-    outer = range(out.rank - len(part.whole))
+    outer = range(out.rank - len(whole))
     position = b.full(out, 0)
-    for i, step in enumerate(_strides(part.whole)):
-        begin = b.broadcast_in_dim(b.convert(word(b, part.begin, i), out.dtype), out.shape, outer)
+    for i, step in enumerate(_strides(whole)):
+        start = b.broadcast_in_dim(b.convert(word(b, begin, i), out.dtype), out.shape, outer)
         along = b.iota(out.shape, out.dtype, len(outer) + i)
-        position = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, position, begin, along)
+        position = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, position, start, along)
     return position
 
 
@@ -194,7 +191,9 @@ def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None
     """Raise unless the last operand is the start of the part of `whole` to draw, for each key."""
     wanted = (Type((*key.shape[:-1], len(whole)), int64),) if whole else ()
     if begin != wanted:
-        raise ShapeError(f"the start of a part must be {show(wanted)}, got {show(begin)}")
+        raise ShapeError(
+            f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
+        )
 
 
 def check_size(shape: tuple[int, ...]) -> None:
