@@ -1,4 +1,4 @@
-"""Graph to StableHLO text. Ops write their own lowering with the words of `Builder`."""
+"""Lower graphs to StableHLO. Each op writes its own lowering with the methods of `Builder`."""
 
 from __future__ import annotations
 
@@ -7,30 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla import regions
 from pullback.engines.xla.collectives import Collectives
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.printer import attribute_text, print_module
 from pullback.errors import EngineError, PullbackError
-from pullback.graph.dtypes import DType, bool_, float32, int64
+from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
-
-
-class HloValue:
-    """An SSA value of the program that is being written."""
-
-    __slots__ = ("name", "type")
-
-    def __init__(self, name: str, type: Type) -> None:
-        self.name, self.type = name, type
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self.type.dtype
 
 
 class Builder(Collectives):
@@ -40,53 +26,52 @@ class Builder(Collectives):
         self.mesh = mesh
         self.communicates = False  # whether a collective was written
         self.spans = False  # whether the devices belong to several processes
-        self.apart = False  # whether XLA must run what communicates in a thread of its own
-        self.guards = False  # whether what is behind a barrier is chosen, and not handed on
-        self.lines: list[str] = []
-        self._outermost = self.lines  # those of the program itself, not of a region in it
-        self.checks: list[
-            tuple[HloValue, Any]
-        ] = []  # conditions that must hold, and whose they are
+        self.apart = False  # whether XLA must run communicating programs in their own thread
+        self.guards = False  # whether barriers select values instead of passing them on
+        self.instructions: list[HloInstruction] = []
+        self._outermost = self.instructions  # those of the program, not of one of its regions
+        self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
         self.current: Any = None  # the program's node that is being lowered
-        self.inner: Any = None  # the node of a graph that an op holds, if it is one's
+        self.inner: Any = None  # the node that is being lowered of a graph held by an op
         self._count = 0
         self._constants: dict[Any, HloValue] = {}
 
     # -- instructions -------------------------------------------------------------------------
 
     def op(
-        self, mnemonic: str, *xs: HloValue, out: Any, regions: str = "", **attributes: Any
+        self,
+        mnemonic: str,
+        *xs: HloValue,
+        out: Any,
+        regions: Block | Sequence[Block] = (),
+        **attributes: Any,
     ) -> Any:
-        """One instruction in generic form; `out` is its type, or a tuple of types.
+        """Add an instruction; `out` is the type of its result, or a tuple of types.
 
         Attributes are written by kind: a tuple of ints is a dense i64 array, an int is i64, a
-        bool is a bool, a string is taken as it stands.
+        bool is a bool, a string is MLIR text.
         """
         several = isinstance(out, tuple)
-        outs = out if several else (out,)
-        names = [self._fresh() for _ in outs]
-        operands = ", ".join(x.name for x in xs)
-        attrs = ", ".join(f"{k} = {attribute(v)}" for k, v in attributes.items())
-        ins = ", ".join(mlir_type(x.type) for x in xs)
-        results = ", ".join(map(mlir_type, outs))
-        results = f"({results})" if len(outs) != 1 else results
-        self.lines.append(
-            f'{", ".join(names)} = "{mnemonic}"({operands})'
-            f"{f' ({regions})' if regions else ''}{f' {{{attrs}}}' if attrs else ''}"
-            f" : ({ins}) -> {results}"
-        )
-        made = tuple(HloValue(n, t) for n, t in zip(names, outs, strict=True))
-        return made if several else made[0]
+        results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
+        blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
+        texts = {k: attribute_text(v) for k, v in attributes.items()}
+        self.instructions.append(HloInstruction(mnemonic, xs, results, texts, blocks))
+        return results if several else results[0]
+
+    def value(self, type: Type) -> HloValue:
+        """A new value, for a result or an argument."""
+        self._count += 1
+        return HloValue(f"%{self._count}", type)
 
     def constant(self, value: Any, dtype: DType) -> HloValue:
         """A constant from a number or an array, exact to the bit."""
         array = np.asarray(value, dtype.numpy)
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
-            made = HloValue(self._fresh(), Type(array.shape, dtype))
-            value = f"{dense(array, dtype)} : {mlir_type(made.type)}"
-            self.lines.append(f"{made.name} = stablehlo.constant {value}")
-            self._constants[key] = made
+            made = self._constants[key] = self.value(Type(array.shape, dtype))
+            self.instructions.append(
+                HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
+            )
         return self._constants[key]
 
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
@@ -152,7 +137,7 @@ class Builder(Collectives):
         memory that went in, and may write over it where both are read by one fused loop. So only
         a bit passes the barrier there (`guards`), and chooses the values, which no pass foresees.
         """
-        if self.lines is not self._outermost:
+        if self.instructions is not self._outermost:
             return xs
         held = (self.constant(True, bool_), *xs) if self.guards else xs
         made = self.op("stablehlo.optimization_barrier", *held, out=tuple([x.type for x in held]))
@@ -177,13 +162,13 @@ class Builder(Collectives):
             out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
         )  # fmt: skip
 
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> str:
-        """A region with arguments of the given types: its text, for `op(regions=...)`."""
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block:
+        """A region with arguments of the given types, for `op(regions=...)`."""
         region = regions.Region(self, types)
         with region:
             region.results = list(body(*region.arguments))
         assert not region.checks, "nothing hands the outcome of a check out of this region"
-        return str(region)
+        return region.block
 
     def case(
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
@@ -255,32 +240,29 @@ class Builder(Collectives):
             )  # fmt: skip
         return made
 
-    def _fresh(self) -> str:
-        self._count += 1
-        return f"%{self._count}"
+
+def lower(graph: Graph, b: Builder) -> Block:
+    """A graph's program; checks add one result that says which of them held."""
+    arguments = tuple([b.value(_plain(x.type)) for x in graph.inputs])
+    results = b.inline(graph, arguments)
+    if b.checks:
+        results += (_error_word(b),)
+    if b.has_ballast:
+        results += (b.ballast(),)
+    return Block(arguments, b.instructions, results, graph.names)
 
 
 def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
-    """A graph as a StableHLO module; checks add one result that says which of them held.
+    """A graph as the text of a StableHLO module.
 
     XLA may write results into the buffers of `donated` inputs.
     """
     b = builder or Builder()
-    args = [HloValue(b._fresh(), _plain(x.type)) for x in graph.inputs]
-    outs = list(b.inline(graph, args))
-    if b.checks:
-        outs.append(_error_word(b))
-    if b.has_ballast:
-        outs.append(b.ballast())
-    marks = [" {jax.buffer_donor = true}" if i in donated else "" for i in range(len(args))]
-    header = ", ".join(f"{a.name}: {mlir_type(a.type)}{m}" for a, m in zip(args, marks))
-    kinds = ", ".join(mlir_type(o.type) for o in outs)
-    names = ", ".join(o.name for o in outs)
-    b.lines.append(f"return {names} : {kinds}" if outs else "return")
-    body = "\n".join(b.lines)
-    main = f"func.func public @main({header}) -> ({kinds}) {{\n{body}\n}}"
+    main = lower(graph, b)
+    donor = " {jax.buffer_donor = true}"
+    marks = [donor if i in donated else "" for i in range(len(graph.inputs))]
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
-    return f"module @pullback{count} {{\n{main}\n}}\n"
+    return print_module(main, marks, count)
 
 
 def result_types(graph: Graph, b: Builder) -> list[Type]:
@@ -313,38 +295,3 @@ def _error_word(b: Builder) -> HloValue:
 
 def _word_shape(b: Builder) -> tuple[int, ...]:
     return (b.mesh.size, len(b.checks)) if b.spans else (len(b.checks),)
-
-
-def mlir_type(type: Type) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in type.shape)}{type.dtype.hlo}>"
-
-
-def attribute(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return f"{int(value)} : {int64.hlo}"
-    return f"array<i64{': ' if value else ''}{', '.join(str(int(v)) for v in value)}>"
-
-
-def dense(array: np.ndarray, dtype: DType) -> str:
-    """A dense attribute: raw bytes in hexadecimal, so nothing is lost in print."""
-    if array.size == 0:
-        return "dense<>"
-    if dtype is bool_:
-        if array.size == 1:
-            return f"dense<{'true' if array.reshape(-1)[0] else 'false'}>"
-        # bools are packed into bits only in newer encodings: the list form is read by all
-        return f"dense<{_nested(array)}>"
-    return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'
-
-
-def _nested(array: np.ndarray) -> str:
-    if array.ndim == 0:
-        return "true" if array else "false"
-    return "[" + ", ".join(_nested(row) for row in array) + "]"
-
-
-from pullback.engines.xla import regions  # noqa: E402  (it is written with the words above)

@@ -7,11 +7,14 @@ true for a branch that was not taken, and over all rounds of a loop together.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback.engines.xla.builder import Builder, HloValue, mlir_type
+from pullback.engines.xla.instructions import Block, HloValue
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import Type
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.builder import Builder
 
 FLAG = Type((), bool_)
 
@@ -25,7 +28,7 @@ class Region:
 
     def __init__(self, b: Builder, types: Sequence[Type]) -> None:
         self.b = b
-        self.arguments = [HloValue(b._fresh(), t) for t in types]
+        self.arguments = [b.value(t) for t in types]
         self.results: list[HloValue] = []
         self.checks: list[tuple[HloValue, Any]] = []
         self._inside: tuple = ([], {}, self.checks)
@@ -39,15 +42,12 @@ class Region:
 
     def _swap(self) -> None:
         b, inside = self.b, self._inside
-        self._inside = b.lines, b._constants, b.checks
-        b.lines, b._constants, b.checks = inside
+        self._inside = b.instructions, b._constants, b.checks
+        b.instructions, b._constants, b.checks = inside
 
-    def __str__(self) -> str:
-        names = ", ".join(v.name for v in self.results)
-        kinds = ", ".join(mlir_type(v.type) for v in self.results)
-        header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in self.arguments)
-        lines = [*self._inside[0], f'"stablehlo.return"({names}) : ({kinds}) -> ()']
-        return "{\n^bb0(" + header + "):\n" + "\n".join(lines) + "\n}"
+    @property
+    def block(self) -> Block:
+        return Block(tuple(self.arguments), self._inside[0], tuple(self.results))
 
 
 def case(
@@ -66,7 +66,7 @@ def case(
             region.results += [holds if own else held for holds, _ in other.checks]
     checks = [check for region in regions for check in region.checks]
     out = tuple([r.type for r in regions[0].results])
-    made = b.op("stablehlo.case", index, out=out, regions=", ".join(map(str, regions)))
+    made = b.op("stablehlo.case", index, out=out, regions=[r.block for r in regions])
     b.checks += [(flag, who) for flag, (_, who) in zip(made[count:], checks, strict=True)]
     return made[:count]
 
@@ -102,17 +102,17 @@ def loop(
             held = b.all_reduce(held, b.mesh.groups(axes), "and")
     for holds in held:
         with step:
-            so_far = HloValue(b._fresh(), FLAG)
+            so_far = b.value(FLAG)
             step.results.append(b.op("stablehlo.and", so_far, holds, out=FLAG))
         step.arguments.append(so_far)
         with test:
-            goes_on = HloValue(b._fresh(), FLAG)
+            goes_on = b.value(FLAG)
             if stops:
                 test.results = [b.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
         test.arguments.append(goes_on)
     start = [*init, *[b.constant(True, bool_)] * len(step.checks)]
     out = tuple([x.type for x in start])
-    made = b.op("stablehlo.while", *start, out=out, regions=f"{test}, {step}")
+    made = b.op("stablehlo.while", *start, out=out, regions=(test.block, step.block))
     flags = made[len(init) :]
     b.checks += [(flag, who) for flag, (_, who) in zip(flags, step.checks, strict=True)]
     return made[: len(init)]

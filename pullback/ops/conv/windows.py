@@ -152,7 +152,7 @@ class Taps:
         more = b.region(types, lambda n, *_: [b.compare("LT", n, b.constant(taps, int32))])
         body = b.region(types, following)
         zero = b.constant(0, int32)
-        return b.op("stablehlo.while", zero, *start, out=types, regions=f"{more}, {body}")[1:]
+        return b.op("stablehlo.while", zero, *start, out=types, regions=(more, body))[1:]
 
     def take(self, x: Any, n: Any) -> Any:
         """Tap n of every window of the padded operand."""

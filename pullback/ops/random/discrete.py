@@ -183,7 +183,7 @@ class CountUpTo(Op):
             count = lifted(b, counted, wide, count, there, numbers)
             return [lifted(b, lambda m, s: s >> 1, step), count, numbers, rows]
 
-        regions = f"{b.region(types, more)}, {b.region(types, body)}"
+        regions = b.region(types, more), b.region(types, body)
         count = b.op("stablehlo.while", *start, out=types, regions=regions)[1]
         return b.reshape(b.convert(count, int64), out.shape)
 

@@ -103,7 +103,7 @@ class RandomGamma(Op):
             i = b.op("stablehlo.add", i, b.constant(1, int32), out=i.type)
             return [i, key, d, c, made, done, *begin]
 
-        regions = f"{b.region(types, more)}, {b.region(types, body)}"
+        regions = b.region(types, more), b.region(types, body)
         made = b.op("stablehlo.while", *start, out=types, regions=regions)[4]
 
         finished = partial(_finished, least=LEAST[out.dtype])
