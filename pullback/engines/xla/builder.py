@@ -20,7 +20,7 @@ COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c
 
 
 class Builder(Collectives):
-    """Writes StableHLO, one instruction a line; with a `mesh`, for each of its devices."""
+    """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
         self.mesh = mesh
@@ -75,13 +75,13 @@ class Builder(Collectives):
         return self._constants[key]
 
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
-        """The value that `make` writes, written once for all who ask for it in one region."""
+        """The value for `key` in the current region, made by `make` at the first use."""
         if key not in self._constants:
             self._constants[key] = make()
         return self._constants[key]
 
     def full(self, type: Type, value: Any) -> HloValue:
-        """A number, spread over a type's shape."""
+        """A number, broadcast to a type's shape."""
         return self.broadcast(self.constant(value, type.dtype), type.shape)
 
     def broadcast(self, x: HloValue, shape: Sequence[int]) -> HloValue:
@@ -99,7 +99,7 @@ class Builder(Collectives):
         return [self.broadcast(x, shape) for x in xs]
 
     def broadcast_in_dim(self, x: HloValue, shape: Sequence[int], dims: Sequence[int]) -> HloValue:
-        """Place dimension i of `x` at `dims[i]` of `shape`, and repeat along the others."""
+        """Map dimension i of `x` to `dims[i]` of `shape`, and repeat along the others."""
         return self.op(
             "stablehlo.broadcast_in_dim", x,
             out=Type(tuple(shape), x.dtype), broadcast_dimensions=tuple(dims),
@@ -119,7 +119,7 @@ class Builder(Collectives):
         return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
-        """`direction` is EQ, NE, LT, LE, GT or GE; operands have one shape."""
+        """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""
         return self.op(
             "stablehlo.compare", x, y, out=Type(x.shape, bool_),
             comparison_direction=f"#stablehlo<comparison_direction {direction}>",
@@ -132,10 +132,10 @@ class Builder(Collectives):
     def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]:
         """The same values, behind an optimization barrier.
 
-        None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
-        body it writes in one go. Elsewhere it takes what comes out of a barrier for the very
-        memory that went in, and may write over it where both are read by one fused loop. So only
-        a bit passes the barrier there (`guards`), and chooses the values, which no pass foresees.
+        Regions have no barriers: XLA's CPU compiler aborts on one in a loop whose body it fuses.
+        Elsewhere it lets a barrier's results share memory with its operands, and may overwrite
+        them where one fused loop reads both. With `guards`, only a bit passes the barrier and
+        selects the values, which no pass can predict.
         """
         if self.instructions is not self._outermost:
             return xs
@@ -150,7 +150,7 @@ class Builder(Collectives):
         return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
 
     def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue:
-        """Reduce over `axes` (they are removed) with a binary instruction such as `add`."""
+        """Reduce over `axes`, which are removed, with a binary instruction such as `add`."""
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
         body = self.region(
             [Type((), x.dtype)] * 2,
@@ -167,13 +167,13 @@ class Builder(Collectives):
         region = regions.Region(self, types)
         with region:
             region.results = list(body(*region.arguments))
-        assert not region.checks, "nothing hands the outcome of a check out of this region"
+        assert not region.checks, "the outcome of a check cannot leave this region"
         return region.block
 
     def case(
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]:
-        """The results of the branch that `index` (i32[], in range) names."""
+        """The results of the branch selected by `index` (i32[], in range)."""
         return regions.case(self, index, branches)
 
     def loop(
@@ -184,14 +184,13 @@ class Builder(Collectives):
         stops: bool = True,
         axes: Sequence[str] = (),
     ) -> tuple[HloValue, ...]:
-        """The state after the last round; it `stops` when a check has failed, on all devices along
-        the mesh's `axes` alike."""
+        """The state after the last iteration; see `regions.loop`."""
         return regions.loop(self, init, condition, body, stops, axes)
 
     # -- programs -----------------------------------------------------------------------------
 
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None:
-        """Require `holds` (bool[]) at run time; `error` makes the exception when it does not."""
+        """Require `holds` (bool[]) at run time; `error` makes the exception if it is false."""
         inner = self.inner
         if inner is not None:
             self.checks.append(
@@ -203,10 +202,10 @@ class Builder(Collectives):
     def inline(
         self, graph: Graph, xs: Sequence[HloValue], held: bool = False
     ) -> tuple[HloValue, ...]:
-        """The values of a graph's outputs over `xs`.
+        """The values of a graph's outputs for the inputs `xs`.
 
-        A failed check belongs to the node that is lowered; the nodes of a graph that the user
-        wrote and an op holds (`held`) have lines of their own, which its error names.
+        A failed check belongs to the program's node that is being lowered. If an op holds a graph
+        that the user wrote (`held`), its error names the line of the inner node.
         """
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
@@ -228,7 +227,7 @@ class Builder(Collectives):
         values = made if isinstance(made, tuple) else (made,)
         if not all(isinstance(v, HloValue) for v in values):
             raise EngineError(
-                "hlo must return a value that the builder made, or a tuple of them for several "
+                "hlo must return a value made by the builder, or a tuple of values for several "
                 f"results, got {made!r}",
                 op=node.op.title, where=node.where,
             )  # fmt: skip
@@ -266,7 +265,7 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
 
 
 def result_types(graph: Graph, b: Builder) -> list[Type]:
-    """The types of what a graph's module returns."""
+    """The types of the results of a graph's module."""
     outs = [_plain(y.type) for y in graph.outputs]
     if b.checks:
         outs.append(Type(_word_shape(b), bool_))
@@ -274,17 +273,17 @@ def result_types(graph: Graph, b: Builder) -> list[Type]:
 
 
 def _plain(type: Any) -> Any:
-    """Shape and element type alone: a program of one device knows nothing of the others."""
+    """Shape and dtype alone: the program of one device knows nothing of the others."""
     if isinstance(type, tuple):
         return tuple([_plain(t) for t in type])
     return Type(type.shape, type.dtype) if type.varying or type.sharding else type
 
 
 def _error_word(b: Builder) -> HloValue:
-    """Which checks held, as one vector of bools.
+    """One vector of bools that says which checks held.
 
-    If the devices belong to several processes, every one gets a table with a row of each: a check
-    that failed on one process must not go unnoticed on the others.
+    If the devices belong to several processes, each gets a table with a row for every device: a
+    check that failed in one process must not go unnoticed in the others.
     """
     columns = [b.reshape(holds, (1, 1)) for holds, _ in b.checks]
     row = b.op("stablehlo.concatenate", *columns, out=Type((1, len(columns)), bool_), dimension=1)

@@ -169,10 +169,8 @@ class _Flow:
         for i in instructions:
             operands = list(map(self.root, i.operands))
             outer = {x: self.root(x) for x in captured(i)}
-            key = (
-                i if len(operands) > 1 and i.name in _SAME else instruction_key(i, operands, outer)
-            )
-            first = found.setdefault(key, i)
+            barrier = i.name == "optimization_barrier"
+            first = found.setdefault(i if barrier else instruction_key(i, operands, outer), i)
             if first is not i:
                 self.same.update(zip(i.results, first.results, strict=True))
             else:

@@ -152,7 +152,7 @@ class _Reader:
     def called(self, op: Any) -> list[HloInstruction]:
         name = str(op.attributes["callee"]).removeprefix("@").strip('"')
         if name in self.open or len(self.open) == DEPTH:
-            raise unsupported("func.call", _where(op.location), f"It calls {name} once more.")
+            raise unsupported("func.call", _where(op.location), f"{name} calls itself, or calls are nested too deeply.")
         (body,) = self.functions[name].regions[0].blocks
         self.values.update(zip(body.arguments, self.known(op.operands), strict=True))
         self.open.append(name)
@@ -165,7 +165,7 @@ class _Reader:
         where = _where(op.location)
         self.count += 1
         if self.count > MOST and len(self.open) > 1:
-            raise unsupported("func.call", where, f"Written out there are more than {MOST:,}.")
+            raise unsupported("func.call", where, f"With calls inlined, there are more than {MOST:,}.")
         if not op.name.startswith("stablehlo."):
             raise unsupported(op.name, where)
         regions = []
@@ -197,11 +197,11 @@ class _Reader:
 
 def unsupported(name: str, where: str, more: str = "") -> VerificationError:
     return VerificationError(
-        f"{name} at {where} is outside of the StableHLO that can be read",
+        f"{name} at {where} is not supported by from_stablehlo",
         code="E6003",
         instruction=name,
         place=where,
-        hint=f"{more} docs/interop.md lists the instructions that can.".lstrip(),
+        hint=f"{more} docs/interop.md lists the supported instructions.".lstrip(),
     )
 
 
@@ -233,7 +233,7 @@ def _where(location: Any) -> str:
 def _constant(op: Any, type: Type) -> np.ndarray:
     """A constant's data, exact to the bit."""
     if type.dtype.is_complex or type.dtype.numpy.isbuiltin != 1:
-        return _from_text(op, type)  # the bindings have no buffers of these
+        return _from_text(op, type)  # the bindings offer no buffers of these dtypes
     return np.array(np.broadcast_to(np.asarray(op.attributes["value"]), type.shape))
 
 
@@ -247,13 +247,13 @@ def _from_text(op: Any, type: Type) -> np.ndarray:
         words = re.findall(r"[-+0-9a-zA-Z.]+", text[1])
         parts = np.array([_number(w, kind.real) for w in words], kind.real.numpy)
         flat = np.frombuffer(parts.tobytes(), kind.numpy)
-    if flat.size == 1:  # one value for all elements
+    if flat.size == 1:  # a splat
         return np.full(type.shape, flat[0], kind.numpy)
     return flat.reshape(type.shape)
 
 
 def _number(text: str, kind: DType) -> Any:
-    """A float; one that decimals do not say is written as its bits."""
+    """A float, written as decimals or as its bits in hexadecimal."""
     if text.startswith("0x"):
         bits = int(text, 16).to_bytes(kind.numpy.itemsize, "little")
         return np.frombuffer(bits, kind.numpy)[0]

@@ -1,7 +1,7 @@
-"""Choices and loops: instructions whose regions are written with the words of `Builder`.
+"""Conditionals and loops: instructions with regions.
 
-A check inside a region has its outcome handed out of it, as one more result of the instruction:
-true for a branch that was not taken, and over all rounds of a loop together.
+The outcome of a check inside a region becomes one more result of the instruction: true for a
+branch that was not taken, and the conjunction over all iterations of a loop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FLAG = Type((), bool_)
 
 
 class Region:
-    """A block of its own inside the program: its arguments, instructions and results.
+    """A nested block; within `with region:`, the Builder adds its instructions there.
 
-    Constants are written anew in it, for what it defines is not visible outside. Checks made
-    inside are kept apart: who writes the region must hand their outcome out of it.
+    It has its own constants, because what it defines is not visible outside. The code that makes
+    a region must pass on the outcome of its checks.
     """
 
     def __init__(self, b: Builder, types: Sequence[Type]) -> None:
@@ -53,7 +53,7 @@ class Region:
 def case(
     b: Builder, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
 ) -> tuple[HloValue, ...]:
-    """The results of the branch that `index` (i32[], in range) names."""
+    """The results of the branch selected by `index` (i32[], in range)."""
     regions = [Region(b, ()) for _ in branches]
     for region, branch in zip(regions, branches, strict=True):
         with region:
@@ -79,16 +79,17 @@ def loop(
     stops: bool = True,
     axes: Sequence[str] = (),
 ) -> tuple[HloValue, ...]:
-    """The state after the last round: `body` runs while `condition` holds.
+    """The state after the last iteration: `body` runs while `condition` holds.
 
-    It `stops` when a check has failed, for what follows may never end. Devices that communicate in
-    it, along `axes`, then stop together: one alone would leave the others waiting for it.
+    With `stops`, the loop ends when a check has failed, because it might not end otherwise.
+    Devices that communicate in it, along the mesh's `axes`, then stop together: a device that
+    stopped alone would leave the others waiting.
     """
     types = [x.type for x in init]
     test = Region(b, types)
     with test:
         test.results = [condition(*test.arguments)]
-    if test.checks:  # a condition's region has no way out for them: its value becomes a state
+    if test.checks:  # they cannot leave a condition's region: its value becomes part of the state
         first = condition(*init)
         return loop(
             b, [*init, first], lambda *xs: xs[-1], lambda *xs: _with(condition, body(*xs[:-1])),
@@ -119,5 +120,5 @@ def loop(
 
 
 def _with(condition: Callable[..., HloValue], state: Sequence[HloValue]) -> list[HloValue]:
-    """The state of a loop that remembers whether it goes on."""
+    """The state of a loop, followed by whether it continues."""
     return [*state, condition(*state)]
