@@ -4,7 +4,7 @@
 #   make test    run every test, with the examples in the documentation
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
 #                random programs on meshes, 100,000 broken texts
-#   make docs    write the tables of docs/ir.md anew
+#   make docs    update the tables of docs/ir.md
 #   make lint    run the linter and the type checker
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
 #   make clean   remove what was made, .venv included
@@ -32,7 +32,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/stablehlo_bits.py
 
 docs: .venv/ready
-	$(BIN)/python -m pullback.cli.reference docs/ir.md
+	$(BIN)/python tools/ir_tables.py docs/ir.md
 
 lint: .venv/ready
 	$(BIN)/ruff check .

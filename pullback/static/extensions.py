@@ -50,7 +50,7 @@ def extensions() -> list[Extension]:
     """
     classes = [cls for _, cls in sorted(TABLE.items()) if cls.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
-    return [Extension(c.name, c.profile, _summary(c), derivative(c)) for c in own]
+    return [Extension(c.name, c.profile, summary(c), derivative(c)) for c in own]
 
 
 def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
@@ -94,7 +94,7 @@ def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str
     return [_formula(g, known) for g in made_by_rules]
 
 
-def _summary(cls: Any) -> str:
+def summary(cls: Any) -> str:
     words = (cls.__doc__ or "").strip().split("\n\n")[0]
     return " ".join(words.split())
 

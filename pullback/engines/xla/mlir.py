@@ -152,7 +152,7 @@ class _Reader:
     def called(self, op: Any) -> list[HloInstruction]:
         name = str(op.attributes["callee"]).removeprefix("@").strip('"')
         if name in self.open or len(self.open) == DEPTH:
-            raise unsupported("func.call", _where(op.location), f"{name} calls itself, or calls are nested too deeply.")
+            raise unsupported("func.call", _where(op.location), "It is recursive or too deep.")
         (body,) = self.functions[name].regions[0].blocks
         self.values.update(zip(body.arguments, self.known(op.operands), strict=True))
         self.open.append(name)
@@ -165,7 +165,7 @@ class _Reader:
         where = _where(op.location)
         self.count += 1
         if self.count > MOST and len(self.open) > 1:
-            raise unsupported("func.call", where, f"With calls inlined, there are more than {MOST:,}.")
+            raise unsupported("func.call", where, f"Inlined, there are more than {MOST:,}.")
         if not op.name.startswith("stablehlo."):
             raise unsupported(op.name, where)
         regions = []
