@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.catalogue import CATALOGUE
-from pullback.static.instructions import instruction_entries
+from pullback.static.descriptions import instruction_entries
 from pullback.static.profiles import CORE, EXTENDED
 
 

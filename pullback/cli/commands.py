@@ -13,7 +13,7 @@ from pullback.cli.options import FILE, command, profile_option
 from pullback.errors import PullbackError
 from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
 from pullback.static.autodiff import GradientOptions, autodiff
-from pullback.static.instructions import instruction_entries
+from pullback.static.descriptions import instruction_entries
 from pullback.static.literals import type_text
 from pullback.static.module import Module, canonicalise, fingerprint, verify
 from pullback.static.profiles import EXTENDED

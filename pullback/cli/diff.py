@@ -24,7 +24,8 @@ from pullback.cli.diagnostics import (
     terminal_width,
 )
 from pullback.cli.options import FILE, command
-from pullback.static.module import Instruction, Module, canonicalise, fingerprint
+from pullback.static.instructions import Instruction
+from pullback.static.module import Module, canonicalise, fingerprint
 from pullback.static.text import Writer
 
 NARROWEST = 24  # columns of a side

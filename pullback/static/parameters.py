@@ -16,6 +16,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.interned import exact
 from pullback.graph.table import TABLE
 from pullback.ops.text import Applied, Nan, Pair, Word
+from pullback.static.instructions import InstructionList
 
 _MISSING = inspect.Parameter.empty
 
@@ -156,7 +157,7 @@ def _convert_one(value: Any, hint: Any) -> Any:
     if hint is complex and kind is Pair:
         return _plain(value)
     if hint is Graph:
-        return value if hasattr(value, "outputs") else _MISSING
+        return value if isinstance(value, InstructionList) else _MISSING
     if kind is Applied and value.name in TABLE and issubclass(TABLE[value.name], hint):
         return _plain(value)
     return value if kind is hint else _MISSING

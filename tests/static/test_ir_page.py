@@ -19,7 +19,7 @@ from pullback.errors import PullbackError
 from pullback.graph.dtypes import ALL
 from pullback.graph.table import TABLE
 from pullback.static.catalogue import CATALOGUE
-from pullback.static.instructions import is_builtin
+from pullback.static.descriptions import is_builtin
 from pullback.static.profiles import PROFILES
 from tools import ir_tables
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
-from pullback.static.module import Instruction, Module
+from pullback.static.instructions import Instruction
+from pullback.static.module import Module
 from pullback.static.parser.reader import Reader
 from pullback.static.parser.statements import stated
 from pullback.static.profiles import CORE, PROFILES

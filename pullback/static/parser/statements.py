@@ -9,10 +9,9 @@ from pullback.errors import PullbackError, TextPosition, VerificationError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.text import Word
-from pullback.static.module import Instruction
+from pullback.static.instructions import BINARY, CONSTANTS, Instruction
 from pullback.static.parameters import bind
 from pullback.static.parser.constants import array_of
-from pullback.static.text import BINARY, CONSTANTS
 
 _CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
 _DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
