@@ -11,12 +11,13 @@ from pullback.errors import PullbackError, TraceError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
+from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
 from pullback.static.instructions import Instruction, InstructionList, constant_name
 from pullback.static.literals import has_literal
 from pullback.static.parameters import without_defaults
 from pullback.static.profiles import EXTENDED, PROFILES, Profile
 
-_SOURCES = ("Leaf", "Scalar", "Const", "Input")
+_SOURCES = (Leaf, Scalar, Const, Input)
 
 
 def flattened(graph: Graph, profile: str | None = None) -> tuple[InstructionList, Numbering]:
@@ -39,7 +40,7 @@ class Flattener:
         return graph.names
 
     def stated(self, node: Node) -> dict[str, Any]:
-        """The parameters of a node's op that have to be written."""
+        """The parameters of a node's op that the text must state."""
         return _written(node)
 
     def flatten(self, graph: Graph, profile: str = EXTENDED) -> InstructionList:
@@ -48,16 +49,15 @@ class Flattener:
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
         for i, node in enumerate(nodes):
-            op = node.op.name
-            if op == "Result" and node.inputs[0] in several:
+            if isinstance(node.op, Result) and node.inputs[0] in several:
                 continue  # its number is on the line of its op
             results = several.get(node) or (numbers[node],)
             types = node.type if isinstance(node.type, tuple) else (node.type,)
             comment = comment_on(node) if self.provenance else ""
-            if node in inputs or op == "Leaf":
+            if node in inputs or isinstance(node.op, Leaf):
                 name = inputs.get(node, f"leaf{i}")
                 line = Instruction(results, "Input", types=types, name=name, comment=comment)
-            elif op in _SOURCES:
+            elif isinstance(node.op, _SOURCES):
                 array = _array(node)
                 name = constant_name(node.type)
                 line = Instruction(results, name, types=types, literal=array, comment=comment)
@@ -68,7 +68,9 @@ class Flattener:
                 if parameters is None:
                     stated = self.stated(node).items()
                     parameters = self.seen[key] = {k: self.value(v) for k, v in stated}
-                line = Instruction(results, op, operands, parameters, types, comment=comment)
+                line = Instruction(
+                    results, node.op.name, operands, parameters, types, comment=comment
+                )
             made.append(line)
         return InstructionList(made, [numbers[y] for y in graph.outputs], profile)
 
@@ -113,8 +115,8 @@ def _written(node: Node) -> dict[str, Any]:
 
 
 def _array(node: Node) -> np.ndarray:
-    if node.op.name == "Const":
-        return node.op.array  # type: ignore[attr-defined]
+    if isinstance(node.op, Const):
+        return node.op.array
     return np.asarray(node.value, node.type.dtype.numpy)
 
 
@@ -122,7 +124,7 @@ def order(graph: Graph) -> list[Node]:
     """A graph's nodes; leaves, which are printed as inputs, follow the declared inputs."""
     count = len(graph.inputs)
     declared, inner = graph.nodes[:count], graph.nodes[count:]
-    return [*declared, *sorted(inner, key=lambda n: n.op.name != "Leaf")]
+    return [*declared, *sorted(inner, key=lambda n: not isinstance(n.op, Leaf))]
 
 
 class Numbering(NamedTuple):
@@ -138,8 +140,8 @@ def number_values(nodes: Sequence[Node]) -> Numbering:
     several: dict[Node, tuple[int, ...]] = {}
     count = 0
     for node in nodes:
-        if node.op.name == "Result" and node.inputs[0] in several:
-            numbers[node] = several[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
+        if isinstance(node.op, Result) and node.inputs[0] in several:
+            numbers[node] = several[node.inputs[0]][node.op.index]
         elif isinstance(node.type, tuple):
             several[node] = tuple(range(count, count + len(node.type)))
             count += len(node.type)
@@ -167,9 +169,9 @@ def _fits(node: Node, profile: Profile) -> bool:
     try:
         for t in node.type if isinstance(node.type, tuple) else (node.type,):
             profile.check_type(t)
-        if node.op.name in ("Const", "Scalar"):
+        if isinstance(node.op, (Const, Scalar)):
             profile.check_literal(_array(node))
-        elif node.op.name not in (*_SOURCES, "Result"):
+        elif not isinstance(node.op, (*_SOURCES, Result)):
             profile.check_op(node.op, [x.type for x in node.inputs])
     except PullbackError:
         return False

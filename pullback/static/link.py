@@ -12,6 +12,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
+from pullback.ops.sources import Const, Input
 from pullback.static.instructions import Instruction, InstructionList
 from pullback.static.profiles import PROFILES, Profile
 from pullback.static.verify import arity
@@ -139,15 +140,13 @@ class _Linker:
         if i.op == "Input":
             if not i.name:
                 raise VerificationError("an input needs a name", code="E4004")
-            op = TABLE["Input"](i.name, type.shape, type.dtype)
-            made = Node(op, (), type, self.where)
+            made = Node(Input(i.name, type.shape, type.dtype), (), type, self.where)
             self.inputs.append(made)
             self.names.append(i.name)
             return made
         array: np.ndarray = i.literal
         self.profile.check_literal(array)
-        op = TABLE["Const"](type.dtype, type.shape, array.tobytes())
-        return Node(op, (), type, self.where)
+        return Node(Const(type.dtype, type.shape, array.tobytes()), (), type, self.where)
 
     def inner(self, value: Any) -> Any:
         """A parameter; inner graphs are linked."""

@@ -64,7 +64,7 @@ def test_an_error_of_the_run_is_placed(engine: str) -> None:
     [
         (["-i", "x=[1, 2"], 2, "--input x: not a number or list of numbers: [1, 2"),
         (["-i", "x=[1, 2]"], 2, "--input x: the literal has 2 elements, its type f32[3] has 3"),
-        (["-i", "i=[0, 1.5]"], 2, "--input i: an element of the literal is no i64"),
+        (["-i", "i=[0, 1.5]"], 2, "--input i: an element of the literal is not a valid i64"),
         (["-i", "x=1) : Tensor<f32, []>\n%1 = Exp(%0"], 2, "--input x: not a number"),
         (["-i", "z=1"], 2, "--input z: the module has no such input, its inputs are x, i"),
         (["-i", "x"], 2, "--input takes NAME=VALUE or a file of arrays ending in .npz"),

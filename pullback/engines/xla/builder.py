@@ -14,7 +14,9 @@ from pullback.engines.xla.printer import attribute_text, print_module
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
+from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.ops.sources import Result
 
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 
@@ -216,8 +218,8 @@ class Builder(Collectives):
         self.current, self.inner = outer, inner
         return tuple(values[y] for y in graph.outputs)
 
-    def _lower(self, node: Any, xs: list[Any]) -> Any:
-        if node.op.name == "Result":
+    def _lower(self, node: Node, xs: list[Any]) -> Any:
+        if isinstance(node.op, Result):
             return xs[0][node.op.index]
         out = _plain(node.type)
         try:
