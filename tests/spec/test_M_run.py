@@ -107,7 +107,8 @@ def test_M71_E6003_an_op_that_an_engine_does_not_have():
 
     module = build(Unlowered(), (2,), profile="extended")
     assert ir.run(module, {"x": [1.0, 2.0]}, engine="reference")[0].tolist() == [-1, -2]
-    with pytest.raises(EngineError, match="xla does not support the instruction unlowered") as caught:
+    wanted = "xla does not support the instruction unlowered"
+    with pytest.raises(EngineError, match=wanted) as caught:
         ir.run(module, {"x": [1.0, 2.0]}, engine="xla")
     assert caught.value.code == "E6003"
 
