@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from pullback.compiled.arguments import Options
-from pullback.compiled.function import Compiled
+from pullback.compiled.function import Compiled, Parameters, Result
 from pullback.compiled.lower import Cost, Lowered
 from pullback.compiled.save import Loaded, load_compiled
 from pullback.errors import ArgumentError
 
 
+@overload
 def compile(
-    f: Callable | None = None,
+    f: Callable[Parameters, Result],
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    name: str | None = None,
+) -> Compiled[Parameters, Result]: ...
+
+
+@overload
+def compile(
+    f: None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    name: str | None = None,
+) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...
+
+
+def compile(
+    f: Callable[..., Any] | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),

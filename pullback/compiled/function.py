@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from pullback import tree
 from pullback.api.named_axes import bound_axes
@@ -27,10 +27,16 @@ from pullback.lazy.tensor import Tensor
 MOST_VERSIONS = 256
 
 
-class Compiled:
+Parameters = ParamSpec("Parameters")
+Rest = ParamSpec("Rest")
+Owner = TypeVar("Owner")
+Result = TypeVar("Result")
+
+
+class Compiled(Generic[Parameters, Result]):
     """A function that is traced once for each kind of arguments, and then run as one program."""
 
-    def __init__(self, f: Callable, options: Options, name: str | None) -> None:
+    def __init__(self, f: Callable[Parameters, Result], options: Options, name: str | None) -> None:
         functools.update_wrapper(self, f)
         self._f, self._options = f, options
         self._name = name or getattr(f, "__name__", None) or type(f).__name__
@@ -41,7 +47,7 @@ class Compiled:
         self._cache = state.cache
         self._own: dict[Any, Any] = {}  # places that the function changes itself
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         version = self._recent
         if version is not None:
             leaves: Any
@@ -62,14 +68,26 @@ class Compiled:
             self._recent = version
         return version.call(call.leaves, hit=found is not None)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(
+        self, instance: None, owner: type | None = None
+    ) -> Compiled[Parameters, Result]: ...
+
+    @overload
+    def __get__(
+        self: Compiled[Concatenate[Owner, Rest], Result],
+        instance: Owner,
+        owner: type | None = None,
+    ) -> Bound[Rest, Result]: ...
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else Bound(self, instance)
 
     def guarded_parts(self) -> list[tuple[str, Any]]:
         """What another compiled function that names this one must watch."""
         return [("", self._f)]
 
-    def __deepcopy__(self, memo: dict) -> Compiled:
+    def __deepcopy__(self, memo: dict) -> Compiled[Parameters, Result]:
         """A copy of what it was made from: bound methods go to the copy of their instance."""
         return Compiled(copy.deepcopy(self._f, memo), self._options, self._name)
 
@@ -131,7 +149,7 @@ class Compiled:
             if not versions:
                 del self._versions[key]
 
-    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, /, *args: object, **kwargs: object) -> Lowered[Parameters, Result]:
         """The program for arguments (tensors, or types made with `pb.Type`), without running it.
 
         >>> import pullback as pb
@@ -142,24 +160,24 @@ class Compiled:
         """
         return self._lowered(args, kwargs)
 
-    def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered:
+    def _lowered(self, args: tuple, kwargs: dict, given: tuple = ()) -> Lowered[Any, Result]:
         call = Invocation(self, (*given, *args), kwargs)
         return Lowered(self._find(call) or self._trace(call), call, given)
 
 
-class Bound:
+class Bound(Generic[Parameters, Result]):
     """A compiled function that was looked up on an instance: its first argument is given."""
 
     __slots__ = ("__func__", "__self__")
 
-    def __init__(self, compiled: Compiled, instance: Any) -> None:
+    def __init__(self, compiled: Compiled[..., Result], instance: object) -> None:
         self.__func__, self.__self__ = compiled, instance
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return self.__func__(self.__self__, *args, **kwargs)
 
-    def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
-        """As of the function: the instance goes along."""
+    def lower(self, /, *args: object, **kwargs: object) -> Lowered[Parameters, Result]:
+        """Lower the function with the instance as its first argument."""
         return self.__func__._lowered(args, kwargs, (self.__self__,))
 
     def guarded_parts(self) -> list[tuple[str, Any]]:

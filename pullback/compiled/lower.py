@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, sorted_out
@@ -14,6 +14,9 @@ from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.static.text import print_graph
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Cost:
     peak_bytes: int
 
 
-class Lowered:
+class Lowered(Generic[Parameters, Result]):
     """A program for one kind of arguments: to read, to cost, to save, and to compile."""
 
     def __init__(self, version: Version, call: Any, given: tuple = ()) -> None:
@@ -67,7 +70,7 @@ class Lowered:
             flops, traffic, memory.arguments, memory.results, memory.temporaries, memory.peak
         )
 
-    def compile(self) -> AheadOfTime:
+    def compile(self) -> AheadOfTime[Parameters, Result]:
         """The program, ready to run on arguments of this kind alone."""
         self._version.program.ready()
         return AheadOfTime(self._version, self._call, self._given)
@@ -82,19 +85,19 @@ class Lowered:
         return self.text()
 
 
-class AheadOfTime:
+class AheadOfTime(Generic[Parameters, Result]):
     """A program that was compiled ahead of time: it is never traced again."""
 
     def __init__(self, version: Version, call: Any, given: tuple) -> None:
         self._version, self._call, self._given = version, call, given
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         call = self._call
-        args, kwargs, named = call.options.split((*self._given, *args), kwargs)
-        leaves, in_tree = tree.flatten((args, kwargs))
+        inputs, named_inputs, static = call.options.split((*self._given, *args), kwargs)
+        leaves, in_tree = tree.flatten((inputs, named_inputs))
         leaves, kinds = sorted_out(leaves)
         check(call.name, call.paths, (call.in_tree, call.kinds), (in_tree, kinds))
-        if not self._version.expects([value for _, value in named], leaves):
+        if not self._version.expects([value for _, value in static], leaves):
             raise ArgumentError(
                 f"{call.name}: a static argument has another value than it was compiled for",
             )

@@ -163,9 +163,9 @@ class Loaded(Runner):
         leaves = header["leaves"]
         self._fixed = [read_value(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs, static = self._split(args, kwargs)
-        leaves, in_tree = tree.flatten((args, kwargs))
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
+        *inputs, static = self._split(args, kwargs)
+        leaves, in_tree = tree.flatten(tuple(inputs))
         leaves, kinds = sorted_out(leaves)
         if written_tree(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
