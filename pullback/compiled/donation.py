@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Engine
 from pullback.errors import DonatedError
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
@@ -75,7 +76,7 @@ def seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     return found
 
 
-def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Any) -> None:
+def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Engine) -> None:
     """Put copies in place of buffers that others see, or that are given more than once."""
     if not shared and len(set(map(id, buffers))) == len(buffers):
         return

@@ -8,6 +8,9 @@ from typing import Any
 
 from pullback.compiled.arguments import STATIC, Number
 from pullback.compiled.trace import CompileTrace
+from pullback.engines import base
+from pullback.engines.base import Engine
+from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import complex128, uint64
@@ -16,7 +19,6 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.cache import CacheEntry, announce
 from pullback.lazy.launch import lock, refuse, state
-from pullback.lazy.program import engine_for, mesh_of
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.settings import current
 from pullback.ops.sources import Input, Unpack
@@ -29,6 +31,8 @@ class Program:
     `plan` says for each result of the function whether it is an input, and its number among the
     inputs or among the values that are computed.
     """
+
+    compiled: Any = None  # an engine's program, while the cache keeps it
 
     def __init__(self, call: Any, traced: CompileTrace) -> None:
         graph = traced.graph
@@ -111,7 +115,7 @@ class Program:
         """The cache gave the program up: it is compiled again when it is wanted."""
         self.run = self.compiled = self.packed = None
 
-    def _compile(self, made: Any, donated: tuple[int, ...], entry: CacheEntry) -> Any:
+    def _compile(self, made: Engine, donated: tuple[int, ...], entry: CacheEntry) -> base.Program:
         if not current().may_compile:
             raise refuse(self.name, self.cause)
         start = time.perf_counter()

@@ -21,12 +21,12 @@ from pullback.compiled.arguments import STATIC, WIDE, Number, sorted_out
 from pullback.compiled.executor import Runner
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.serialize import read_tree, read_value, written_tree, written_value
+from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
-from pullback.lazy.program import engine
 from pullback.lazy.settings import current
 
 MAGIC = b"pullback program\n"
@@ -205,6 +205,7 @@ class _LoadedProgram:
     """What a runner needs to know about a program, from a file."""
 
     host_scalars = False
+    engine: Any  # only the xla engine loads programs
     packed: tuple[list[int], Any] | None = None
 
     def __init__(self, header: dict, module: bytes) -> None:

@@ -77,9 +77,9 @@ def initialize(
         raise _wrong("was called before", "Call it once, at the beginning.")
     if count == 1:
         return
-    from pullback.lazy.program import _engines, engine
+    from pullback.engines.registry import engine, is_created
 
-    if any(name == "xla" for name, _ in _engines):
+    if is_created("xla"):
         raise _wrong("must be called before anything is computed", "Call it first of all.")
     _end_with_launcher()
     _joined = _join(address, count, index, timeout)
@@ -246,7 +246,7 @@ def devices() -> list[Device]:
     >>> len(pb.distributed.devices()) >= len(pb.distributed.local_devices()) > 0
     True
     """
-    from pullback.lazy.program import engine
+    from pullback.engines.registry import engine
 
     client = engine("xla").client
     found = enumerate(client.devices)

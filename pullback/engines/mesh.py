@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Check, Program, ProgramBase
+from pullback.engines.reference import ReferenceEngine
 from pullback.errors import HostReadError, PullbackError
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
@@ -73,7 +75,7 @@ class MeshEngine(ABC):
         """An array of the host, laid out as its type says."""
 
     @abstractmethod
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Any:
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Any]:
         """The program of `graph`, in parts."""
 
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
@@ -109,17 +111,15 @@ def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
     return Partitioned(local, made_for, reasons, made.within)
 
 
-class MeshProgram:
+class MeshProgram(ProgramBase):
     """A compiled per-device program, with what its callers ask about the whole one."""
 
-    host_scalars = False
-
-    def __init__(self, engine: MeshEngine, graph: Graph, local: Graph, compiled: Any) -> None:
+    def __init__(self, engine: MeshEngine, graph: Graph, local: Graph, compiled: Program) -> None:
         self.engine, self.graph, self.local, self.compiled = engine, graph, local, compiled
         self.types = [y.type for y in graph.outputs]
         self.origin, self.nbytes = compiled.origin, compiled.nbytes
-        self.checks: list = []
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        self.checks: list[Check] = []
+        super().__init__(graph)
 
 
 # -- in NumPy -----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Stack(OnMesh):
 class SimulatedMesh(MeshEngine):
     """The reference engine on a mesh: one program does what all devices would."""
 
-    def __init__(self, mesh: DeviceMesh, reference: Any) -> None:
+    def __init__(self, mesh: DeviceMesh, reference: ReferenceEngine) -> None:
         super().__init__(mesh)
         self.reference, self.name, self.platform = reference, reference.name, reference.platform
 

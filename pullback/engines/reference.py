@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Check, ProgramBase
 from pullback.engines.limits import refuse_too_large
 from pullback.errors import OutOfMemory, PullbackError
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.ops.prelude import interpret
 
@@ -23,8 +24,8 @@ class ReferenceEngine:
     def put(self, array: np.ndarray, type: Type) -> np.ndarray:
         return array
 
-    def get(self, buffer: np.ndarray) -> np.ndarray:
-        return buffer
+    def get(self, value: np.ndarray) -> np.ndarray:
+        return value
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, np.ndarray)
@@ -35,8 +36,8 @@ class ReferenceEngine:
     def owns_all(self, values: Sequence[Any]) -> bool:
         return all(map(self.owns, values))
 
-    def copy(self, buffer: np.ndarray) -> np.ndarray:
-        return buffer  # donating changes nothing here
+    def copy(self, value: np.ndarray) -> np.ndarray:
+        return value  # donating changes nothing here
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> ReferenceProgram:
         """A program; NumPy makes new arrays, so donated ones are left alone."""
@@ -44,17 +45,16 @@ class ReferenceEngine:
         return ReferenceProgram(graph)
 
 
-class ReferenceProgram:
+class ReferenceProgram(ProgramBase):
     """A graph, ready to be interpreted."""
 
-    host_scalars = False
-    checks = ()  # a failed one raises at once
+    checks: Sequence[Check] = ()  # a failed one raises at once
     origin = "compiler"
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nbytes = 1024 * len(graph.nodes)  # about what nodes and their edges take
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        super().__init__(graph)
 
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:
         with np.errstate(all="ignore"):

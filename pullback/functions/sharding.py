@@ -83,7 +83,7 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
 
 def _put(node: Any, sharding: Sharding) -> Tensor:
     """A value that is there goes to the devices part by part: none of them gets the whole."""
-    from pullback.lazy.program import engine_for
+    from pullback.engines.registry import engine_for
     from pullback.lazy.values import checked, to_host
 
     type = node.type.sharded(sharding)

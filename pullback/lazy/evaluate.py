@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.engines.registry import mesh_of, spans_processes
 from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
@@ -16,7 +17,6 @@ from pullback.lazy import runtime_checks
 from pullback.lazy.collect import base, pending_ancestors, related
 from pullback.lazy.history import realise
 from pullback.lazy.launch import launch, launch_split, lock
-from pullback.lazy.program import mesh_of, spans_processes
 from pullback.lazy.record import PENDING_LIMIT, pending
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor

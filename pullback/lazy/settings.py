@@ -185,7 +185,7 @@ def default_device(name: str) -> Scope:
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    from pullback.lazy.program import engine
+    from pullback.engines.registry import engine
 
     engine(current().engine, name)  # one that is not there is told here
     return Scope(device=name)

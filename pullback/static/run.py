@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.registry import engine as find_engine
 from pullback.errors import (
     ArgumentError,
     EngineError,
@@ -22,7 +23,6 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.lazy.evaluate import evaluate
-from pullback.lazy.program import engine as find_engine
 from pullback.lazy.settings import Scope, current
 from pullback.lazy.tensor import Tensor
 from pullback.ops.interpret import deadline

@@ -9,9 +9,9 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine
 from pullback.ops.random import formulas as functions
 from pullback.ops.random.stepwise import NUMPY, lifted
 

@@ -15,11 +15,11 @@ from devices import Grid, assert_same, check_words, dtype_named, op, varying
 import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost
+from pullback.engines.registry import engine
 from pullback.errors import EngineError, OutOfMemory, PullbackError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.sharding.mesh import DeviceMesh
 
 T = Type((4,), float64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.base import Groups, OpBuilder
 from pullback.graph.dtypes import (
     DType,
     bool_,
@@ -28,28 +29,14 @@ from pullback.graph.types import Type
 if TYPE_CHECKING:
     from pullback.engines.xla.builder import HloValue
 
-Groups = Sequence[Sequence[int]]
-
 _WIDER = {int16: int32, uint16: uint32}  # which NCCL has not
 
 
-class Collectives:
+class Collectives(OpBuilder):
     """The part of `Builder` that writes collectives."""
 
-    mesh: Any
     communicates: bool
     apart: bool
-    op: Any
-    constant: Any
-    full: Any
-    reshape: Any
-    convert: Any
-    compare: Any
-    select: Any
-    region: Any
-    reduce: Any
-    iota: Any
-    broadcast: Any
 
     def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]:
         """Every device gets the reduction over its group, of each operand.
@@ -162,7 +149,7 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
     return Type(shape, type.dtype)
 
 
-def _combine(b: Any, dtype: DType, kind: str) -> str:
+def _combine(b: OpBuilder, dtype: DType, kind: str) -> str:
     """The region that joins two elements."""
     one = Type((), dtype)
     return b.region([one, one], lambda x, y: [b.op(f"stablehlo.{kind}", x, y, out=one)])
@@ -179,7 +166,7 @@ def _by_gathering(dtype: DType, kind: str) -> bool:
     return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
 
 
-def _encode(b: Any, x: HloValue, kind: str) -> tuple[HloValue, str]:
+def _encode(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloValue, str]:
     """The operand in a type that can be reduced, and the reduction of that type."""
     if x.dtype is bool_:
         return b.convert(x, uint8), {"and": "minimum", "or": "maximum"}.get(kind, kind)
@@ -190,14 +177,14 @@ def _encode(b: Any, x: HloValue, kind: str) -> tuple[HloValue, str]:
     return x, kind
 
 
-def _decode(b: Any, y: HloValue, dtype: DType, kind: str) -> HloValue:
+def _decode(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
     if dtype.is_float and y.dtype is not dtype:
         wide = float64 if dtype is float64 else float32
         y = b.op("stablehlo.bitcast_convert", _turned(b, y), out=Type(y.shape, wide))
     return b.convert(y, dtype)
 
 
-def _ordered(b: Any, x: HloValue, kind: str) -> HloValue:
+def _ordered(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
     """Floats as integers of the same order: libraries disagree about NaN, and may lose it.
 
     It wins here, as the largest or the smallest of all.
@@ -210,7 +197,7 @@ def _ordered(b: Any, x: HloValue, kind: str) -> HloValue:
     return b.select(b.compare("NE", x, x), wins, key)
 
 
-def _turned(b: Any, key: HloValue) -> HloValue:
+def _turned(b: OpBuilder, key: HloValue) -> HloValue:
     """Negative floats have descending bits: turn them around, or back."""
     mask = b.full(key.type, np.iinfo(key.dtype.numpy).max)
     turned = b.op("stablehlo.xor", key, mask, out=key.type)

@@ -10,6 +10,8 @@ import numpy as np
 from pullback.distributed import agree_on_program, process_index
 from pullback.distributed.rendezvous import these
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
+from pullback.engines.xla.program import SpmdProgram
+from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -65,6 +67,7 @@ class XlaMeshProgram(MeshProgram):
     """A program that all devices run; its checks are those of the whole one."""
 
     engine: XlaMesh
+    compiled: SpmdProgram | XlaSequence
 
     def __init__(
         self, engine: XlaMesh, graph: Graph, local: Graph, compiled: Any, stands_for: dict

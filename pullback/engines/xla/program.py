@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pullback.engines.base import Check, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, dependence
-from pullback.graph.node import Node
 
 if TYPE_CHECKING:
     from pullback.engines.xla.sharded import DeviceGroup
-
-Check = tuple[Any, Node]  # makes the error, and the node whose check it is
 
 
 class Code(NamedTuple):
@@ -29,10 +27,8 @@ class Code(NamedTuple):
     nbytes: int
 
 
-class XlaProgram:
+class XlaProgram(ProgramBase):
     """A compiled program; with checks, its last result says which of them held."""
-
-    host_scalars = False  # the packed scalars are a buffer like the others
 
     def __init__(self, client: Any, code: Code, graph: Graph, checks: list) -> None:
         self.client, self.executable, self.origin = client, code.executable, code.origin
@@ -42,7 +38,7 @@ class XlaProgram:
         # Where the checks are in the graph; the graph itself is not needed any more.
         index = {node: i for i, node in enumerate(graph.nodes)} if checks else {}
         self.places = [index[node] for _, node in self.checks]
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        super().__init__(graph)
         self._check_masks = check_masks(graph, self.checks)
 
     def memory(self) -> MemoryUse:

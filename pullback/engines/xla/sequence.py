@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Check, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.errors import PullbackError
 from pullback.graph.compile_split import Segment
 from pullback.graph.dtypes import uint64
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 
 
-class XlaSequence:
+class XlaSequence(ProgramBase):
     """Runs the pieces of a graph one after the other; buffers go when their last user started."""
 
     host_scalars = True  # it wants the packed scalars on the host, to hand each piece its own
@@ -44,7 +45,7 @@ class XlaSequence:
         self._outputs = [places[y] for y in graph.outputs]
         self._steps = _steps(parts, places, set(self._outputs))
         self.checks = [check for part in parts for check in _checks(*part)]
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        super().__init__(graph)
         self._check_masks = check_masks(graph, self.checks)
 
     def run(self, args: list[Any]) -> list[Any]:
@@ -124,7 +125,7 @@ def _steps(
     return steps
 
 
-def _checks(segment: Segment, program: XlaProgram) -> list[tuple[Any, Node]]:
+def _checks(segment: Segment, program: XlaProgram) -> list[Check]:
     """The checks of a piece, at the nodes of the whole program that they belong to here.
 
     The program may have been compiled for an equal piece elsewhere.
