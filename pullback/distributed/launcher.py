@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from pullback.distributed import COORDINATOR, COUNT, INDEX, LAUNCHER
+from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.05

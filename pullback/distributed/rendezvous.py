@@ -15,7 +15,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.engines.processes import show
+from pullback.engines.xla import bindings
 from pullback.errors import EngineError
+from pullback.version import __version__
 
 # Processes that differ in these run different programs, or get different bits.
 _SETTINGS = ("PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM", "PULLBACK_THREADS")
@@ -25,19 +28,15 @@ _POLL = 0.05
 
 def introduction(count: int, index: int) -> dict[str, Any]:
     """What a process tells about itself."""
-    from jaxlib import version
-
-    import pullback
-
     settings = {name: os.environ.get(name) or "nothing" for name in _SETTINGS}
     return {
         "index": index, "name": f" (pid {os.getpid()} on {socket.gethostname()})",
-        "same": {"num_processes": count, "pullback": pullback.__version__,
-                 "jaxlib": version.__version__} | settings,
+        "same": {"num_processes": count, "pullback": __version__,
+                 "jaxlib": bindings.version.__version__} | settings,
     }  # fmt: skip
 
 
-class Meeting:
+class Rendezvous:
     """The first process waits for the others at an address, until all go on."""
 
     def __init__(self, host: str, port: int, count: int, timeout: float) -> None:
@@ -56,7 +55,7 @@ class Meeting:
             while self._missing:
                 if time.monotonic() > end:
                     raise _error(
-                        f"{these(self._missing)} did not come within {self._timeout:g} s",
+                        f"{show(self._missing)} did not come within {self._timeout:g} s",
                         "Every process must call it, with the same coordinator_address.",
                     )
                 for key, _ in self._selector.select(_POLL):
@@ -179,11 +178,6 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server(("", port), **options)
     except OSError as error:
         raise _error(f"cannot listen at port {port} ({error})", "Choose another port.") from None
-
-
-def these(processes: Any) -> str:
-    found = sorted(processes)
-    return ("process " if len(found) == 1 else "processes ") + ", ".join(map(str, found))
 
 
 def _error(what: str, hint: str | None = None) -> EngineError:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla import cluster, machine
+from pullback.engines import processes
+from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
@@ -49,7 +50,7 @@ class Client:
     """
 
     def __init__(self, platform: str | None = None) -> None:
-        self._cluster = cluster.current
+        self._cluster = processes.current().cluster
         chosen = platform or os.environ.get("PULLBACK_PLATFORM")
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]

@@ -119,7 +119,7 @@ class XlaEngine:
         code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
-        code.executable.mark = zlib.crc32(text.encode())
+        code.executable.checksum = zlib.crc32(text.encode())
         return SpmdProgram(self.client, code, graph, builder.checks)
 
     def group(self, mesh: Any) -> DeviceGroup:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.distributed import agree_on_program, process_index
-from pullback.distributed.rendezvous import these
+from pullback.engines import processes
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
 from pullback.engines.xla.program import SpmdProgram
 from pullback.engines.xla.sequence import XlaSequence
@@ -18,7 +17,6 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import layout
-from pullback.static.fingerprints import fingerprint
 
 
 class Spread(OnMesh):
@@ -44,8 +42,8 @@ class XlaMesh(MeshEngine):
         self.group = xla.group(mesh)
         if not self.group.here:
             raise EngineError(
-                f"process {process_index()} has no device of {mesh}: they belong to "
-                f"{these(self.group.processes)}",
+                f"process {processes.current().index} has no device of {mesh}: they belong to "
+                f"{processes.show(self.group.processes)}",
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size
@@ -89,9 +87,8 @@ class XlaMeshProgram(MeshProgram):
 
     def run(self, args: list[Spread]) -> list[Any]:
         if not self._agreed:
-            # and no process comes late to what it starts: Gloo waits 30 s for a first connection
-            described = fingerprint(self.local)[:16], _described(self.graph)
-            agree_on_program(*described, self.engine.group)
+            # This also starts them together: Gloo waits 30 s for a first connection.
+            processes.current().agree_on_program(self.graph, self.local, self.engine.group)
             self._agreed = True
         made = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
@@ -103,10 +100,3 @@ class XlaMeshProgram(MeshProgram):
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         inner = zip(self.lines, lines, strict=True)
         return self.compiled.failures(word, [own or line for own, line in inner])
-
-
-def _described(graph: Graph) -> str:
-    """A program in words that every process finds for the same one."""
-    last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
-    where = "" if last.where is None else f" ({last.where})"
-    return f"{len(graph.nodes)} ops up to {last.op.title}{where}"

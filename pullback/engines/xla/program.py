@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
+from pullback.engines.processes import show
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, dependence
@@ -73,8 +74,7 @@ class SpmdProgram(XlaProgram):
 def _where(processes: list[int], group: DeviceGroup) -> str:
     if processes == group.processes:
         return ""
-    name = "process" if len(processes) == 1 else "processes"
-    return f", on {name} {', '.join(map(str, processes))}"
+    return f", on {show(processes)}"
 
 
 def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:

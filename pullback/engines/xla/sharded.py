@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class Shards:
     """A value of which every device of a group has a part; all parts have one type."""
 
-    __slots__ = ("array", "group", "mark", "type")
+    __slots__ = ("array", "checksum", "group", "type")
 
-    def __init__(self, group: DeviceGroup, type: Type, array: Any, mark: int = 0) -> None:
+    def __init__(self, group: DeviceGroup, type: Type, array: Any, checksum: int = 0) -> None:
         self.group, self.type, self.array = group, type, array
-        self.mark = mark  # what tells it from other values, if all processes were given it
+        self.checksum = checksum  # what tells it from other values, if all processes were given it
 
     def is_ready(self) -> bool:
         """Whether the parts in this process have been computed."""
@@ -86,7 +86,7 @@ class DeviceGroup:
         given: list[Any] = [parts[k] for k in self.here]
         made = self.client.transfer(given, type, self.sharding, self.local)
         apart = same and len(self.processes) > 1
-        return Shards(self, type, made, _mark(given[0]) if apart else 0)
+        return Shards(self, type, made, _checksum(given[0]) if apart else 0)
 
     def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
         """A value from an array of the host: position k gets a copy of `array[slices[k]]`."""
@@ -126,7 +126,7 @@ class DeviceGroup:
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
-def _mark(array: np.ndarray) -> int:
+def _checksum(array: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
@@ -135,7 +135,7 @@ class Spmd(Executable):
 
     collective = True  # whether they communicate in it
     ballast = False  # whether its last result is of no use
-    mark = 0  # what tells it from other programs, on every process alike
+    checksum = 0  # what tells it from other programs, on every process alike
 
     def __init__(self, group: DeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
