@@ -15,7 +15,7 @@ from pullback.api.named_axes import bound_axes
 from pullback.compiled import causes
 from pullback.compiled import trace as tracing
 from pullback.compiled.arguments import STATIC, Options, sorted_out
-from pullback.compiled.guards.snapshot import Snapshot, snapshot
+from pullback.compiled.guards.walk import Snapshot, walk
 from pullback.compiled.lower import Lowered
 from pullback.compiled.specialization import MISSED, Version, mode_key
 from pullback.graph.where import user_line
@@ -110,7 +110,7 @@ class Compiled(Generic[Parameters, Result]):
         for version in versions:
             if version.expects(call.static, call.leaves) and version.snapshot.same():
                 return version
-        call.snapshot = snapshot(self._f, call.roots, self._own)
+        call.snapshot = Snapshot(walk(self._f, call.roots, self._own))
         for version in versions:
             if version.snapshot.key == call.snapshot.key:
                 version.trust(call.snapshot)

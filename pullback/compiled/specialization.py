@@ -11,8 +11,8 @@ from pullback.compiled.donation import seen_by_others
 from pullback.compiled.executor import Runner
 from pullback.compiled.flatten_fast import reader_of
 from pullback.compiled.guards.checks import Ref
-from pullback.compiled.guards.snapshot import Snapshot
 from pullback.compiled.guards.values import same_plain
+from pullback.compiled.guards.walk import Snapshot
 from pullback.compiled.program import Program
 from pullback.compiled.trace import CompileTrace
 from pullback.graph.node import Node

@@ -12,8 +12,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
 from pullback.compiled.arguments import STATIC, Number, types_of
-from pullback.compiled.guards.snapshot import Snapshot, walk
-from pullback.compiled.guards.walk import Walk
+from pullback.compiled.guards.walk import Snapshot, Walk, walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
