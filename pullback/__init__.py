@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
+import pullback.static  # prints graphs
 from pullback import debug, distributed, functions, ir, optim, random, tree
 from pullback.api import checkpoint_policies
 from pullback.api.auto_shard import auto_shard

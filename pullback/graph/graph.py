@@ -82,7 +82,10 @@ class Structure:
 
 
 class Graph:
-    """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
+    """A program from `inputs` to `outputs`; `names` are the inputs' names in text.
+
+    `str(graph)` is that text; `pullback.static`, which writes it, sets `__str__`.
+    """
 
     def __init__(
         self,
@@ -122,8 +125,3 @@ class Graph:
         finally:
             thread.where, thread.backward = saved
         return tuple([new[y] for y in self.outputs])
-
-    def __str__(self) -> str:
-        from pullback.static.text import print_graph
-
-        return print_graph(self)
