@@ -1,4 +1,4 @@
-"""The reference engine: NumPy, one op after the other. It says what is right."""
+"""The reference engine: NumPy, one op after the other. It defines the correct results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pullback.ops.prelude import interpret
 
 
 class ReferenceEngine:
-    """Runs graphs by each op's NumPy meaning."""
+    """Runs graphs with the NumPy rule of each op."""
 
     name = "reference"
     platform = "numpy"
@@ -31,7 +31,7 @@ class ReferenceEngine:
         return isinstance(value, np.ndarray)
 
     def give_back(self) -> None:
-        """Python reuses what dropped programs took."""
+        """Do nothing: Python reuses the memory."""
 
     def owns_all(self, values: Sequence[Any]) -> bool:
         return all(map(self.owns, values))
@@ -40,32 +40,32 @@ class ReferenceEngine:
         return value  # donating changes nothing here
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> ReferenceProgram:
-        """A program; NumPy makes new arrays, so donated ones are left alone."""
+        """Return a program. NumPy allocates all results, so donation has no effect."""
         refuse_too_large(graph)
         return ReferenceProgram(graph)
 
 
 class ReferenceProgram(ProgramBase):
-    """A graph, ready to be interpreted."""
+    """A graph to interpret."""
 
     checks: Sequence[Check] = ()  # a failed one raises at once
     origin = "compiler"
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.nbytes = 1024 * len(graph.nodes)  # about what nodes and their edges take
+        self.nbytes = 1024 * len(graph.nodes)  # a rough estimate
         super().__init__(graph)
 
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:
         with np.errstate(all="ignore"):
-            made = interpret(self.graph, args)
+            values = interpret(self.graph, args)
         try:
-            return [np.array(v, order="C") for v in made]
-        except MemoryError:  # a view, of which there is a copy now
+            return [np.array(v, order="C") for v in values]
+        except MemoryError:  # while a view is copied
             raise OutOfMemory("there is not enough memory for the results") from None
 
     def run_apart(self, args: list[np.ndarray]) -> list[Any]:
-        """Each output by itself; for one that fails, the error."""
+        """Compute each output by itself; return the error for one that fails."""
         found: list[Any] = []
         for y in self.graph.outputs:
             try:
