@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.engines.registry import mesh_of, spans_processes
 from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
+from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
 from pullback.graph.where import user_line
@@ -16,8 +18,6 @@ from pullback.lazy import runtime_checks
 from pullback.lazy.collect import base, pending_ancestors, related
 from pullback.lazy.history import realise
 from pullback.lazy.launch import launch, launch_split, lock
-from pullback.lazy.program import mesh_of, spans_processes
-from pullback.lazy.record import PENDING_LIMIT, pending
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.values import InFlight, arrived, checked, to_host
@@ -57,7 +57,7 @@ def readable(tensor: Tensor) -> Any:
 
 def submit_pending() -> None:
     """Start everything that this thread has pending: a differentiation root is never pending."""
-    if pending.handles and not pending.placeholders:
+    if thread.handles and not thread.tracing_from:
         with lock:
             nodes = live_pending()
         try:
@@ -91,7 +91,7 @@ def compute(targets: Sequence[Node]) -> None:
             continue
         try:
             launch(needed, wanted, nodes)
-            pending.handles = list(filter(_is_pending, pending.handles))
+            thread.handles = list(filter(_is_pending, thread.handles))
         except PullbackError:
             # Optional outputs must not make required ones fail.
             if len(wanted) == len(needed):
@@ -132,7 +132,7 @@ def live_pending() -> list[Node]:
     """The nodes of this thread's live promises, in record order; the dead are forgotten."""
     live = []
     nodes: dict[Node, None] = {}
-    for ref in pending.handles:
+    for ref in thread.handles:
         tensor = ref()
         if tensor is not None and tensor._node.value is None:
             node = base(tensor._node)
@@ -140,7 +140,7 @@ def live_pending() -> list[Node]:
                 live.append(ref)
                 if node.value is None:
                     nodes[node] = None
-    pending.handles, pending.limit = live, PENDING_LIMIT
+    thread.handles, thread.pending_limit = live, PENDING_LIMIT
     return sorted(nodes, key=by_number)
 
 
@@ -173,14 +173,14 @@ def bound_pending() -> None:
     with lock:
         live = live_pending()
         nodes = pending_ancestors(live)
-    if pending.placeholders:
-        pending.limit = 2 * len(live) + PENDING_LIMIT
+    if thread.tracing_from:
+        thread.pending_limit = 2 * len(live) + PENDING_LIMIT
     elif len(live) > PENDING_LIMIT // 2:
         compute(live)
     elif len(nodes) > PENDING_LIMIT:
         launch_split(nodes, live, keep_tail=True)
     else:  # most of what is pending has no handle of its own: look again sooner
-        pending.limit = PENDING_LIMIT - len(nodes) + len(live)
+        thread.pending_limit = PENDING_LIMIT - len(nodes) + len(live)
 
 
 def _forbid_alone(node: Node) -> None:
@@ -195,7 +195,7 @@ def _forbid_alone(node: Node) -> None:
 
 
 def _forbid_placeholders(what: str) -> None:
-    if pending.placeholders:
+    if thread.tracing_from:
         raise HostReadError(
             f"{what}: a function is being traced on placeholders, whose values do not exist yet",
             hint="Return the tensor and read it outside, or compute the value before the trace.",

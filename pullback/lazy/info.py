@@ -6,11 +6,11 @@ import gc
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.engines.registry import engine
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.launch import lock, state
-from pullback.lazy.program import engine
 from pullback.lazy.settings import current
 
 

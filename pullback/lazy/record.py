@@ -5,15 +5,15 @@ This is the hot path: every operation that a user writes goes through `record`.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import InPlaceError, PullbackError
+from pullback.graph.ambient import thread
 from pullback.graph.kinds import Detached
-from pullback.graph.node import Node, origin, results
+from pullback.graph.node import Node, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
 from pullback.lazy.settings import Settings, current
@@ -24,24 +24,7 @@ if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
     from pullback.ops.prelude import Op
 
-# A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
-# value must not grow without bound. A training step of a model with 64 layers stays below it.
-PENDING_LIMIT = 20_000
-
 _STOP, _ALIAS = StopGradient(), Alias()
-
-
-class _Pending(threading.local):
-    """This thread's promises: handles whose value was not computed when they were recorded."""
-
-    def __init__(self) -> None:
-        self.handles: list[weakref.ref[Tensor]] = []
-        self.limit = PENDING_LIMIT  # how many handles there may be before a look at them
-        self.placeholders = 0  # the first node of the outermost function run on placeholders
-        self.where: Any = None  # the user's line, where it is known (see `at_one_line`)
-
-
-pending = _Pending()
 
 
 def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
@@ -50,9 +33,9 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     tensor = _new(_Tensor)
     tensor._node = _application(op, nodes, mode)
     tensor._token = tensor._grad = None
-    handles = pending.handles
+    handles = thread.handles
     handles.append(_ref(tensor))
-    if len(handles) > pending.limit or not mode.plain:
+    if len(handles) > thread.pending_limit or not mode.plain:
         settle(tensor)
     return tensor
 
@@ -65,9 +48,9 @@ def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
 def several(node: Node) -> tuple[Tensor, ...]:
     """A handle on each result of an op with several of them."""
     made = tuple([_wrap(r) for r in results(node)])
-    handles = pending.handles
+    handles = thread.handles
     handles += map(_ref, made)
-    if len(handles) > pending.limit or not current().plain:
+    if len(handles) > thread.pending_limit or not current().plain:
         settle(*made)
     return made
 
@@ -76,7 +59,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     """The node of `op` applied to `nodes`, at the user's line."""
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
-    where = pending.where or user_line()
+    where = thread.user_line or user_line()
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
@@ -90,11 +73,11 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
 
 def _conform(op: Op, nodes: tuple[Node, ...], where: Any) -> tuple[Op, tuple[Node, ...]]:
     """The op and operands that fit together; what that takes is written at the user's line."""
-    before, origin.where = origin.where, where
+    before, thread.where = thread.where, where
     try:
         return op.conform(nodes)
     finally:
-        origin.where = before
+        thread.where = before
 
 
 def _infer(op: Op, types: tuple, where: Any) -> Any:
@@ -108,12 +91,12 @@ def _infer(op: Op, types: tuple, where: Any) -> Any:
 def at_one_line(called: str = "") -> Iterator[None]:
     """All ops recorded inside belong to the line of user code that called us. Errors name what it
     `called`, if that is given, instead of the op."""
-    before = pending.where
-    pending.where = before or user_line(called)
+    before = thread.user_line
+    thread.user_line = before or user_line(called)
     try:
         yield
     finally:
-        pending.where = before
+        thread.user_line = before
 
 
 def apply(op: Op, *tensors: Tensor) -> Tensor:
@@ -123,20 +106,20 @@ def apply(op: Op, *tensors: Tensor) -> Tensor:
 
 def register(tensor: Tensor) -> None:
     """Remember a handle whose value is pending."""
-    pending.handles.append(_ref(tensor))
+    thread.handles.append(_ref(tensor))
 
 
 def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
     from pullback.lazy import evaluate
 
-    if current().one_by_one and not pending.placeholders:
+    if current().one_by_one and not thread.tracing_from:
         nodes = [t._node for t in tensors]
         if len(nodes) > 1:
             evaluate.execute_together(nodes)
         elif nodes and not isinstance(nodes[0].type, tuple):
             evaluate.execute_alone(nodes[0])
-    if len(pending.handles) > pending.limit:
+    if len(thread.handles) > thread.pending_limit:
         evaluate.bound_pending()
 
 
@@ -174,14 +157,14 @@ def alias_of(node: Node) -> Node:
 
 def cut(node: Node) -> Node:
     """The node as a constant of every derivative in progress, or still to come of a trace."""
-    if not node.tokens and not pending.placeholders:
+    if not node.tokens and not thread.tracing_from:
         return node
     return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
 
 
 def guard_placeholder_write(tensor: Tensor, what: str) -> None:
     """While a function runs on placeholders it must not change tensors from outside."""
-    if pending.placeholders and tensor._node.number < pending.placeholders:
+    if thread.tracing_from and tensor._node.number < thread.tracing_from:
         raise InPlaceError(
             f"{what}: this tensor was made outside the function that is being traced",
             hint="The function runs once, on placeholders, so the write would not happen again "

@@ -39,7 +39,7 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
     >>> from pullback import testing
     >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
     """
-    from pullback.lazy.program import engine
+    from pullback.engines.registry import engine
     from pullback.ops.elementwise.base import Elementwise
 
     given = [np.asarray(a) for a in arrays]

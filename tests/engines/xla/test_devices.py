@@ -24,12 +24,12 @@ from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.errors import EngineError, IndexOutOfRange
 from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
 from pullback.sharding.partition.simulate import simulated
@@ -347,7 +347,7 @@ import threading
 import numpy as np
 from devices import Grid, op, varying
 from pullback.graph.graph import Graph
-from pullback.lazy.program import engine
+from pullback.engines.registry import engine
 
 grid = Grid(x=8)
 v = varying("v", (16, 16), "x")
