@@ -10,8 +10,7 @@ from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, consumption
 from pullback.lazy.history import forget
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import guard_placeholder_write, register
-from pullback.lazy.tensor import wrap
+from pullback.lazy.record import guard_placeholder_write, register, wrap
 from pullback.ops.prelude import ones
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import accumulate, gradients

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from pullback.engines.xla.disk_cache import disk_cache
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -63,8 +64,6 @@ class CacheInfo:
     @property
     def disk_bytes(self) -> int:
         """The size of all programs on disk, those of other processes included."""
-        from pullback.engines.xla.disk_cache import disk_cache
-
         return disk_cache().used()
 
 

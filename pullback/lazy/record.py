@@ -10,13 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pullback.errors import InPlaceError, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
+from pullback.lazy import runtime_checks
+from pullback.lazy.launch import lock
+from pullback.lazy.pending import bound_pending, execute_alone, execute_together, submit_pending
 from pullback.lazy.settings import Settings, current
-from pullback.ops.sources import LEAF
+from pullback.lazy.values import arrived
+from pullback.ops.sources import LEAF, SCALAR
 from pullback.ops.wrap.identity import Alias, StopGradient
 
 if TYPE_CHECKING:
@@ -46,7 +52,7 @@ def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
 
 def several(node: Node) -> tuple[Tensor, ...]:
     """A handle on each result of an op with several of them."""
-    made = tuple([_wrap(r) for r in results(node)])
+    made = tuple([wrap(r) for r in results(node)])
     handles = thread.handles
     handles += map(_ref, made)
     if len(handles) > thread.pending_limit or not current().plain:
@@ -109,16 +115,14 @@ def register(tensor: Tensor) -> None:
 
 def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
-    from pullback.lazy import evaluate
-
     if current().one_by_one and not thread.tracing_from:
         nodes = [t._node for t in tensors]
         if len(nodes) > 1:
-            evaluate.execute_together(nodes)
+            execute_together(nodes)
         elif nodes and not isinstance(nodes[0].type, tuple):
-            evaluate.execute_alone(nodes[0])
+            execute_alone(nodes[0])
     if len(thread.handles) > thread.pending_limit:
-        evaluate.bound_pending()
+        bound_pending()
 
 
 def root(tensor: Tensor) -> Node:
@@ -127,8 +131,6 @@ def root(tensor: Tensor) -> Node:
     if tensor._token in node.tokens or not current().grad_enabled:
         return node
     if node.value is None:
-        from pullback.lazy.evaluate import execute_alone, submit_pending
-
         submit_pending()
         execute_alone(node)  # it may be pending in another thread, or outside of a trace
     tensor._node = leaf_of(node, (tensor._token, *node.tokens))
@@ -137,10 +139,6 @@ def root(tensor: Tensor) -> Node:
 
 def leaf_of(node: Node, tokens: tuple) -> Node:
     """A leaf with the value of a node that was computed."""
-    from pullback.lazy import runtime_checks
-    from pullback.lazy.launch import lock
-    from pullback.lazy.values import arrived
-
     arrived(node)
     with lock:
         made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
@@ -170,15 +168,28 @@ def guard_placeholder_write(tensor: Tensor, what: str) -> None:
         )
 
 
-def _bind_tensor() -> None:
-    """Fetch the Tensor class, which itself needs this module."""
-    global _Tensor, _wrap
-    from pullback.lazy.tensor import Tensor, wrap
+def wrap(node: Node) -> Tensor:
+    """A new handle on a node."""
+    tensor = _new(_Tensor)
+    if node.op is SCALAR:  # a number from a program: now a tensor in its own right
+        node = _leaf_of_scalar(node)
+    tensor._node = node
+    tensor._token = tensor._grad = None
+    return tensor
 
-    _Tensor, _wrap = Tensor, wrap
+
+def _leaf_of_scalar(node: Node) -> Node:
+    data = np.array(node.value, np.uint64).tobytes()[: node.type.dtype.numpy.itemsize]
+    value = np.frombuffer(data, node.type.dtype.numpy).reshape(()).copy()
+    return Node(LEAF, (), node.type, node.where, (), False, value)
+
+
+def bind_tensor(cls: type[Tensor]) -> None:
+    """Set the class of handles, whose module imports this one."""
+    global _Tensor
+    _Tensor = cls
 
 
 _new: Any = object.__new__
 _ref = weakref.ref
 _Tensor: Any = None
-_wrap: Any = None

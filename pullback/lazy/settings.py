@@ -13,6 +13,7 @@ from pullback.engines.byte_sizes import bytes_of, from_environment
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
+from pullback.lazy.program import engine
 
 
 @dataclass(frozen=True)
@@ -232,8 +233,6 @@ def default_device(name: str) -> Scope:
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    from pullback.lazy.program import engine
-
     engine(current().engine, name)  # one that is not there is told here
     return Scope(device=name)
 
