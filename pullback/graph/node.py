@@ -1,4 +1,4 @@
-"""Nodes: applications of ops to nodes. Together they are every program that pullback knows."""
+"""Nodes: applications of ops to other nodes. Every program is made of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ next_number = itertools.count().__next__
 class Node:
     """One application of an op.
 
-    `type` is the type of its result; an op with several results has a tuple of types here, and
-    each result is a node of its own (`Result(i)`). `value` is the buffer once it was computed;
-    `number` grows in the order of recording. `tokens` are the derivatives that may still need
-    this node's op and inputs (see `pullback.lazy.history`).
+    `type` is the type of the result; an op with several results has a tuple of types, and each
+    result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
+    increases in the order of recording. `tokens` are the derivatives that may still need the op
+    and the inputs (see `pullback.lazy.history`).
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Node:
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.number}: {self.type}>"
 
-    # Rules are written as formulas: `g * x + 1`.
+    # Rules are written as formulas, such as `g * x + 1`
     def __add__(self, other: Any) -> Node:
         return _apply("Add", self, operand(other, self))
 
@@ -90,7 +90,7 @@ class Node:
         return _apply("Neg", self)
 
 
-_arithmetic: dict[str, Any] = {}  # the ops behind the operators, fetched once
+_arithmetic: dict[str, Any] = {}  # the ops of the operators, looked up once
 
 
 def _apply(name: str, *xs: Node) -> Node:
@@ -101,13 +101,13 @@ def _apply(name: str, *xs: Node) -> Node:
 
 
 def operand(value: Any, like: Node) -> Node:
-    """`value` as a node; a Python number becomes a constant of `like`'s element type."""
+    """Return `value` as a node; a Python number becomes a constant of the dtype of `like`."""
     return value if isinstance(value, Node) else constant(value, like.type.dtype)
 
 
 def constant(value: Any, dtype: Any) -> Node:
-    """A scalar constant that a rule writes: it is part of the program, not an input of it."""
-    # Whole numbers come again and again; floats are left out, for -0.0 is looked up as 0.0.
+    """Return a scalar constant. It is part of the program, not an input of it."""
+    # Integers recur; floats are not cached, because -0.0 and 0.0 are the same key
     make = _whole_constant if type(value) is int else _constant
     return make(value, dtype)()
 
@@ -121,7 +121,7 @@ _whole_constant = lru_cache(maxsize=256)(_constant)
 
 
 def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
-    """Apply `op` inside a rule: the new node takes its line from the node it is derived from."""
+    """Apply `op` inside a rule: the new node has the line of the node that the rule is for."""
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
@@ -131,7 +131,7 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
 
 
 def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
-    """The tokens of a node that a rule makes."""
+    """Return the tokens of a node that a rule emits."""
     tokens = merge_tokens(inputs)
     if not tokens:
         return ()
@@ -143,8 +143,7 @@ def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
 
 
 def vary_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Operands that vary along the same named axes: one that is the same along an axis on which
-    another varies counts as a value that varies there."""
+    """Return operands that vary along the same named axes: the union of those of all operands."""
     found = [x.type.varying for x in inputs if not isinstance(x.type, tuple)]
     if all(v == found[0] for v in found[1:]):
         return inputs
@@ -153,7 +152,7 @@ def vary_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
-    """`x` as a value that varies along `axes` too; types name axes in alphabetical order."""
+    """Return `x` as a value that also varies along `axes`; types sort the names of axes."""
     own = x.type.varying
     if own == axes or all(a in own for a in axes):
         return x
@@ -161,7 +160,7 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
 
 
 def results(node: Node) -> tuple[Node, ...]:
-    """The results of an op with several of them, as nodes."""
+    """Return the results of an op with several results, as nodes."""
     inputs, where, tokens, backward = (node,), node.where, node.tokens, node.backward
     return tuple([
         Node(_selection(i), inputs, type, where, tokens, backward)

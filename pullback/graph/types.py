@@ -1,4 +1,4 @@
-"""What is known about a value before it is computed."""
+"""Types: what is known about a value before it is computed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pullback.graph.interned import Interned
 
 
 class Type(metaclass=Interned):
-    """Shape and element type of a value, with its sharding and the named axes it varies over.
+    """The shape and dtype of a value, its sharding, and the named axes along which it varies.
 
-    The axes are in alphabetical order. Types are interned: two equal types are the same object.
+    The axes are sorted. Types are interned: equal types are the same object.
     """
 
     equal_is_same = True
@@ -41,7 +41,7 @@ class Type(metaclass=Interned):
 
     @property
     def nbytes(self) -> int:
-        """What a value of this type takes in memory."""
+        """The size of a value of this type in memory."""
         return self.size * self.dtype.numpy.itemsize
 
     def with_shape(self, shape: Iterable[int]) -> Type:
@@ -52,7 +52,7 @@ class Type(metaclass=Interned):
 
     @property
     def plain(self) -> Type:
-        """Shape and element type alone, as type rules see it."""
+        """The shape and dtype alone, which type rules see."""
         return self if self.sharding is None and not self.varying else self._stripped
 
     @cached_property
@@ -61,11 +61,11 @@ class Type(metaclass=Interned):
 
     def sharded(self, sharding: Any) -> Type:
         made = Type(self.shape, self.dtype, sharding, self.varying)
-        made._stripped = self.plain  # it is known here, and asked for next
+        made._stripped = self.plain  # it is needed next
         return made
 
     def over(self, axes: tuple[str, ...]) -> Type:
-        """The type of a value that varies along the named axes."""
+        """Return the type of a value that varies along the named axes."""
         return Type(self.shape, self.dtype, self.sharding, axes)
 
     def __reduce__(self) -> tuple:
@@ -76,5 +76,5 @@ class Type(metaclass=Interned):
 
 
 def show(types: Any) -> str:
-    """Types as a reader sees them in a message: `f32[4,3], f32[3]`."""
+    """Return types as messages show them: `f32[4,3], f32[3]`."""
     return ", ".join(map(repr, types)) if isinstance(types, (tuple, list)) else repr(types)

@@ -38,7 +38,7 @@ class LaunchState:
 
 
 state = LaunchState()
-table.forgetting.append(state.forget)
+table.on_replaced.append(state.forget)
 
 
 def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:

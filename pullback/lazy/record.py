@@ -45,6 +45,11 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     return tensor
 
 
+def record_node(op: Op, *nodes: Node) -> Node:
+    """Apply `op`; return the node of the result."""
+    return record(op, nodes)._node
+
+
 def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
     """Apply an op with several results: one node, a handle on each result."""
     return several(_application(op, nodes, current()))
