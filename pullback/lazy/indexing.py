@@ -6,6 +6,7 @@ if it is known, otherwise when the result is read.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
+from pullback.lazy.hooks import hooks
 from pullback.lazy.index_plan import IndexPlan, plan
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import cut, record, record_node, register, wrap
@@ -262,3 +264,6 @@ def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:
     inside = record_node(pad, block, constant(False, bool_))
     padded = record_node(pad, new, constant(0, x.type.dtype))
     return record_node(Where(), inside, padded, x)
+
+
+hooks.indexing = sys.modules[__name__]
