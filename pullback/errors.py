@@ -6,9 +6,12 @@ also derives from the builtin exception that Python raises in such a case.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback.graph.where import user_line
+from pullback.graph.where import SourceLine, user_line
+
+if TYPE_CHECKING:
+    from pullback.lazy.cache import Cause
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
@@ -34,6 +37,9 @@ class TextPosition(NamedTuple):
         return f"line {self.line}, column {self.column}"
 
 
+Location = SourceLine | TextPosition | None  # where an op was written
+
+
 class PullbackError(Exception):
     """The base class of all errors; the message ends with the line that caused the error."""
 
@@ -45,19 +51,19 @@ class PullbackError(Exception):
         *,
         hint: str | None = None,
         op: str | None = None,
-        where: Any = None,
+        where: Location = None,
         code: str | None = None,
         **values: Any,
     ) -> None:
         super().__init__(message)
         self.message, self.hint, self.op = message, hint, op
         self._found = where is None  # the line was looked up, so `at` may replace it
-        self.where = user_line() if where is None else where
+        self.where: Location = user_line() if where is None else where
         if code is not None:
             self.code = code
         self.values = values
 
-    def at(self, op: str | None, where: Any) -> PullbackError:
+    def at(self, op: str | None, where: Location) -> PullbackError:
         """Set the op and the line, unless the error was raised with its own; return the error."""
         self.op = self.op or op
         if self._found and where is not None:
@@ -200,7 +206,7 @@ class RecompileError(PullbackError, RuntimeError):
     code = "recompile"
 
     @property
-    def cause(self) -> Any:
+    def cause(self) -> Cause:
         return self.values["cause"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import optree
 
@@ -14,6 +14,7 @@ from pullback.graph.interned import exact
 __all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
 
 NAMESPACE = "pullback"
+T = TypeVar("T")
 
 
 def __dir__() -> list[str]:
@@ -56,7 +57,7 @@ def leaves(tree: Any) -> list[Any]:
     return optree.tree_leaves(tree, namespace=NAMESPACE)
 
 
-def map(f: Callable, tree: Any, *rest: Any) -> Any:
+def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply `f` to the leaves of trees with the same structure.
 
     >>> import pullback as pb
@@ -132,7 +133,9 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
     return found
 
 
-def register(cls: type, flatten: Callable | None = None, unflatten: Callable | None = None) -> type:
+def register(
+    cls: type[T], flatten: Callable | None = None, unflatten: Callable | None = None
+) -> type[T]:
     """Register a class as a tree node: a dataclass by its fields, others with two functions.
 
     `flatten(x)` returns the children and hashable static data; `unflatten(data, children)` returns

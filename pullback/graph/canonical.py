@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from pullback.graph.graph import Graph, by_number, graphs_within
 from pullback.graph.merge_loops import subsume
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
+
+if TYPE_CHECKING:
+    from pullback.ops.op import Op
 
 
 def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
@@ -111,7 +114,7 @@ class _Canonicaliser:
             found = self.known[key] = self.make(node, op, xs)
         return found
 
-    def make(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
+    def make(self, node: Node, op: Op, xs: tuple[Node, ...]) -> Node:
         value = None if xs else node.value  # only the values of leaves are part of the program
         made = Node(op, xs, node.type, node.where, (), node.backward, value)
         if isinstance(made.type, tuple):
@@ -126,7 +129,7 @@ def _input(x: Node, name: str) -> Node:
     return Node(op, (), x.type, x.where, (), x.backward)
 
 
-def fold(node: Node, xs: tuple[Node, ...]) -> Any:
+def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
     """Return the constant value of an op on integer or bool scalars, or None if it is not exact.
 
     The value is computed in its dtype and in unbounded integers. Where they differ it overflowed,
@@ -155,6 +158,6 @@ def _is_exact_scalar(type: Any) -> bool:
     return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
 
 
-def _scalar_op(op: Any) -> bool:
+def _scalar_op(op: Op) -> bool:
     """Whether an op works element by element."""
     return getattr(op, "foldable", hasattr(op, "partials"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, of_constant
 
 if TYPE_CHECKING:
+    from pullback.errors import Location
+    from pullback.graph.dtypes import DType
     from pullback.ops.prelude import Op
+
+Operand = Union["Node", complex]  # in formulas; `complex` includes int and float
 
 next_number = itertools.count().__next__
 
@@ -36,7 +40,7 @@ class Node:
         op: Op,
         inputs: tuple[Node, ...],
         type: Any,
-        where: Any = None,
+        where: Location = None,
         tokens: tuple = (),
         backward: bool = False,
         value: Any = None,
@@ -55,42 +59,42 @@ class Node:
         return self.type.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         return self.type.dtype
 
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.number}: {self.type}>"
 
     # Rules are written as formulas, such as `g * x + 1`
-    def __add__(self, other: Any) -> Node:
+    def __add__(self, other: Operand) -> Node:
         return _apply("Add", self, operand(other, self))
 
-    def __sub__(self, other: Any) -> Node:
+    def __sub__(self, other: Operand) -> Node:
         return _apply("Sub", self, operand(other, self))
 
-    def __mul__(self, other: Any) -> Node:
+    def __mul__(self, other: Operand) -> Node:
         return _apply("Mul", self, operand(other, self))
 
-    def __truediv__(self, other: Any) -> Node:
+    def __truediv__(self, other: Operand) -> Node:
         return _apply("Div", self, operand(other, self))
 
-    def __radd__(self, other: Any) -> Node:
+    def __radd__(self, other: Operand) -> Node:
         return _apply("Add", operand(other, self), self)
 
-    def __rsub__(self, other: Any) -> Node:
+    def __rsub__(self, other: Operand) -> Node:
         return _apply("Sub", operand(other, self), self)
 
-    def __rmul__(self, other: Any) -> Node:
+    def __rmul__(self, other: Operand) -> Node:
         return _apply("Mul", operand(other, self), self)
 
-    def __rtruediv__(self, other: Any) -> Node:
+    def __rtruediv__(self, other: Operand) -> Node:
         return _apply("Div", operand(other, self), self)
 
     def __neg__(self) -> Node:
         return _apply("Neg", self)
 
 
-_arithmetic: dict[str, Any] = {}  # the ops of the operators, looked up once
+_arithmetic: dict[str, Op] = {}  # the ops of the operators, looked up once
 
 
 def _apply(name: str, *xs: Node) -> Node:
@@ -100,19 +104,19 @@ def _apply(name: str, *xs: Node) -> Node:
     return op(*xs)
 
 
-def operand(value: Any, like: Node) -> Node:
+def operand(value: Operand, like: Node) -> Node:
     """Return `value` as a node; a Python number becomes a constant of the dtype of `like`."""
     return value if isinstance(value, Node) else constant(value, like.type.dtype)
 
 
-def constant(value: Any, dtype: Any) -> Node:
+def constant(value: Any, dtype: DType) -> Node:
     """Return a scalar constant. It is part of the program, not an input of it."""
     # Integers recur; floats are not cached, because -0.0 and 0.0 are the same key
     make = _whole_constant if type(value) is int else _constant
     return make(value, dtype)()
 
 
-def _constant(value: Any, dtype: Any) -> Any:
+def _constant(value: Any, dtype: DType) -> Op:
     data = np.asarray(value, dtype.numpy)
     return TABLE["Const"](dtype, data.shape, data.tobytes())
 
@@ -169,5 +173,5 @@ def results(node: Node) -> tuple[Node, ...]:
 
 
 @lru_cache(maxsize=64)
-def _selection(i: int) -> Any:
+def _selection(i: int) -> Op:
     return TABLE["Result"](i)

@@ -7,10 +7,12 @@ and inputs, so that it can be differentiated; afterwards they are dropped.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pullback.graph.node import Node
+    from pullback.graph.where import SourceLine
+    from pullback.lazy.tensor import Tensor
 
 
 class Token:
@@ -25,7 +27,7 @@ class Token:
         self.traces = traces  # whether constants are kept too
         self.computed: list[weakref.ref[Node]] = []  # nodes that keep their history for this token
         self._limit = 1000
-        self.reads: list[Any] = []  # lines that read a value depending on this token
+        self.reads: list[SourceLine | None] = []  # lines that read a value depending on this token
 
     def remember(self, node: Node) -> None:
         """Note that a computed node keeps its history for this token."""
@@ -47,7 +49,7 @@ class LeafToken:
     leaf = True
     traces = False
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = weakref.ref(tensor)
 
     @property

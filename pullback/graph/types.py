@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.graph.dtypes import DType
 from pullback.graph.interned import Interned
+
+if TYPE_CHECKING:
+    from pullback.sharding.spec import Sharding
 
 
 class Type(metaclass=Interned):
@@ -20,11 +23,15 @@ class Type(metaclass=Interned):
     equal_is_same = True
 
     def __init__(
-        self, shape: Iterable[int], dtype: DType, sharding: Any = None, varying: tuple = ()
+        self,
+        shape: Iterable[int],
+        dtype: DType,
+        sharding: Sharding | None = None,
+        varying: tuple[str, ...] = (),
     ) -> None:
         self.shape: tuple[int, ...] = tuple(map(int, shape))
         self.dtype = dtype
-        self.sharding = sharding
+        self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set
         self.varying = varying
         self.inexact = dtype.is_inexact  # whether it can carry a derivative
 
@@ -59,7 +66,7 @@ class Type(metaclass=Interned):
     def _stripped(self) -> Type:
         return Type(self.shape, self.dtype)
 
-    def sharded(self, sharding: Any) -> Type:
+    def sharded(self, sharding: Sharding | None) -> Type:
         made = Type(self.shape, self.dtype, sharding, self.varying)
         made._stripped = self.plain  # it is needed next
         return made
@@ -75,6 +82,6 @@ class Type(metaclass=Interned):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-def show(types: Any) -> str:
+def show(types: Type | Sequence[Type]) -> str:
     """Return types as messages show them: `f32[4,3], f32[3]`."""
     return ", ".join(map(repr, types)) if isinstance(types, (tuple, list)) else repr(types)

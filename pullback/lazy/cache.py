@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from pullback.engines.xla.disk_cache import disk_cache
+from pullback.errors import Location
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -33,7 +34,7 @@ class Cause:
     """
 
     kind: str
-    where: Any
+    where: Location
     path: str = ""
     before: str = ""
     after: str = ""
@@ -189,17 +190,17 @@ class Cache:
         )  # fmt: skip
 
 
-def _last_line(work: Work) -> Any:
+def _last_line(work: Work) -> Location:
     """Return the line of the last op, which stands for the whole work."""
     return next((n.where for n in reversed(work.nodes) if n.where is not None), None)
 
 
-def _line(place: Any) -> Any:
+def _line(place: Location) -> Any:
     """Return a key for a line: code objects of different calls may have the same line."""
     return (place.code, place.line) if isinstance(place, SourceLine) else place
 
 
-def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:
+def _difference(before: tuple, after: tuple, work: Work, place: Location, split: bool) -> Cause:
     """Return the cause: the first difference between two keys of the same line."""
     if before[:2] != after[:2]:
         return Cause("device", place, "engine", str(before[:2]), str(after[:2]))
@@ -221,7 +222,7 @@ def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool
     return Cause("structure", place, "the program", "dropped", "the same")
 
 
-def differing(old: Type, new: Type, where: Any, path: str) -> tuple:
+def differing(old: Type, new: Type, where: Location, path: str) -> tuple:
     """Return the fields of a cause for two types that differ."""
     if old.dtype is not new.dtype:
         return "dtype", where, path, str(old), str(new)
@@ -250,7 +251,7 @@ def _show(part: Any, work: Work) -> str:
     return f"a new input {part}"
 
 
-def announce(cause: Any, seconds: float, program: Any) -> None:
+def announce(cause: Cause | None, seconds: float, program: Any) -> None:
     """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
     if "compiles" in os.environ.get("PULLBACK_LOG", "").split(","):
         how = "found on disk" if program.origin == "disk" else "compiled"

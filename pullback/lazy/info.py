@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback.engines.xla.disk_cache import disk_cache
 from pullback.errors import ArgumentError
@@ -13,6 +13,9 @@ from pullback.lazy.cache import CacheInfo
 from pullback.lazy.launch import lock, state
 from pullback.lazy.program import engine
 from pullback.lazy.settings import current
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
 
 
 def cache_info() -> CacheInfo:
@@ -55,7 +58,7 @@ def engine_info() -> EngineInfo:
     return EngineInfo(mode.engine, platform, state.programs_run, live)
 
 
-def devices_of(tensor: Any) -> tuple[str, ...]:
+def devices_of(tensor: Tensor) -> tuple[str, ...]:
     """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the one in use."""
     mode, sharding = current(), tensor.sharding
     if sharding is None and mode.device:
@@ -65,7 +68,7 @@ def devices_of(tensor: Any) -> tuple[str, ...]:
     return tuple([f"{name}:{k}" for k in (sharding.mesh.devices if sharding else (0,))])
 
 
-def device_of(tensor: Any) -> str:
+def device_of(tensor: Tensor) -> str:
     found = devices_of(tensor)
     if len(found) > 1:
         raise ArgumentError(

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from pullback.errors import PullbackError, RecompileError
+from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
@@ -224,7 +224,7 @@ class Launch:
         finally:
             self.release()
 
-    def _line(self, error: PullbackError) -> Any:
+    def _line(self, error: PullbackError) -> Location:
         """Return the line of the node that failed, or of the last output."""
         number = getattr(self.program, "stands_for", {}).get(error.values.pop("node", None))
         failed = [] if number is None else [self.work.nodes[number]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,7 @@ def live_pending() -> list[Node]:
     return sorted(nodes, key=by_number)
 
 
-def _is_pending(ref: Any) -> bool:
+def _is_pending(ref: weakref.ref[Tensor]) -> bool:
     tensor = ref()
     return tensor is not None and tensor._node.value is None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import InPlaceError, PullbackError
+from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, results
 from pullback.graph.tape import merge_tokens, of_constant
@@ -81,7 +81,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     return Node(op, nodes, type, where, tokens)
 
 
-def _conform(op: Op, nodes: tuple[Node, ...], where: Any) -> tuple[Op, tuple[Node, ...]]:
+def _conform(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...]]:
     """Return the op and operands made to fit; nodes that this emits have the user's line."""
     before, thread.where = thread.where, where
     try:
@@ -90,7 +90,7 @@ def _conform(op: Op, nodes: tuple[Node, ...], where: Any) -> tuple[Op, tuple[Nod
         thread.where = before
 
 
-def _infer(op: Op, types: tuple, where: Any) -> Any:
+def _infer(op: Op, types: tuple, where: Location) -> Any:
     try:
         return op.type_of(*types)
     except PullbackError as error:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.errors import PullbackError
+from pullback.errors import Location, PullbackError
 from pullback.graph.node import Node
 
 
@@ -28,7 +28,7 @@ class Run:
         self,
         program: Any,
         word: Any,
-        lines: Sequence[Any],
+        lines: Sequence[Location],
         sources: list[Source],
         nodes: Sequence[Node],
     ) -> None:
@@ -70,7 +70,7 @@ _unchecked: weakref.WeakKeyDictionary[Node, tuple[Run, int]] = weakref.WeakKeyDi
 def started(
     program: Any,
     word: Any,
-    lines: Sequence[Any],
+    lines: Sequence[Location],
     arguments: Sequence[Node],
     nodes: Sequence[Node],
 ) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.lazy.pending import readable
 from pullback.sharding.parts import places
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Shard:
     data: np.ndarray
 
 
-def shards(tensor: Any) -> list[Shard]:
+def shards(tensor: Tensor) -> list[Shard]:
     sharding, shape = tensor.sharding, tensor.shape
     if sharding is None:
         raise ArgumentError(
