@@ -127,8 +127,7 @@ def _cuts(order: list[Node]) -> list[int]:
 
 def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
     """Add cuts to the parts without repetition that are too long."""
-    made = []
-    before = 0
+    made, before = [], 0
     for cut in [*cuts, len(order)]:
         while cut - before > LONGEST:
             before = _whole(order, before + LONGEST)
@@ -213,5 +212,4 @@ def _phase(order: list[Node], start: int, stop: int, period: int) -> int:
 
 def _passing(order: list[Node], cut: int, period: int) -> int:
     before = set(order[max(0, cut - period) : cut])
-    after = order[cut : cut + period]
-    return len({x for n in after for x in n.inputs if x in before})
+    return len({x for n in order[cut : cut + period] for x in n.inputs if x in before})

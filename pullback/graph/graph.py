@@ -94,10 +94,7 @@ class Graph:
     """
 
     def __init__(
-        self,
-        inputs: Sequence[Node],
-        outputs: Sequence[Node],
-        names: Sequence[str] | None = None,
+        self, inputs: Sequence[Node], outputs: Sequence[Node], names: Sequence[str] | None = None
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)

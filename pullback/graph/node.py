@@ -36,15 +36,9 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self,
-        op: Op,
-        inputs: tuple[Node, ...],
-        type: Any,
-        where: Location = None,
-        tokens: tuple = (),
-        backward: bool = False,
-        value: Any = None,
-    ) -> None:
+        self, op: Op, inputs: tuple[Node, ...], type: Any, where: Location = None,
+        tokens: tuple = (), backward: bool = False, value: Any = None,
+    ) -> None:  # fmt: skip
         self.op = op
         self.inputs = inputs
         self.type = type
@@ -165,11 +159,8 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
 
 def results(node: Node) -> tuple[Node, ...]:
     """Return the results of an op with several results, as nodes."""
-    inputs, where, tokens, backward = (node,), node.where, node.tokens, node.backward
-    return tuple([
-        Node(_selection(i), inputs, type, where, tokens, backward)
-        for i, type in enumerate(node.type)
-    ])  # fmt: skip
+    rest = node.where, node.tokens, node.backward
+    return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])
 
 
 @lru_cache(maxsize=64)

@@ -13,12 +13,9 @@ from typing import NamedTuple
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Frames between user code and pullback: `with` blocks, threads, NumPy's dispatch
 _BETWEEN = (
-    contextlib.__file__,
-    functools.__file__,
-    threading.__file__,
-    "<__array_function__",
+    contextlib.__file__, functools.__file__, threading.__file__, "<__array_function__",
     "<frozen runpy>",
-)
+)  # fmt: skip
 # Whether a source file is skipped; a cache, because it is looked up for every recorded op
 _internal: dict[str, bool] = {}
 _make = tuple.__new__
