@@ -15,10 +15,12 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.op import over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.traits import HasNamedAxes
 
 
-class Collective(Op, abstract=True):
+class Collective(Op, HasNamedAxes, abstract=True):
     """An op over named axes, of vmap or of a mesh; it means nothing without them.
 
     In the program of one device of a mesh, `b.mesh.groups(axes)` are the positions that
@@ -26,6 +28,14 @@ class Collective(Op, abstract=True):
     """
 
     wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The named axes over which the result varies, given those of the operands."""
+        return axes
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        axes = self.varies(types[0].varying if types else ())
+        return over_axes(super()._derive_type(types), axes)
 
 
 class Exchange(Collective, abstract=True):
@@ -129,10 +139,6 @@ class PSum(Sharing):
     linear: ClassVar[bool] = True
     reduction = "Sum"
     joins = "add"
-
-    @property
-    def together(self) -> AllReduce:  # type: ignore[override]
-        return AllReduce(self.axes)
 
     def repeat(self, axis: Axis, x: Node) -> Node:
         return x * axis.size

@@ -97,7 +97,7 @@ class ShardMap(Holder):
 
     # -- meaning ----------------------------------------------------------------------------------
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:
         if to.mesh is not self.mesh:
             raise EngineError(f"runs on {self.mesh}, and the program around it on {to.mesh}")
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]

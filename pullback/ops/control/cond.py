@@ -95,7 +95,7 @@ class Choice(Holder, abstract=True):
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
         return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         types = [x.type(to.mesh) for x in xs]
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
@@ -117,7 +117,7 @@ class Choice(Holder, abstract=True):
     ) -> Any:
         return cond_rules.batch(self, axis, xs, mapped, batched_graph)
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """Another choice does the same if each of its branches does, in the same results."""
         if type(other) is not type(self) or len(other.branches) != len(self.branches):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Detached
 from pullback.graph.node import Node
 
 
@@ -13,7 +14,7 @@ def dependence(graph: Graph) -> list[int]:
     found: dict[Node, int] = {x: x.type.inexact << i for i, x in enumerate(graph.inputs)}
     for node in graph.nodes[len(graph.inputs) :]:
         mask = 0
-        if _carries(node) and not node.op.detaches:
+        if _carries(node) and not isinstance(node.op, Detached):
             for x in node.inputs:
                 mask |= found[x]
         found[node] = mask

@@ -5,26 +5,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import vary_over
 from pullback.ops.control.varying import Axes, axes_of, union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
+from pullback.ops.traits import HasNamedAxes, communicates, named_axes
 
 
-class Holder(Op, abstract=True):
+class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
     """An op that runs graphs; it has a tuple of results, and all its rules transform the graphs.
 
     Operands and results vary along the named axes that inputs and outputs of its graphs do.
     """
-
-    higher: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
 
     @cached_property
     def graphs(self) -> list[Graph]:
@@ -38,21 +37,18 @@ class Holder(Op, abstract=True):
         return self._named_axes
 
     def communicates(self) -> tuple[str, ...]:
-        nodes = [n for g in graphs_within(self.parameters()) for n in g.nodes]
-        return tuple(sorted({a for n in nodes for a in n.op.communicates()}))
+        nodes = [n for graph in self.graphs for n in graph.nodes]
+        return tuple(sorted({a for n in nodes for a in communicates(n.op)}))
 
     @cached_property
     def _named_axes(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
-
-    def over_axes(self, axes: tuple[str, ...], made: tuple[Type, ...]) -> tuple[Type, ...]:
-        pairs = zip(made, self.graphs[-1].outputs, strict=True)
-        return tuple([t.over(y.type.varying) for t, y in pairs])
+        return tuple(sorted({a for n in nodes for a in named_axes(n.op)}))
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         """Where operands are on no mesh, but something inside runs on one, results are on it."""
-        made = super()._derive_type(types)
+        pairs = zip(super()._derive_type(types), self.graphs[-1].outputs, strict=True)
+        made = tuple([t.over(y.type.varying) for t, y in pairs])
         if self._mesh is None or any(t.sharding for t in types):
             return made
         found = self.shardings(self._mesh, types, made)
@@ -122,7 +118,7 @@ def brought(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
     """Values that rules of the user's brought along: a held graph must be handed them."""
     known = set(boundary)
     found = ancestors(outputs, known.__contains__)
-    return [n for n in found if n not in known and not n.inputs and not n.op.mergeable]
+    return [n for n in found if n not in known and not n.inputs and isinstance(n.op, Distinct)]
 
 
 def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

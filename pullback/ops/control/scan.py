@@ -25,7 +25,7 @@ from pullback.ops.control.holder import (
 )
 from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Axis, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_operands
@@ -128,7 +128,7 @@ class Scan(Holder):
         others = [*[partition.row(t, mesh) for t in rows], *constants]
         return partition.settled(mesh, self.body, state, others)
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
         state, _ = self._settled(mesh, types)
@@ -158,7 +158,7 @@ class Scan(Holder):
     ) -> Any:
         return scan_rules.batch(self, axis, xs, mapped, batched_graph)
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """Another loop does the same if it has this state and these rows among its own."""
         if not isinstance(other, Scan) or self._rounds() != other._rounds():
             return None

@@ -10,7 +10,9 @@ import numpy as np
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
 from pullback.graph.node import emit, results, vary_over
+from pullback.ops.elementwise.base import is_singular
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
@@ -18,7 +20,7 @@ from pullback.ops.wrap.call import Call
 from pullback.ops.wrap.identity import Alias, Barrier, _Identity
 
 
-class Named(_Identity):
+class Named(_Identity, RunsAs):
     """Hands its operand on, under a name that policies of checkpoints know it by."""
 
     label: str
@@ -29,15 +31,13 @@ class Named(_Identity):
         yield cls("a"), (real(3, 4),)
 
 
-class Kept(Op, abstract=True):
+class Kept(Op, Transparent, HigherOrder, abstract=True):
     """The value of its first operand, which is what `op` gives on the others.
 
     Programs look through it; derivatives see the op, and the value as its result.
     """
 
     op: Op
-    transparent: ClassVar[bool] = True
-    higher: ClassVar[bool] = True
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -48,8 +48,8 @@ class Kept(Op, abstract=True):
         return self.op.differentiable
 
     @property
-    def singular(self) -> bool:  # type: ignore[override]
-        return self.op.singular
+    def singular(self) -> bool:
+        return is_singular(self.op)
 
     def infer(self, x: Type, *xs: Type) -> Type:
         return x
@@ -66,14 +66,14 @@ class Kept(Op, abstract=True):
     def hlo(self, b: Any, out: Type, x: Any, *xs: Any) -> Any:
         return x
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
         return xs[0]
 
     def vjp(
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
         if self.op.vjp is not None:
-            handed = (gradients,) if self.op.higher else ()
+            handed = (gradients,) if isinstance(self.op, HigherOrder) else ()
             return [None, *self.op.vjp(g, out, xs[1:], need[1:], *handed)]
         inputs = [Alias()(x) for x in xs[1:]]
         chosen = [x for x, n in zip(inputs, need[1:], strict=True) if n]
@@ -84,7 +84,7 @@ class Kept(Op, abstract=True):
         self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None], tangents: Callable
     ) -> Node | None:
         if self.op.jvp is not None:
-            handed = (tangents,) if self.op.higher else ()
+            handed = (tangents,) if isinstance(self.op, HigherOrder) else ()
             return self.op.jvp(out, xs[1:], ts[1:], *handed)
         inputs = [Alias()(x) for x in xs[1:]]
         return tangents([self.op(*inputs)], inputs, ts[1:])[0]
@@ -95,7 +95,7 @@ class Kept(Op, abstract=True):
         return xs[0]  # whose own derivative is the same: it was computed from the same values
 
 
-class Checkpoint(Call):
+class Checkpoint(Call, HigherOrder):
     """A call whose values inside are not kept for the backward pass, but computed again there.
 
     What the policy names is kept all the same: products (`dots`), and values under `names`.
@@ -103,8 +103,6 @@ class Checkpoint(Call):
 
     dots: bool = False
     names: tuple[str, ...] = ()
-    higher: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -131,7 +129,7 @@ class Checkpoint(Call):
                 one_of_several = bool(x.inputs) and isinstance(x.inputs[0].type, tuple)
                 named.discard(node)
                 named.add(node if one_of_several else x)  # rather the value that has the name
-        return [n for n in inner if n in named or (self.dots and n.op.product)]
+        return [n for n in inner if n in named or (self.dots and isinstance(n.op, SumOfProducts))]
 
     def _values(self, xs: tuple[Node, ...], saved: list[Node]) -> list[Node]:
         """The values to keep: further results of the same program."""
@@ -153,7 +151,7 @@ class Checkpoint(Call):
         where = thread.where
         for node in graph.nodes[len(graph.inputs) :]:
             thread.where = node.where
-            if not node.inputs and not node.op.mergeable:
+            if not node.inputs and isinstance(node.op, Distinct):
                 new[node] = node  # a leaf is itself
                 continue
             xs = tuple([new[x] for x in node.inputs])
@@ -185,7 +183,7 @@ class Checkpoint(Call):
         graph, _ = batched_graph(self.graph, axis, mapped)
         return Checkpoint(self.label, graph, self.dots, self.names)(*xs)
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """The same program with further results includes this one."""
         if not isinstance(other, Checkpoint) or tuple(xs) != tuple(ys):
             return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.errors import UnsupportedOp
 from pullback.graph.ambient import thread
+from pullback.graph.kinds import ForwardsOperands, RunsAs
 from pullback.ops.collective.reduce import total
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
@@ -37,7 +38,7 @@ class DerivativeRule(ABC):
         """The rule for all examples along an axis: the results have it, arguments if `mapped`."""
 
 
-class Custom(Op, abstract=True):
+class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
     """Hands on its first `count` operands, the results of a function, for derivatives to treat
     as functions of the other operands, its arguments, by the rule.
 
@@ -46,7 +47,6 @@ class Custom(Op, abstract=True):
 
     rule: DerivativeRule | None
     count: int
-    hands_on: ClassVar[bool] = True
     pure: ClassVar[bool] = False  # the user's functions may look at anything
 
     @property
@@ -72,7 +72,7 @@ class Custom(Op, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return xs[: self.count]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         return tuple(xs[: self.count])
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.kinds import Detached, Distinct, SparseCotangents, Transparent
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
 
@@ -43,29 +45,23 @@ class _Identity(Op, abstract=True):
         yield cls(), (real(3, 4),)
 
 
-class Alias(_Identity):
+class Alias(_Identity, Transparent):
     """An argument of a function under a derivative: the same value, a node of its own."""
 
-    transparent: ClassVar[bool] = True
 
-
-class StopGradient(_Identity):
+class StopGradient(_Identity, Transparent, Detached):
     """Hands its operand on, as a constant of every derivative."""
-
-    transparent: ClassVar[bool] = True
-    detaches: ClassVar[bool] = True
 
 
 class Contiguous(_Identity):
     """A layout request; layouts are the engine's, so it only marks the place."""
 
 
-class OptimizationBarrier(_Identity):
+class OptimizationBarrier(_Identity, Distinct):
     """Keeps the compiler from moving or merging work across it."""
 
-    mergeable: ClassVar[bool] = False
     cheap: ClassVar[bool] = False
-    instructions = ("optimization_barrier",)
+    imported = Imported(("optimization_barrier",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -81,13 +77,10 @@ class OptimizationBarrier(_Identity):
         return None if ts[0] is None else self(ts[0])
 
 
-class Barrier(Op):
+class Barrier(Op, Distinct, SparseCotangents):
     """Hands its operands on, all of them together: none is used before every one is there."""
 
-    mergeable: ClassVar[bool] = False
-    sparse: ClassVar[bool] = True
-    instructions = ("optimization_barrier",)
-    reads_last = True
+    imported = Imported(("optimization_barrier",), last=True)
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs
