@@ -198,8 +198,10 @@ def _leaves_like(structure: Any, other: object, name: str) -> list[Any]:
     """Return the leaves of a tree that must have the structure of the parameters."""
     leaves, found = tree.flatten(other)
     if found != structure:
-        expected, got = tree.show(structure), tree.show(found)
-        raise ArgumentError(f"update: {name} must be a tree like params, {expected}, got {got}")
+        wanted, got = tree.show(structure), tree.show(found)
+        raise ArgumentError(
+            f"update: {name} must have the tree structure of params, {wanted}, got {got}"
+        )
     return leaves
 
 
