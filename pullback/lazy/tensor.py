@@ -12,6 +12,7 @@ from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
 from pullback.lazy import settings
+from pullback.lazy.hooks import hooks
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.record import _bind_tensor, leaf_of
@@ -151,14 +152,10 @@ class Tensor(Operators, Methods):
         return value.copy() if copy else value
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        from pullback.interop.numpy import call_ufunc
-
-        return call_ufunc(function, method, inputs, options)
+        return hooks.call_ufunc(function, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        from pullback.interop.numpy import call_function
-
-        return call_function(function, args, kwargs)
+        return hooks.call_function(function, args, kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
         # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy
@@ -252,9 +249,7 @@ class Tensor(Operators, Methods):
 
     def detach(self) -> Tensor:
         """The same value as a constant of every derivative."""
-        from pullback.functions import stop_gradient
-
-        return stop_gradient(self)
+        return hooks.stop_gradient(self)
 
     # -- copies ------------------------------------------------------------------------------
 
@@ -279,9 +274,7 @@ class Tensor(Operators, Methods):
     def assign(self, value: Any) -> Tensor:
         """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
         laid out as the old one was."""
-        from pullback.functions import asarray
-
-        new = asarray(value, dtype=self.dtype)
+        new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
             raise ArgumentError(
                 f"assign: the value must be {self._node.type}, got {new._node.type}",
@@ -293,9 +286,7 @@ class Tensor(Operators, Methods):
 
         guard_placeholder_write(self, what)
         if self._node.type.sharding is not None:  # a tensor stays where it was laid out
-            from pullback.functions.sharding import reshard
-
-            node = reshard(wrap(node), self._node.type.sharding)._node
+            node = hooks.reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
             if settings.current().grad_enabled:
                 raise InPlaceError(
@@ -337,12 +328,9 @@ def _compute(tensor: Tensor) -> None:
 
 
 def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
-    from pullback.functions.sharding import reshard
-    from pullback.lazy.host_data import tensor
-
-    made = tensor(array)
+    made = hooks.asarray(array)
     if sharding is not None:
-        made = reshard(made, sharding)
+        made = hooks.reshard(made, sharding)
     made.requires_grad = requires_grad
     return made
 
