@@ -6,6 +6,7 @@ it is known, else when the value is read.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
+from pullback.lazy.hooks import hooks
 from pullback.lazy.index_plan import IndexPlan, plan
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import cut, record, register
@@ -258,3 +260,6 @@ def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:
     inside = record(pad, (everywhere, constant(False, bool_)))._node
     padded = record(pad, (new, constant(0, x.type.dtype)))._node
     return _apply("Where", inside, padded, x)
+
+
+hooks.indexing = sys.modules[__name__]
