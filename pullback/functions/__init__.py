@@ -1,7 +1,8 @@
-# ruff: noqa: F401, F403, F405
+# ruff: noqa: F403, F405
 """The public functions on tensors, under the names of the Python array API standard."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from pullback.functions.activations import *
 from pullback.functions.arithmetic import *
@@ -26,12 +27,14 @@ from pullback.functions.special import *
 from pullback.functions.statistics import *
 from pullback.functions.trigonometry import *
 from pullback.functions.where_take import *
+from pullback.lazy import methods
 from pullback.lazy.hooks import hooks
-from pullback.lazy.host_data import asarray, tensor
-from pullback.lazy.methods import bind
+from pullback.lazy.host_data import asarray as asarray
+from pullback.lazy.host_data import tensor as tensor
 
-__all__ = sorted(name for name, value in globals().items() if callable(value) and name != "bind")
+if not TYPE_CHECKING:  # checkers export what `*` imports, unless there is an `__all__`
+    __all__ = sorted(name for name, value in globals().items() if callable(value))
 
 hooks.functions = sys.modules[__name__]
 hooks.reshard, hooks.stack, hooks.stop_gradient = reshard, stack, stop_gradient
-bind(hooks.functions)
+methods.bind(hooks.functions)

@@ -22,7 +22,7 @@ from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray, from_host
-from pullback.lazy.operators import cast_node, node_of
+from pullback.lazy.operators import as_tensor, cast_node, node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -218,7 +218,7 @@ def _picks(item: Any) -> list[Pick]:
 
 def _as_array(item: Any) -> Any:
     if isinstance(item, (Tensor, Unknown)):
-        return asarray(item)
+        return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
         item = list(item)
         if not item:

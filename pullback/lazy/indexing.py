@@ -7,7 +7,7 @@ it is known, else when the value is read.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Index
 
 # What an update does: the op on a block, and the scatter on places that arrays name.
 _MODES = {
@@ -83,7 +86,7 @@ class At:
     def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, index: Any) -> IndexedPlace:
+    def __getitem__(self, index: Index) -> IndexedPlace:
         return IndexedPlace(self._x, index)
 
 
@@ -96,25 +99,25 @@ class IndexedPlace:
     ([9.0, 2.0, 3.0], [1.0, 4.0, 3.0])
     """
 
-    def __init__(self, x: Tensor, index: Any) -> None:
+    def __init__(self, x: Tensor, index: Index) -> None:
         self._x, self._index = x, index
 
     def get(self) -> Tensor:
         return get(self._x, self._index)
 
-    def set(self, value: Any) -> Tensor:
+    def set(self, value: ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "set")
 
-    def add(self, value: Any) -> Tensor:
+    def add(self, value: ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "add")
 
-    def multiply(self, value: Any) -> Tensor:
+    def multiply(self, value: ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "multiply")
 
-    def min(self, value: Any) -> Tensor:
+    def min(self, value: ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "min")
 
-    def max(self, value: Any) -> Tensor:
+    def max(self, value: ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "max")
 
 

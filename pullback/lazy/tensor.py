@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.record import _bind_tensor, leaf_of
 from pullback.ops.sources import LEAF, SCALAR
+
+if TYPE_CHECKING:
+    from pullback.lazy.shards import Shard
+    from pullback.sharding.spec import Sharding
+    from pullback.typing import ArrayLike
 
 
 class Tensor(Operators, Methods):
@@ -53,7 +58,7 @@ class Tensor(Operators, Methods):
         return self._node.type.dtype
 
     @property
-    def sharding(self) -> Any:
+    def sharding(self) -> Sharding | None:
         return self._node.type.sharding
 
     @property
@@ -62,7 +67,7 @@ class Tensor(Operators, Methods):
         sharding = self._node.type.sharding
         return self.shape if sharding is None else sharding.local_shape(self.shape)
 
-    def shards(self) -> list[Any]:
+    def shards(self) -> list[Shard]:
         """What each device of this process has, by its position in the mesh: a list of
         `Shard(position, device, index, data)`, `data` without what pads it."""
         from pullback.lazy.shards import shards
@@ -103,7 +108,7 @@ class Tensor(Operators, Methods):
 
     # -- values ------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array that is read-only, so that nothing can change the tensor."""
         from pullback.lazy.evaluate import read
 
@@ -145,7 +150,7 @@ class Tensor(Operators, Methods):
             )
         return int(self._scalar("index"))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self.numpy()
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
@@ -271,7 +276,7 @@ class Tensor(Operators, Methods):
 
     # -- in place ----------------------------------------------------------------------------
 
-    def assign(self, value: Any) -> Tensor:
+    def assign(self, value: ArrayLike) -> Tensor:
         """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
         laid out as the old one was."""
         new = hooks.asarray(value, dtype=self.dtype)
@@ -327,7 +332,7 @@ def _compute(tensor: Tensor) -> None:
         evaluate(tensor)
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
+def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None) -> Tensor:
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)
