@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pullback.interop.numpy  # sets its hooks
 import pullback.ops  # enters every op into the table
+import pullback.static  # prints graphs
 from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
 from pullback.api import checkpoint_policies
 from pullback.api.auto_shard import auto_shard
@@ -122,6 +123,5 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         hint = f": it is pullback.{ours} here" if ours else ""
         raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return sorted(__all__)

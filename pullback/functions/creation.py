@@ -19,12 +19,13 @@ from pullback.functions.arguments import Tensor, as_tensor, dtype_or, integer, n
 from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
 from pullback.lazy.host_data import from_host
 from pullback.lazy.operators import NUMBERS
-from pullback.lazy.record import pending, record
+from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.sources import Const
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def from_array(array: np.ndarray) -> Tensor:
     """Return an array that a function computed as a tensor."""
-    if not pending.placeholders:
+    if not thread.tracing_from:
         return from_host(np.array(array, order="C"))
     return record(Const(dtype_of(array.dtype), array.shape, array.tobytes()), ())
 
@@ -43,7 +44,7 @@ def from_array(array: np.ndarray) -> Tensor:
 def _filled(op: str, shape: Shape, value: Any, dtype: DTypeLike | None) -> Tensor:
     sizes = shape_of(op, shape)
     wanted = dtype_or(op, dtype, current().default_dtype)
-    if pending.placeholders:
+    if thread.tracing_from:
         return record(Broadcast(sizes), (constant(value, wanted),))
     return from_host(_allocated(op, sizes, lambda: np.full(sizes, value, wanted.numpy)))
 

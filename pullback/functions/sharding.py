@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
+from pullback.graph.ambient import thread
 from pullback.lazy.program import engine_for
-from pullback.lazy.record import pending, record
+from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
 from pullback.lazy.values import checked, to_host
@@ -85,7 +86,7 @@ def _reshard(op: str, x: Tensor, sharding: Sharding) -> Tensor:
         )
     if old is sharding:
         return wrap(node)
-    if old is None and node.value is not None and not node.tokens and not pending.placeholders:
+    if old is None and node.value is not None and not node.tokens and not thread.tracing_from:
         return _put(node, sharding)
     return record(Reshard.to(sharding), (node,))
 
