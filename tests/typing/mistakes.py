@@ -49,7 +49,7 @@ pb.grad(loss)(x, "2")  # error: arg-type
 pb.value_and_grad(loss)(x, 2.0, 3.0)  # error: call-arg
 pb.compile(loss)(x)  # error: call-arg
 pb.compile(loss)(x, "2")  # error: arg-type
-pb.grad(1.0)  # error: arg-type
+pb.grad(1.0)  # error: call-overload
 pb.compile(loss)(x, 2.0).no_such_method()  # error: attr-defined
 
 # programs
