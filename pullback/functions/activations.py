@@ -49,7 +49,6 @@ sigmoid: Unary = float_unary(
 def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Tensor:
     """Return x where it is positive, `negative_slope * x` elsewhere.
 
-    >>> import pullback as pb
     >>> pb.leaky_relu([-2.0, 2.0], 0.5).tolist()
     [-1.0, 2.0]
     """
@@ -60,7 +59,6 @@ def leaky_relu(x: ArrayLike, negative_slope: float = 0.01) -> Tensor:
 def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     """Return x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
 
-    >>> import pullback as pb
     >>> pb.elu([0.0, 2.0]).tolist()
     [0.0, 2.0]
     """
@@ -73,7 +71,6 @@ def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
 def log_sigmoid(x: ArrayLike) -> Tensor:
     """Return the logarithm of the sigmoid, without overflow.
 
-    >>> import pullback as pb
     >>> pb.log_sigmoid(-1000.0).item()
     -1000.0
     """
@@ -83,7 +80,6 @@ def log_sigmoid(x: ArrayLike) -> Tensor:
 def softplus(x: ArrayLike) -> Tensor:
     """Return log(1 + exp(x)), without overflow.
 
-    >>> import pullback as pb
     >>> pb.softplus(1000.0).item()
     1000.0
     """
@@ -94,7 +90,6 @@ def softplus(x: ArrayLike) -> Tensor:
 def silu(x: ArrayLike) -> Tensor:
     """Return x * sigmoid(x), also called swish.
 
-    >>> import pullback as pb
     >>> pb.silu(0.0).item()
     0.0
     """
@@ -106,7 +101,6 @@ def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
     """Return x times the probability that a standard normal variable is below x; `approximate`
     uses tanh.
 
-    >>> import pullback as pb
     >>> round(pb.gelu(1.0).item(), 4)
     0.8413
     """
@@ -124,7 +118,6 @@ def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
 def glu(x: ArrayLike, axis: int = -1) -> Tensor:
     """Return the first half along an axis times the sigmoid of the second half.
 
-    >>> import pullback as pb
     >>> pb.glu([2.0, 0.0]).tolist()
     [1.0]
     """
@@ -135,7 +128,6 @@ def glu(x: ArrayLike, axis: int = -1) -> Tensor:
 def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return log(sum(exp(x))) over axes, without overflow.
 
-    >>> import pullback as pb
     >>> pb.logsumexp([1000.0, -1000.0]).item()
     1000.0
     """
@@ -158,7 +150,6 @@ def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 def softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     """Return exp(x) divided by its sum over axes.
 
-    >>> import pullback as pb
     >>> pb.softmax([0.0, 0.0]).tolist()
     [0.5, 0.5]
     """
@@ -169,7 +160,6 @@ def softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
 def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     """Return the logarithm of the softmax over axes, without overflow.
 
-    >>> import pullback as pb
     >>> pb.log_softmax([1000.0, -1000.0]).tolist()
     [0.0, -2000.0]
     """
@@ -182,7 +172,6 @@ def one_hot(
 ) -> Tensor:
     """Return 1 at each index and 0 elsewhere, along a new axis; all 0 if it is out of range.
 
-    >>> import pullback as pb
     >>> pb.one_hot([0, 2], 3).tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """

@@ -85,7 +85,6 @@ reciprocal: Unary = float_unary(
 def positive(x: ArrayLike) -> Tensor:
     """Return the same elements as a new tensor.
 
-    >>> import pullback as pb
     >>> pb.positive([1, -2]).tolist()
     [1, -2]
     """
@@ -95,7 +94,6 @@ def positive(x: ArrayLike) -> Tensor:
 def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Raise `x1` to the power `x2`; an exponent that is a Python number is part of the program.
 
-    >>> import pullback as pb
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
     """

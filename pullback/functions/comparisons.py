@@ -105,7 +105,6 @@ def isclose(
     """Return whether elements differ by at most `atol + rtol * abs(x2)`; equal infinities are
     close.
 
-    >>> import pullback as pb
     >>> pb.isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]
     """
@@ -120,7 +119,6 @@ def allclose(
 ) -> Tensor:
     """Return whether all elements are close, as defined by `isclose`.
 
-    >>> import pullback as pb
     >>> bool(pb.allclose([1.0, 2.0], [1.0, 2.1]))
     False
     """

@@ -41,7 +41,6 @@ def conv(
 
     `padding` is "VALID", "SAME" or a pair for each spatial dimension.
 
-    >>> import pullback as pb
     >>> pb.conv(pb.ones((1, 5, 2)), pb.ones((3, 2, 4))).shape
     (1, 3, 4)
     """
@@ -65,7 +64,6 @@ def conv2d(
 ) -> Tensor:
     """Convolve images [N, H, W, C] with filters [h, w, C, F].
 
-    >>> import pullback as pb
     >>> pb.conv2d(pb.ones((1, 4, 4, 3)), pb.ones((3, 3, 3, 8)), padding="SAME").shape
     (1, 4, 4, 8)
     """
@@ -80,7 +78,6 @@ def max_pool(
 ) -> Tensor:
     """Return the largest element of each window over the spatial dimensions of [N, spatial..., C].
 
-    >>> import pullback as pb
     >>> pb.max_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
     [[[1.0], [3.0]]]
     """
@@ -94,7 +91,6 @@ def avg_pool(
     """Return the mean of each window over the spatial dimensions of [N, spatial..., C]; padding
     does not count.
 
-    >>> import pullback as pb
     >>> pb.avg_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
     [[[0.5], [2.5]]]
     """

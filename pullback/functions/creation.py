@@ -62,7 +62,6 @@ def _allocated(op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) 
 def zeros(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Return a tensor of zeros.
 
-    >>> import pullback as pb
     >>> pb.zeros((2, 2)).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
@@ -72,7 +71,6 @@ def zeros(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
 def ones(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Return a tensor of ones.
 
-    >>> import pullback as pb
     >>> pb.ones(3, dtype=pb.int32).tolist()
     [1, 1, 1]
     """
@@ -82,7 +80,6 @@ def ones(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
 def empty(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
     """Return a tensor whose values do not matter; they are zeros.
 
-    >>> import pullback as pb
     >>> pb.empty((2, 3)).shape
     (2, 3)
     """
@@ -92,7 +89,6 @@ def empty(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
 def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return a tensor filled with one value.
 
-    >>> import pullback as pb
     >>> pb.full(2, 1.5).tolist()
     [1.5, 1.5]
     """
@@ -106,7 +102,6 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None) ->
 def zeros_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return zeros of the shape and dtype of another tensor.
 
-    >>> import pullback as pb
     >>> pb.zeros_like([1, 2]).tolist()
     [0, 0]
     """
@@ -116,7 +111,6 @@ def zeros_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 def ones_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return ones of the shape and dtype of another tensor.
 
-    >>> import pullback as pb
     >>> pb.ones_like([1.5, 2.5]).tolist()
     [1.0, 1.0]
     """
@@ -126,7 +120,6 @@ def ones_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 def empty_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return a tensor like another one whose values do not matter; they are zeros.
 
-    >>> import pullback as pb
     >>> pb.empty_like([1, 2]).shape
     (2,)
     """
@@ -136,7 +129,6 @@ def empty_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return a tensor filled with one value, of the shape and dtype of another tensor.
 
-    >>> import pullback as pb
     >>> pb.full_like([1, 2], 7).tolist()
     [7, 7]
     """
@@ -153,7 +145,6 @@ def arange(
 ) -> Tensor:
     """Return the numbers from `start` (0 if only one number is given) up to, but without, `stop`.
 
-    >>> import pullback as pb
     >>> pb.arange(3).tolist(), pb.arange(1, 2, 0.5).tolist()
     ([0, 1, 2], [1.0, 1.5])
     """
@@ -185,7 +176,6 @@ def linspace(
 ) -> Tensor:
     """Return `num` evenly spaced numbers from `start` to `stop`.
 
-    >>> import pullback as pb
     >>> pb.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
@@ -220,7 +210,6 @@ def eye(
 ) -> Tensor:
     """Return a matrix with ones on the `k`-th diagonal and zeros elsewhere.
 
-    >>> import pullback as pb
     >>> pb.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -234,7 +223,6 @@ def eye(
 def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
     """Return the coordinates of a grid from the coordinates along each axis.
 
-    >>> import pullback as pb
     >>> [g.tolist() for g in pb.meshgrid([1, 2], [3, 4], indexing="ij")]
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
@@ -255,7 +243,6 @@ def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[T
 def from_dlpack(x: SupportsDLPack) -> Tensor:
     """Return a tensor with a copy of the data of an object that supports DLPack.
 
-    >>> import pullback as pb
     >>> import numpy as np
     >>> pb.from_dlpack(np.arange(3)).tolist()
     [0, 1, 2]

@@ -32,7 +32,6 @@ def cumulative_sum(
 ) -> Tensor:
     """Return the cumulative sum along an axis; `include_initial` prepends a 0.
 
-    >>> import pullback as pb
     >>> pb.cumulative_sum([1, 2, 3]).tolist()
     [1, 3, 6]
     """
@@ -47,7 +46,6 @@ def cumulative_prod(
 ) -> Tensor:
     """Return the cumulative product along an axis; `include_initial` prepends a 1.
 
-    >>> import pullback as pb
     >>> pb.cumulative_prod([2, 3, 4]).tolist()
     [2, 6, 24]
     """
@@ -57,7 +55,6 @@ def cumulative_prod(
 def cummax(x: ArrayLike, axis: int | None = None) -> Tensor:
     """Return the cumulative maximum along an axis.
 
-    >>> import pullback as pb
     >>> pb.cummax([1, 3, 2]).tolist()
     [1, 3, 3]
     """
@@ -68,7 +65,6 @@ def cummax(x: ArrayLike, axis: int | None = None) -> Tensor:
 def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
     """Return the cumulative minimum along an axis.
 
-    >>> import pullback as pb
     >>> pb.cummin([3, 1, 2]).tolist()
     [3, 1, 1]
     """
@@ -79,7 +75,6 @@ def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
 def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
     """Return the logarithm of the cumulative sum of exp(x) along an axis, without overflow.
 
-    >>> import pullback as pb
     >>> pb.cumlogsumexp([1000.0, -1000.0]).tolist()
     [1000.0, 1000.0]
     """

@@ -26,7 +26,6 @@ _KINDS = {
 def astype(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     """Convert the elements to another dtype; floats are truncated to integers.
 
-    >>> import pullback as pb
     >>> pb.astype([1.7, -1.7], pb.int32).tolist()
     [1, -1]
     """
@@ -38,7 +37,6 @@ def astype(x: ArrayLike, dtype: DTypeLike) -> Tensor:
 def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     """Return `astype(x, dtype)`.
 
-    >>> import pullback as pb
     >>> pb.cast([0, 2], "bool").tolist()
     [False, True]
     """
@@ -48,7 +46,6 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
 def bitcast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
     """Reinterpret the bits of the elements as another dtype of the same width.
 
-    >>> import pullback as pb
     >>> pb.bitcast(pb.tensor(1.0), "int32").item()
     1065353216
     """
@@ -58,7 +55,6 @@ def bitcast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
 def result_type(*values: ArrayLike | DTypeLike) -> DType:
     """Return the dtype of an operation on these tensors, dtypes and Python numbers.
 
-    >>> import pullback as pb
     >>> pb.result_type(pb.int32, pb.float32), pb.result_type(pb.float16, 2.5)
     (f32, f16)
     """
@@ -82,7 +78,6 @@ def result_type(*values: ArrayLike | DTypeLike) -> DType:
 def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike) -> bool:
     """Return whether promotion converts the first dtype to the second.
 
-    >>> import pullback as pb
     >>> pb.can_cast(pb.int32, pb.int64), pb.can_cast(pb.float64, pb.float32)
     (True, False)
     """
@@ -93,7 +88,6 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike) -> bool:
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Return whether a dtype is of a kind: a dtype, the name of a kind, or a tuple of either.
 
-    >>> import pullback as pb
     >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
     (True, True)
     """
@@ -128,7 +122,6 @@ class IntegerInfo(NamedTuple):
 def finfo(dtype: ArrayLike | DTypeLike) -> FloatInfo:
     """Return the limits of a float dtype; for a complex one, those of its parts.
 
-    >>> import pullback as pb
     >>> pb.finfo(pb.float16).max
     65504.0
     """
@@ -143,7 +136,6 @@ def finfo(dtype: ArrayLike | DTypeLike) -> FloatInfo:
 def iinfo(dtype: ArrayLike | DTypeLike) -> IntegerInfo:
     """Return the limits of an integer dtype.
 
-    >>> import pullback as pb
     >>> pb.iinfo(pb.int8).min, pb.iinfo(pb.uint16).max
     (-128, 65535)
     """

@@ -115,10 +115,5 @@ def described(function: Any, name: str, summary: str, example: str) -> Any:
         frame = frame.f_back  # type: ignore[assignment]  # a module called the factory
     function.__name__ = function.__qualname__ = name
     function.__module__ = frame.f_globals["__name__"]
-    function.__doc__ = (
-        f"{summary}\n\n"
-        ">>> import pullback as pb\n"
-        f">>> pb.{name}({arguments}).tolist()\n"
-        f"{result}\n"
-    )  # fmt: skip
+    function.__doc__ = f"{summary}\n\n>>> pb.{name}({arguments}).tolist()\n{result}\n"
     return function

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor:
     """Join tensors along an existing axis; None flattens them first.
 
-    >>> import pullback as pb
     >>> pb.concat([[1, 2], [3]]).tolist()
     [1, 2, 3]
     """
@@ -53,7 +52,6 @@ def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor
 def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
     """Join tensors of the same shape along a new axis.
 
-    >>> import pullback as pb
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
@@ -72,7 +70,6 @@ def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
     """Split a tensor into its slices along an axis, and remove that axis.
 
-    >>> import pullback as pb
     >>> [part.tolist() for part in pb.unstack([[1, 2], [3, 4]])]
     [[1, 2], [3, 4]]
     """
@@ -84,7 +81,6 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Tensor, ...]:
 def split(x: ArrayLike, sections: Shape, axis: int = 0) -> list[Tensor]:
     """Split a tensor along an axis: into a number of equal parts, or before the given indices.
 
-    >>> import pullback as pb
     >>> [part.tolist() for part in pb.split([1, 2, 3, 4], 2)]
     [[1, 2], [3, 4]]
     """
@@ -105,7 +101,6 @@ def split(x: ArrayLike, sections: Shape, axis: int = 0) -> list[Tensor]:
 def roll(x: ArrayLike, shift: Shape, axis: Axis = None) -> Tensor:
     """Shift the elements along axes by `shift` positions; those past the end reappear at the start.
 
-    >>> import pullback as pb
     >>> pb.roll([1, 2, 3], 1).tolist()
     [3, 1, 2]
     """
@@ -133,7 +128,6 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
     """Repeat the whole tensor along each dimension.
 
-    >>> import pullback as pb
     >>> pb.tile([1, 2], 2).tolist()
     [1, 2, 1, 2]
     """
@@ -150,7 +144,6 @@ def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
 def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     """Repeat each element along an axis: the same number of times, or one number for each.
 
-    >>> import pullback as pb
     >>> pb.repeat([1, 2], 2).tolist(), pb.repeat([1, 2], [0, 3]).tolist()
     ([1, 1, 2, 2], [2, 2, 2])
     """
@@ -177,7 +170,6 @@ def pad(
     """Add `value` before and after the elements: `padding` is one number, a pair, or a pair for
     each dimension.
 
-    >>> import pullback as pb
     >>> pb.pad([1, 2], (1, 2)).tolist()
     [0, 1, 2, 0, 0]
     """
@@ -207,7 +199,6 @@ def _pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
 def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate a tensor by `k` times 90 degrees in a plane, from the first axis to the second.
 
-    >>> import pullback as pb
     >>> pb.rot90([[1, 2], [3, 4]]).tolist()
     [[2, 4], [1, 3]]
     """

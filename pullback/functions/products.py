@@ -41,7 +41,6 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the matrix product over the last two dimensions; a vector is a row on the left, a
     column on the right.
 
-    >>> import pullback as pb
     >>> pb.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
@@ -73,7 +72,6 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
     """Return the sum of products over pairs of axes: the last `axes` of x1 with the first of x2,
     or two lists of axes.
 
-    >>> import pullback as pb
     >>> pb.tensordot([[1, 2], [3, 4]], [[1, 0], [0, 1]]).item()
     5
     """
@@ -100,7 +98,6 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
     """Return the dot product of vectors along an axis, with the first conjugated; the other
     dimensions broadcast.
 
-    >>> import pullback as pb
     >>> pb.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
@@ -119,7 +116,6 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
 def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return the outer product of two vectors.
 
-    >>> import pullback as pb
     >>> pb.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
@@ -133,7 +129,6 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
 def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
     """Return the sum of products that the subscripts describe, as in NumPy.
 
-    >>> import pullback as pb
     >>> pb.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
@@ -145,7 +140,6 @@ def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
 def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the diagonal of the last two dimensions, `offset` places above the main one.
 
-    >>> import pullback as pb
     >>> pb.diagonal([[1, 2], [3, 4]]).tolist()
     [1, 4]
     """
@@ -160,7 +154,6 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
 def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the sum of the diagonal of the last two dimensions (`pb.trace` records programs).
 
-    >>> import pullback as pb
     >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
     5
     """
@@ -171,7 +164,6 @@ def tril(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the lower triangle of the last two dimensions, up to the `k`-th diagonal, with zeros
     above it.
 
-    >>> import pullback as pb
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
     """
@@ -182,7 +174,6 @@ def triu(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the upper triangle of the last two dimensions, from the `k`-th diagonal, with zeros
     below it.
 
-    >>> import pullback as pb
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]
     """

@@ -38,7 +38,6 @@ def sum(
 ) -> Tensor:
     """Sum over axes (all of them by default); bools and integers are summed in 64 bits.
 
-    >>> import pullback as pb
     >>> pb.sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
@@ -51,7 +50,6 @@ def prod(
 ) -> Tensor:
     """Product over axes (all of them by default); its gradient is exact where elements are 0.
 
-    >>> import pullback as pb
     >>> pb.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
     """
@@ -84,7 +82,6 @@ count_nonzero: Reduction = reduction(
 def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the largest element along an axis, or in the flattened tensor.
 
-    >>> import pullback as pb
     >>> pb.argmax([[1, 5], [7, 4]], axis=1).tolist()
     [1, 0]
     """
@@ -94,7 +91,6 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Ten
 def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the smallest element along an axis, or in the flattened tensor.
 
-    >>> import pullback as pb
     >>> pb.argmin([[1, 5], [7, 4]]).item()
     0
     """

@@ -43,7 +43,6 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     among them of each element, and the number of occurrences of each. The gradient of a value goes
     to its first occurrence.
 
-    >>> import pullback as pb
     >>> pb.unique_all([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
     """
@@ -59,7 +58,6 @@ def unique_all(x: ArrayLike) -> UniqueAll:
 def unique_counts(x: ArrayLike) -> UniqueCounts:
     """Return the sorted distinct values and the number of occurrences of each.
 
-    >>> import pullback as pb
     >>> pb.unique_counts([3, 1, 3]).counts.tolist()
     [1, 2]
     """
@@ -70,7 +68,6 @@ def unique_counts(x: ArrayLike) -> UniqueCounts:
 def unique_inverse(x: ArrayLike) -> UniqueInverse:
     """Return the sorted distinct values and the index among them of each element.
 
-    >>> import pullback as pb
     >>> pb.unique_inverse([3, 1, 3]).values.tolist()
     [1, 3]
     """
@@ -81,7 +78,6 @@ def unique_inverse(x: ArrayLike) -> UniqueInverse:
 def unique_values(x: ArrayLike) -> Tensor:
     """Return the sorted distinct values.
 
-    >>> import pullback as pb
     >>> pb.unique_values([3, 1, 3]).tolist()
     [1, 3]
     """

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 def reshape(x: ArrayLike, shape: Shape) -> Tensor:
     """Return the elements, in row-major order, in another shape; one size may be -1.
 
-    >>> import pullback as pb
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """
@@ -64,7 +63,6 @@ def _resolve_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
 def flatten(x: ArrayLike) -> Tensor:
     """Return the elements, in row-major order, as a vector.
 
-    >>> import pullback as pb
     >>> pb.flatten([[1, 2], [3, 4]]).tolist()
     [1, 2, 3, 4]
     """
@@ -75,7 +73,6 @@ def flatten(x: ArrayLike) -> Tensor:
 def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
     """Reorder the dimensions: dimension i of the result is dimension `axes[i]` of `x`.
 
-    >>> import pullback as pb
     >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
@@ -86,7 +83,6 @@ def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
 def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tensor:
     """Reverse the order of the dimensions, or reorder them by `axes`.
 
-    >>> import pullback as pb
     >>> pb.transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
@@ -105,7 +101,6 @@ def _permuted(x: Node, perm: tuple[int, ...]) -> Tensor:
 def matrix_transpose(x: ArrayLike) -> Tensor:
     """Swap the last two dimensions.
 
-    >>> import pullback as pb
     >>> pb.matrix_transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
@@ -120,7 +115,6 @@ def matrix_transpose(x: ArrayLike) -> Tensor:
 def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
     """Move dimensions to new positions; the others keep their order.
 
-    >>> import pullback as pb
     >>> pb.moveaxis(pb.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
@@ -140,7 +134,6 @@ def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
     """Swap two dimensions.
 
-    >>> import pullback as pb
     >>> pb.swapaxes(pb.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
@@ -154,7 +147,6 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
 def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
     """Insert dimensions of size 1 at the given positions of the result.
 
-    >>> import pullback as pb
     >>> pb.expand_dims([1, 2], axis=1).tolist()
     [[1], [2]]
     """
@@ -166,7 +158,6 @@ def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
 def squeeze(x: ArrayLike, axis: Axis = None) -> Tensor:
     """Remove the given dimensions, which must have size 1; by default, all such dimensions.
 
-    >>> import pullback as pb
     >>> pb.squeeze([[1, 2]], axis=0).tolist()
     [1, 2]
     """
@@ -179,7 +170,6 @@ def squeeze(x: ArrayLike, axis: Axis = None) -> Tensor:
 def broadcast_to(x: ArrayLike, shape: Shape) -> Tensor:
     """Repeat the elements along dimensions of size 1 and along new leading dimensions.
 
-    >>> import pullback as pb
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
@@ -194,7 +184,6 @@ def spread(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Return the shape that operands of these shapes broadcast to.
 
-    >>> import pullback as pb
     >>> pb.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
@@ -204,7 +193,6 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
     """Broadcast tensors against each other.
 
-    >>> import pullback as pb
     >>> [x.shape for x in pb.broadcast_arrays([1, 2], [[3], [4]])]
     [(2, 2), (2, 2)]
     """
@@ -216,7 +204,6 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
 def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
     """Reverse the order of the elements along axes (all of them by default).
 
-    >>> import pullback as pb
     >>> pb.flip([1, 2, 3]).tolist()
     [3, 2, 1]
     """

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 def shard(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor:
     """Distribute a tensor over a mesh: each dimension is split along the mesh axes in `spec`.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh((1, 1), ("dp", "tp"))
     >>> pb.shard(pb.ones((4, 6)), mesh, pb.P("dp", None)).sharding
     Sharding(DeviceMesh(dp=1, tp=1), P('dp'))
@@ -39,7 +38,6 @@ def reshard(
     """Change the layout of a tensor to a `Sharding`, to a mesh and a spec, or, if it is on a mesh
     already, to a spec.
 
-    >>> import pullback as pb
     >>> x = pb.shard(pb.ones((4, 6)), pb.DeviceMesh(1, "dp"), pb.P("dp"))
     >>> pb.reshard(x, pb.P(None, "dp")).sharding.spec
     P(None, 'dp')

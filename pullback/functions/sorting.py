@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Sort the elements along an axis, NaN last; the sort is always stable.
 
-    >>> import pullback as pb
     >>> pb.sort([3, 1, 2], descending=True).tolist()
     [3, 2, 1]
     """
@@ -34,7 +33,6 @@ def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = 
 def argsort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices that sort the elements along an axis; the sort is always stable.
 
-    >>> import pullback as pb
     >>> pb.argsort([3, 1, 2]).tolist()
     [1, 2, 0]
     """
@@ -52,7 +50,6 @@ class TopKResult(NamedTuple):
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> TopKResult:
     """Return the `k` largest elements along an axis, largest first, and their indices.
 
-    >>> import pullback as pb
     >>> values, indices = pb.top_k([3, 1, 2], 2)
     >>> values.tolist(), indices.tolist()
     ([3, 2], [0, 2])
@@ -71,7 +68,6 @@ def searchsorted(
     """Return the indices at which elements of `x2` must be inserted into the sorted vector `x1`
     to keep it sorted: before equal elements, or after them if `side` is "right".
 
-    >>> import pullback as pb
     >>> pb.searchsorted([1, 3, 5], [3, 4]).tolist()
     [1, 2]
     """
@@ -100,7 +96,6 @@ def _ranks(x: Tensor) -> Tensor:
 def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     """Return the indices of nonzero elements, one vector for each dimension; `x` is evaluated.
 
-    >>> import pullback as pb
     >>> [i.tolist() for i in pb.nonzero([[1, 0], [0, 2]])]
     [[0, 1], [0, 1]]
     """

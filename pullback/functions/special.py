@@ -25,7 +25,6 @@ digamma: Unary = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0
 def polygamma(order: int, x: ArrayLike) -> Tensor:
     """Return the derivative of `digamma` of the given order.
 
-    >>> import pullback as pb
     >>> round(pb.polygamma(1, 1.0).item(), 4)
     1.6449
     """

@@ -43,7 +43,6 @@ mean: Reduction = reduction(
 def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the variance over axes: the sum of squared deviations over N - `correction`.
 
-    >>> import pullback as pb
     >>> pb.var([1.0, 3.0]).item(), pb.var([1.0, 3.0], correction=1).item()
     (1.0, 2.0)
     """
@@ -62,7 +61,6 @@ def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
 def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
-    >>> import pullback as pb
     >>> pb.std([1.0, 3.0]).item()
     1.0
     """
@@ -74,7 +72,6 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
 
     The gradient of the 2-norm at 0 is 0.
 
-    >>> import pullback as pb
     >>> pb.norm([3.0, 4.0]).item()
     5.0
     """
@@ -115,7 +112,6 @@ def diff(
 ) -> Tensor:
     """Return the differences of neighbours along an axis, taken `n` times.
 
-    >>> import pullback as pb
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """

@@ -47,7 +47,6 @@ def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
     """Return elements of `x1` where the condition is true, of `x2` elsewhere; the one that is not
     selected gets no gradient.
 
-    >>> import pullback as pb
     >>> pb.where([True, False], [1, 2], 0).tolist()
     [1, 0]
     """
@@ -57,7 +56,6 @@ def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
 def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
     """Limit elements to the range from `min` to `max`; on a limit the gradient is that of `x`.
 
-    >>> import pullback as pb
     >>> pb.clip([-2, 0, 5], 0, 3).tolist()
     [0, 0, 3]
     """
@@ -77,7 +75,6 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
 def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
     """Return the slices of a tensor at `indices` along an axis, which may be omitted for a vector.
 
-    >>> import pullback as pb
     >>> pb.take([10, 20, 30], [2, 0]).tolist()
     [30, 10]
     """
@@ -92,7 +89,6 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
     """Return `take(x, indices, axis)`: the dimensions of the indices replace the axis.
 
-    >>> import pullback as pb
     >>> pb.gather([10, 20, 30], [[2, 0]]).tolist()
     [[30, 10]]
     """
@@ -102,7 +98,6 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
     """Return out[.., i, ..] = x[.., indices[.., i, ..], ..]: each element has an index of its own.
 
-    >>> import pullback as pb
     >>> pb.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1).tolist()
     [[2], [3]]
     """
@@ -139,7 +134,6 @@ def scatter(
 ) -> Tensor:
     """Return `x` with updates at an index: set, add, multiply, min or max, as with `x.at[index]`.
 
-    >>> import pullback as pb
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
@@ -161,7 +155,6 @@ def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
 def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int]) -> Tensor:
     """Return the block of the given sizes that begins at `starts`, which may be tensors.
 
-    >>> import pullback as pb
     >>> pb.dynamic_slice([1, 2, 3, 4], [pb.tensor(1)], [2]).tolist()
     [2, 3]
     """
@@ -174,7 +167,6 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
 def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[ArrayLike]) -> Tensor:
     """Return `x` with the block that begins at `starts` replaced by `update`.
 
-    >>> import pullback as pb
     >>> pb.dynamic_update_slice([1, 2, 3, 4], [7, 8], [pb.tensor(1)]).tolist()
     [1, 7, 8, 4]
     """
