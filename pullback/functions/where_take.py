@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.errors import ArgumentError, IndexOutOfRange, PullbackError, ShapeError
+from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import (
     Tensor,
     along,
@@ -20,6 +20,7 @@ from pullback.functions.arguments import (
     number,
     operands,
     placed,
+    record_as,
     scalar,
     shape_of,
 )
@@ -28,7 +29,6 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
-from pullback.lazy.operators import renamed
 from pullback.lazy.record import record
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
@@ -66,10 +66,7 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
     least, most = bounds(a.type.dtype)
     low = constant(least, a.type.dtype) if min is None else limits[0]
     high = constant(most, a.type.dtype) if max is None else limits[-1]
-    try:
-        return apply(Clamp, a, low, high)
-    except PullbackError as error:
-        raise renamed(error, "clip", Clamp.title) from None
+    return record_as("clip", Clamp(), a, low, high)
 
 
 def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
@@ -127,11 +124,9 @@ def _check_range(indices: np.ndarray, axis: int, size: int) -> None:
 
 
 def scatter(
-    x: ArrayLike,
-    index: Index,
-    updates: ArrayLike,
+    x: ArrayLike, index: Index, updates: ArrayLike,
     mode: Literal["set", "add", "multiply", "min", "max"] = "set",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return `x` with updates at an index: set, add, multiply, min or max, as with `x.at[index]`.
 
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
