@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.sources import leaf
 
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike
 
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+
+def tensor(data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Return a new tensor with a copy of `data`: a number, a nested list, an array or a tensor.
 
     A Python float gives f32, an int i64, a complex complex64; arrays keep their dtype.
@@ -35,7 +38,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return made
 
 
-def asarray(data: Any, dtype: Any = None) -> Tensor:
+def asarray(data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     """Return `data` as a tensor; a tensor with the right dtype is returned unchanged.
 
     >>> import pullback as pb

@@ -19,7 +19,7 @@ from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray, from_host
-from pullback.lazy.operators import cast_node, node_of
+from pullback.lazy.operators import as_tensor, cast_node, node_of
 from pullback.lazy.record import record_node
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -202,7 +202,7 @@ def _picks(item: Any) -> list[Pick]:
 
 def _as_array(item: Any) -> Any:
     if isinstance(item, (Tensor, Unknown)):
-        return asarray(item)
+        return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
         item = list(item)
         if not item:

@@ -7,7 +7,7 @@ if it is known, otherwise when the result is read.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
+
+if TYPE_CHECKING:
+    from pullback import typing
 
 # The modes of an update: the op on a block, and the scatter for index arrays
 _MODES: dict[str, tuple[Op | None, Any]] = {
@@ -93,7 +96,7 @@ class At:
     def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, index: Any) -> IndexedPlace:
+    def __getitem__(self, index: typing.Index) -> IndexedPlace:
         return IndexedPlace(self._x, index)
 
 
@@ -106,25 +109,25 @@ class IndexedPlace:
     ([9.0, 2.0, 3.0], [1.0, 4.0, 3.0])
     """
 
-    def __init__(self, x: Tensor, index: Any) -> None:
+    def __init__(self, x: Tensor, index: typing.Index) -> None:
         self._x, self._index = x, index
 
     def get(self) -> Tensor:
         return get(self._x, self._index)
 
-    def set(self, value: Any) -> Tensor:
+    def set(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "set")
 
-    def add(self, value: Any) -> Tensor:
+    def add(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "add")
 
-    def multiply(self, value: Any) -> Tensor:
+    def multiply(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "multiply")
 
-    def min(self, value: Any) -> Tensor:
+    def min(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "min")
 
-    def max(self, value: Any) -> Tensor:
+    def max(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "max")
 
 

@@ -69,10 +69,10 @@ def devices_of(tensor: Tensor) -> tuple[str, ...]:
 
 
 def device_of(tensor: Tensor) -> str:
-    found = devices_of(tensor)
-    if len(found) > 1:
+    found, sharding = devices_of(tensor), tensor.sharding
+    if sharding is not None and len(found) > 1:
         raise ArgumentError(
-            f"device: the tensor is on {len(found)} devices, {tensor.sharding.mesh}",
+            f"device: the tensor is on {len(found)} devices, {sharding.mesh}",
             hint="Use x.devices, x.sharding.mesh or x.shards().",
         )
     return found[0]

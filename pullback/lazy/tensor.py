@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,19 @@ from pullback.lazy.info import device_of, devices_of
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute, forbid_placeholders, read
-from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
-from pullback.lazy.shards import shards
+from pullback.lazy.record import (
+    bind_tensor,
+    cut,
+    guard_placeholder_write,
+    leaf_of,
+    register,
+    wrap,
+)
+from pullback.lazy.shards import Shard, shards
+
+if TYPE_CHECKING:
+    from pullback.sharding.spec import Sharding
+    from pullback.typing import ArrayLike
 
 
 class Tensor(Operators, Methods):
@@ -57,7 +68,7 @@ class Tensor(Operators, Methods):
         return self._node.type.dtype
 
     @property
-    def sharding(self) -> Any:
+    def sharding(self) -> Sharding | None:
         return self._node.type.sharding
 
     @property
@@ -66,7 +77,7 @@ class Tensor(Operators, Methods):
         sharding = self._node.type.sharding
         return self.shape if sharding is None else sharding.local_shape(self.shape)
 
-    def shards(self) -> list[Any]:
+    def shards(self) -> list[Shard]:
         """Return the shards on the devices of this process as a list of
         `Shard(position, device, index, data)`, in the order of the mesh, without padding."""
         return shards(self)
@@ -101,7 +112,7 @@ class Tensor(Operators, Methods):
 
     # -- values ------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self) -> np.ndarray[Any, Any]:
         """Return the value as a read-only NumPy array."""
         return read(self)
 
@@ -139,7 +150,7 @@ class Tensor(Operators, Methods):
             raise ArgumentError(f"index: needs an integer tensor of rank 0, got {self._node.type}")
         return int(self._scalar("index"))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self.numpy()
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
@@ -265,7 +276,7 @@ class Tensor(Operators, Methods):
 
     # -- in place ----------------------------------------------------------------------------
 
-    def assign(self, value: Any) -> Tensor:
+    def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding."""
         new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
@@ -300,7 +311,7 @@ def _compute(tensor: Tensor) -> None:
         compute([tensor._node])
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
+def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None) -> Tensor:
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)

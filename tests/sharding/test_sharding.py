@@ -197,7 +197,7 @@ def test_but_for_those_that_parts_of_a_mesh_divide_otherwise():
 
 def test_meshes_are_not_mixed():
     x, y = put(), pb.tensor(X).shard(RING, P("ring"))
-    words = "add: operands must be on one mesh", "f32[8,6]", "pb.tensor(x.numpy()).shard"
+    words = "+: operands must be on one mesh", "f32[8,6]", "pb.tensor(x.numpy()).shard"
     with told(ArgumentError, ValueError, *words):
         x + y
     with told(ArgumentError, ValueError, "the tensor is on DeviceMesh(dp=2, tp=4)"):
