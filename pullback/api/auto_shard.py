@@ -6,10 +6,11 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from pullback import tree
 from pullback.api.custom_arguments import comparable, is_array
+from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
@@ -20,16 +21,16 @@ from pullback.sharding.spec import P, Sharding
 
 
 def auto_shard(
-    f: Callable,
+    f: Callable[Params, Result],
     mesh: DeviceMesh,
     *,
-    in_specs: Any = None,
+    in_specs: Tree = None,
     whole: int | str | Sequence[int | str] = (),
     memory: float | None = None,
     plan: ShardingPlan | str | os.PathLike | None = None,
     machine: Machine | None = None,
     time_limit: float = 60.0,
-) -> AutoSharded:
+) -> AutoSharded[Params, Result]:
     """`f` on a mesh: its arguments are laid out so that it is expected to take the least time.
 
     The result is that of `f`, on the mesh. `in_specs` fixes some layouts: a tuple with an entry
@@ -55,14 +56,14 @@ def auto_shard(
     return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
 
 
-class AutoSharded:
+class AutoSharded(Generic[Params, Result]):
     """A function that lays its arguments out on a mesh before it runs."""
 
     def __init__(
         self,
-        f: Callable,
+        f: Callable[Params, Result],
         mesh: DeviceMesh,
-        in_specs: Any,
+        in_specs: Tree,
         whole: tuple[int | str, ...],
         memory: float | None,
         given: ShardingPlan | None,
@@ -75,7 +76,7 @@ class AutoSharded:
         self.machine, self.time_limit = machine, time_limit
         self._plans: dict[tuple, ShardingPlan] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         from pullback.functions import shard
 
         call = ShardedArguments(self.f, args, kwargs)
@@ -84,10 +85,10 @@ class AutoSharded:
             shard(x, self.mesh, specs[path]) if isinstance(t, Type) else x
             for x, t, path in zip(call.leaves, call.types, call.paths, strict=True)
         ]
-        args, kwargs = tree.unflatten(call.structure, leaves)
-        return self.f(*args, **kwargs)
+        placed_args, placed_kwargs = tree.unflatten(call.structure, leaves)
+        return self.f(*placed_args, **placed_kwargs)
 
-    def plan(self, *args: Any, **kwargs: Any) -> ShardingPlan:
+    def plan(self, *args: Tree, **kwargs: Tree) -> ShardingPlan:
         """How the arguments (tensors, or types made with `pb.Type`) would be laid out."""
         return self._plan(ShardedArguments(self.f, args, kwargs))
 

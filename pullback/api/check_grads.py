@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
 from pullback.lazy.host_data import asarray, from_host
@@ -19,8 +20,8 @@ _TOLERANCE = {"f16": 1e-1, "bf16": 2e-1, "f32": 2e-2, "f64": 1e-6, "complex64": 
 
 
 def check_grads(
-    f: Callable,
-    args: Sequence[Any],
+    f: Callable[..., Tree],
+    args: Sequence[Tree],
     order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"),
     eps: float | None = None,

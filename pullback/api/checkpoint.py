@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from pullback import tree
 from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.custom_arguments import is_array
 from pullback.api.placeholders import stage
+from pullback.api.signatures import Params, Result
 from pullback.errors import ArgumentError
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -19,6 +20,14 @@ from pullback.ops.wrap.call import written_out
 from pullback.ops.wrap.checkpoint import Checkpoint, Named
 
 
+@overload
+def checkpoint(
+    f: Callable[Params, Result], policy: Policy = nothing_saved
+) -> Callable[Params, Result]: ...
+@overload
+def checkpoint(
+    f: None = None, policy: Policy = nothing_saved
+) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]: ...
 def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:
     """The same function, whose values inside are computed again in the backward pass.
 

@@ -8,6 +8,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.carry import Joined, array_leaf, is_number, returned_values, shown
 from pullback.api.placeholders import Staged, stage
+from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
@@ -16,6 +17,7 @@ from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, number, scalar, scalar_dtype
+from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.control.cond import Cond, Switch, no_branch
 from pullback.ops.control.holder import held
@@ -27,7 +29,12 @@ from pullback.ops.sources import placeholder
 _KINDS = "biufc"  # of element types, in the order in which one holds the other's numbers
 
 
-def cond(pred: Any, true_fun: Callable, false_fun: Callable, *args: Any) -> Any:
+def cond(
+    pred: Tensor | bool,
+    true_fun: Callable[[*Args], Result],
+    false_fun: Callable[[*Args], Result],
+    *args: *Args,
+) -> Result:
     """`true_fun(*args)` if the bool `pred` is true, else `false_fun(*args)`: only one is run.
 
     Both must return the same tree of types. Tensors from outside may be used in them.
@@ -46,7 +53,9 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *args: Any) -> Any:
     return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
 
 
-def switch(index: Any, branches: Sequence[Callable], *args: Any) -> Any:
+def switch(
+    index: Tensor | int, branches: Sequence[Callable[[*Args], Result]], *args: *Args
+) -> Result:
     """`branches[index](*args)`, where only the branch that `index` names is run.
 
     An index without a branch is an error.

@@ -12,6 +12,7 @@ import numpy as np
 from pullback import tree
 from pullback.api.loops import map as map_rows
 from pullback.api.recording import Recording, Transform, deliver, normal_argnums, outputs
+from pullback.api.signatures import Argnums, Params, Tree
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape
@@ -33,12 +34,13 @@ GROUPS = 8
 
 
 def jacrev(
-    f: Callable, argnums: int | Sequence[int] = 0, chunk_size: int | None = None
-) -> Callable:
-    """The Jacobian by reverse mode: good when `f` has few results.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Jacobian of `f` in reverse mode.
 
-    A leaf of the result and a leaf of an argument give a block of shape result + argument. With
-    `chunk_size`, so many rows are computed at a time: memory for intermediate values is bounded.
+    This suits functions with few result elements. Each pair of a leaf of the result and a leaf of
+    the selected arguments gives a block of shape `result.shape + argument.shape`. `chunk_size` is
+    the number of rows that are computed at a time; it bounds the memory for intermediate values.
 
     >>> import pullback as pb
     >>> pb.jacrev(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
@@ -46,7 +48,7 @@ def jacrev(
     """
 
     @functools.wraps(f)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: Any, **kwargs: Any) -> Tree:
         with Transform():
             recording = _record("jacrev", f, argnums, args, kwargs)
             with recording.derivative:
@@ -68,26 +70,32 @@ def jacrev(
 
 
 def jacfwd(
-    f: Callable,
-    argnums: int | Sequence[int] = 0,
-    chunk_size: int | None = None,
-    _name: str = "jacfwd",
-) -> Callable:
-    """The Jacobian by forward mode: good when `f` has few arguments.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Jacobian of `f` in forward mode.
 
-    With `chunk_size`, so many columns are computed at a time.
+    This suits functions with few argument elements. `chunk_size` is the number of columns that
+    are computed at a time.
 
     >>> import pullback as pb
     >>> pb.jacfwd(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
+    return _jacfwd("jacfwd", f, argnums, chunk_size)
 
+
+def _jacfwd(
+    name: str,
+    f: Callable[Params, Tree],
+    argnums: Argnums,
+    chunk_size: int | None,
+) -> Callable[Params, Tree]:
     @functools.wraps(f)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: Any, **kwargs: Any) -> Tree:
         with Transform():
-            recording = _record(_name, f, argnums, args, kwargs)
+            recording = _record(name, f, argnums, args, kwargs)
             with recording.derivative:
-                ys, structure = outputs(_name, recording.result)
+                ys, structure = outputs(name, recording.result)
                 nodes, xs = [y._node for y in ys], recording.tensors
 
                 def push(chosen: Sequence[int], ts: Sequence[Node]) -> Sequence[Node | None]:
@@ -104,9 +112,9 @@ def jacfwd(
 
 
 def jacobian(
-    f: Callable, argnums: int | Sequence[int] = 0, chunk_size: int | None = None
-) -> Callable:
-    """The Jacobian of `f`, by reverse mode.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Jacobian of `f`, in reverse mode.
 
     >>> import pullback as pb
     >>> pb.jacobian(lambda x: x.sum())(pb.tensor([1.0, 2.0])).tolist()
@@ -116,19 +124,19 @@ def jacobian(
 
 
 def hessian(
-    f: Callable, argnums: int | Sequence[int] = 0, chunk_size: int | None = None
-) -> Callable:
-    """The matrix of second derivatives: forward over reverse.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Hessian of `f`, forward over reverse.
 
     >>> import pullback as pb
     >>> pb.hessian(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(f, argnums), argnums, chunk_size, _name="hessian")
+    return _jacfwd("hessian", jacrev(f, argnums), argnums, chunk_size)
 
 
 def _record(
-    name: str, f: Callable, argnums: int | Sequence[int], args: Sequence[Any], kwargs: dict
+    name: str, f: Callable, argnums: Argnums, args: Sequence[Any], kwargs: dict
 ) -> Recording:
     return Recording(name, f, args, kwargs, normal_argnums(name, argnums, len(args)))
 

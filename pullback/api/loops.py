@@ -8,6 +8,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.carry import Carry, Joined, array_leaf, is_number, returned_values
 from pullback.api.placeholders import Staged, stage
+from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
 from pullback.graph.dtypes import bool_, promote
@@ -22,13 +23,13 @@ from pullback.sharding.spec import entry
 
 
 def scan(
-    f: Callable,
-    init: Any,
-    xs: Any = None,
+    f: Callable[[Tree, Tree], tuple[State, Result]],
+    init: Tree,
+    xs: Tree = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
-) -> tuple[Any, Any]:
+) -> tuple[State, Result]:
     """Runs `state, y = f(state, x)` over the rows `x` of `xs`; gives the last state, and all `y`
     stacked.
 
@@ -48,7 +49,7 @@ def scan(
     return _scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
-def map(f: Callable, xs: Any) -> Any:
+def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     """`f` of each row of `xs` (a tree of tensors of one length), one after the other, stacked.
 
     It gives what `pb.vmap(f)` gives, in the memory of one row.
@@ -60,7 +61,9 @@ def map(f: Callable, xs: Any) -> Any:
     return _scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
-def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
+def fori_loop(
+    lo: Tensor | int, hi: Tensor | int, body: Callable[[Tensor, Tree], State], init: Tree
+) -> State:
     """The state after `state = body(i, state)` for each `i` from `lo` to `hi - 1`.
 
     With bounds that are Python ints it is a scan, which differentiates in reverse mode too; with
@@ -85,7 +88,9 @@ def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
     return _while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
-def while_loop(cond: Callable, body: Callable, init: Any) -> Any:
+def while_loop(
+    cond: Callable[[Tree], Tensor | bool], body: Callable[[Tree], State], init: Tree
+) -> State:
     """The first state, from `init` on by `body(state)`, of which `cond(state)` does not hold.
 
     It differentiates in forward mode only, for how often it runs is not known before.

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.api.placeholders import program_of
+from pullback.api.signatures import Tree
 from pullback.engines.mesh import per_device
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
+from pullback.graph.where import SourceLine
 from pullback.lazy.program import engine, mesh_of
+from pullback.sharding.mesh import DeviceMesh
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def memory_plan(f: Callable) -> Callable:
+def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
     """The function that gives a `MemoryPlan` of running `f` on its arguments, without running it.
 
     The plan is of exactly what `f` does: for a training step give it the step, or
@@ -50,7 +53,7 @@ def memory_plan(f: Callable) -> Callable:
 class PlannedValue:
     """A value in memory: the line and the operation that made it, and how large it is."""
 
-    where: Any
+    where: SourceLine | None
     operation: str
     type: Type
     nbytes: int
@@ -79,10 +82,10 @@ class MemoryPlan:
     kept: tuple[PlannedValue, ...]
     live: tuple[PlannedValue, ...]
     graph: Graph = field(compare=False)
-    mesh: Any = None
+    mesh: DeviceMesh | None = None
 
     @classmethod
-    def of(cls, graph: Graph, mesh: Any = None) -> MemoryPlan:
+    def of(cls, graph: Graph, mesh: DeviceMesh | None = None) -> MemoryPlan:
         found = Footprint(graph, mesh)
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries

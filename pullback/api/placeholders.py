@@ -10,6 +10,7 @@ from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.custom_arguments import is_array
 from pullback.api.recording import outputs
+from pullback.api.signatures import Tree
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
@@ -74,7 +75,7 @@ def tracing(first: int) -> Iterator[None]:
         pending.placeholders, pending.handles = saved, handles
 
 
-def eval_shape(f: Callable, *args: Any, **kwargs: Any) -> Any:
+def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
     """The types that `f` would return, without computing anything.
 
     Arguments are tensors, or types made with `pb.Type(shape, dtype)`.

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from pullback import tree
+from pullback.api.signatures import Argnums
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.node import Node
 from pullback.lazy import settings
@@ -148,7 +149,7 @@ def _place(chosen: Any, i: int) -> str:
     return f" at argument{path}"
 
 
-def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def normal_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
     if type(argnums) is int and 0 <= argnums < count:
         return (argnums,)

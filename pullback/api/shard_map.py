@@ -11,6 +11,7 @@ from pullback.api.custom_arguments import is_array
 from pullback.api.named_axes import bind_mesh, bound_mesh
 from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, outputs
+from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, origin
@@ -27,7 +28,9 @@ from pullback.sharding.spec import Dims, P
 from pullback.transforms.call_rules import deriving
 
 
-def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> Callable:
+def shard_map(
+    f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree, out_specs: Tree
+) -> Callable[Params, Result]:
     """The function of whole tensors that runs `f` on every device of a mesh, on its parts of them.
 
     `in_specs` says how each argument is split, `out_specs` how the parts that `f` returns lie in

@@ -9,7 +9,8 @@ from typing import Any
 from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.recording import Recording, Transform, deliver, outputs
-from pullback.api.vjp_jvp import _matching
+from pullback.api.signatures import Params, Tree
+from pullback.api.vjp_jvp import matching_nodes
 from pullback.errors import ArgumentError, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
@@ -19,7 +20,7 @@ from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import Contribution, accumulate, gradients
 
 
-def trace(f: Callable, *args: Any, **kwargs: Any) -> Trace:
+def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and keep what it recorded.
 
     >>> import pullback as pb
@@ -65,11 +66,11 @@ class Trace:
         """The program, over inputs; tensors from outside are extra inputs at the end."""
         return self.closed()[0]
 
-    def replay(self, *args: Any) -> Any:
+    def replay(self, *args: Tree) -> Tree:
         """The result on new arguments of the same types, without running Python again."""
         self.refuse_if_branched("replayed")
         rec = self._recording
-        nodes = _matching("replay", list(args), rec.in_tree, rec.tensors)
+        nodes = matching_nodes("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
@@ -100,7 +101,7 @@ class Trace:
         return str(self.graph)
 
 
-def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tensor]:
+def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:
     """The gradient of each float or complex input of a trace; the default cotangent is ones.
 
     >>> import pullback as pb
@@ -115,7 +116,7 @@ def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tens
         if cotangents is None:
             seeds = [ones(y._node.type) for y in ys]
         else:
-            seeds = _matching("backward_on_trace", cotangents, trace._structure, ys)
+            seeds = matching_nodes("backward_on_trace", cotangents, trace._structure, ys)
         aliases = trace._recording.inputs
         found = gradients(trace._made, seeds, aliases)
         arrived: dict[Tensor, list[Contribution]]

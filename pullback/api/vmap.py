@@ -10,6 +10,7 @@ from pullback import tree
 from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, is_value
+from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.node import Node, origin
 from pullback.graph.types import Type
@@ -26,13 +27,13 @@ from pullback.transforms.call_rules import deriving
 
 
 def vmap(
-    f: Callable,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    f: Callable[Params, Result],
+    in_axes: Tree = 0,
+    out_axes: Tree = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
     spmd_axis_name: str | tuple[str, ...] | None = None,
-) -> Callable:
+) -> Callable[Params, Result]:
     """The function that applies `f` to every example along an axis of its arguments, at once.
 
     `in_axes` says which axis of each argument counts the examples, `None` for an argument that is

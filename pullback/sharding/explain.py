@@ -9,10 +9,12 @@ from typing import Any
 
 from pullback.api.memory_plan import readable
 from pullback.api.placeholders import program_of
+from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
+from pullback.graph.where import SourceLine
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.prices import applied, operations
@@ -34,7 +36,7 @@ class Communication:
     nbytes: int
     seconds: float
     op: str
-    where: Any
+    where: SourceLine | None
     why: str
     of: str
     rounds: int = 1
@@ -100,7 +102,9 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
+def explain_sharding(
+    f: Callable[..., Tree], machine: Machine | None = None
+) -> Callable[..., Explanation]:
     """The function that lists the collectives of running `f` on its arguments, without running it.
 
     >>> import pullback as pb
