@@ -5,7 +5,9 @@ The functions on tensors are listed in `pullback.functions`; everything else is 
 
 from __future__ import annotations
 
-import pullback.ops  # noqa: F401  (enters every op into the table)
+import pullback.interop.numpy  # sets its hooks
+import pullback.ops  # enters every op into the table
+import pullback.static  # prints graphs
 from pullback import debug, distributed, functions, ir, optim, random, tree
 from pullback.api import checkpoint_policies
 from pullback.api.auto_shard import auto_shard
@@ -60,6 +62,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
 from pullback.lazy.evaluate import evaluate
+from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
 from pullback.lazy.settings import config, default_device, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
@@ -71,6 +74,7 @@ from pullback.sharding.plan import ShardingPlan
 from pullback.sharding.spec import P, Sharding
 
 __version__ = "0.1.0"
+_hooks.namespace = pullback
 
 # the constants of the array API standard
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
@@ -94,9 +98,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Names that are not there: NumPy's older ones say which is."""
-    from pullback.interop.numpy import NAMES
-
     more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
-    ours = (NAMES | more).get(name)
+    ours = (pullback.interop.numpy.NAMES | more).get(name)
     hint = f": it is pullback.{ours} here" if ours else ""
     raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)

@@ -10,6 +10,19 @@ from typing import Any, NamedTuple
 
 from pullback.graph.where import user_line
 
+__all__ = [
+    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
+    "GradientVerification", "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange",
+    "InvalidAxis", "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory",
+    "ParseError", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
+    "TextPosition", "TimeLimit", "TraceError", "UnsupportedOp", "UnsupportedShape",
+    "VerificationError", "WorkerLost",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 class TextPosition(NamedTuple):
     """A place in the text of a module; both numbers count from 1."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import optree
@@ -11,20 +11,48 @@ import optree
 from pullback.errors import ArgumentError
 from pullback.graph.interned import exact
 
+__all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
+
 NAMESPACE = "pullback"
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a tree in order, and its structure. `None` is a node without leaves."""
+    """Return the leaves of a tree in order, and its structure. `None` has no leaves.
+
+    >>> import pullback as pb
+    >>> leaves, structure = pb.tree.flatten({"a": 1, "b": (2, None)})
+    >>> leaves
+    [1, 2]
+    >>> pb.tree.unflatten(structure, [3, 4])
+    {'a': 3, 'b': (4, None)}
+    """
     found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
     return found, structure
 
 
-def unflatten(structure: Any, values: Any) -> Any:
-    return optree.tree_unflatten(structure, values)
+def unflatten(structure: Any, values: Iterable[Any]) -> Any:
+    """Return the tree of a structure, as `flatten` returns it, with other leaves."""
+    try:
+        return optree.tree_unflatten(structure, values)
+    except ValueError as error:
+        if "PyTreeSpec" not in str(error):  # it is from a function given to `register`
+            raise
+        got = "more" if "many" in str(error) else "fewer"
+        count = f"{structure.num_leaves} leaves, got {got}"
+        raise ArgumentError(f"tree.unflatten: {show(structure)} needs {count}") from None
 
 
 def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree in order.
+
+    >>> import pullback as pb
+    >>> pb.tree.leaves({"a": 1, "b": [2, 3]})
+    [1, 2, 3]
+    """
     return optree.tree_leaves(tree, namespace=NAMESPACE)
 
 
@@ -36,13 +64,50 @@ def map(f: Callable, tree: Any, *rest: Any) -> Any:
     {'a': 2, 'b': (4, 6)}
     """
     found, structure = flatten(tree)
-    columns = [structure.flatten_up_to(r) for r in rest]
-    # called from here, `f` has no other package between itself and the user's line
+    columns = [_leaves_like(structure, r) for r in rest]
+    # Not optree's map: errors in `f` are located at the first line outside this package
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
+def _leaves_like(structure: Any, tree: Any) -> list[Any]:
+    """The parts of a tree at the leaves of a structure."""
+    try:
+        return structure.flatten_up_to(tree)
+    except ValueError:
+        expected, got = show(structure), show(flatten(tree)[1])
+        raise ArgumentError(f"tree.map: trees must agree, expected {expected}, got {got}") from None
+
+
+def show(structure: Any) -> str:
+    """Return a structure as nested Python containers, with `*` for the leaves.
+
+    >>> show(flatten({"a": 1, "b": (2, [3, None])})[1])
+    "{'a': *, 'b': (*, [*, None])}"
+    """
+    kind, entries = structure.type, structure.entries()
+    if kind is None:
+        return "*"
+    if kind is type(None):
+        return "None"
+    parts = [show(child) for child in structure.children()]
+    if kind is list:
+        return f"[{', '.join(parts)}]"
+    if kind is tuple:
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    if issubclass(kind, dict):
+        return f"{{{', '.join(f'{k!r}: {part}' for k, part in zip(entries, parts))}}}"
+    names = getattr(kind, "_fields", entries)
+    named = [f"{k}={part}" if isinstance(k, str) else part for k, part in zip(names, parts)]
+    return f"{kind.__name__}({', '.join(named)})"
+
+
 def paths(tree: Any) -> list[str]:
-    """The path of each leaf, as a user would write it: `['layers'][0]`."""
+    """Return the path of each leaf as it is written in Python.
+
+    >>> import pullback as pb
+    >>> pb.tree.paths({"layers": [1, 2]})
+    ["['layers'][0]", "['layers'][1]"]
+    """
     found, _, _ = optree.tree_flatten_with_path(tree, namespace=NAMESPACE)[:3]
     return ["".join(f"[{part!r}]" for part in path) for path in found]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback import tree
 from pullback.compiled.arguments import STATIC
 from pullback.graph.types import Type
 from pullback.lazy.cache import Cause, differing
@@ -62,7 +63,8 @@ def _structure(before: Any, call: Any) -> Cause | None:
                 "structure", call.where, path, str(old.get(path, "absent")),
                 str(new.get(path, "absent")),
             )  # fmt: skip
-    return Cause("structure", call.where, "arguments", str(before.in_tree), str(call.in_tree))
+    shown = tree.show(before.in_tree), tree.show(call.in_tree)
+    return Cause("structure", call.where, "arguments", *shown)
 
 
 def _kinds(before: Any, call: Any) -> Cause:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DonatedError
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.evaluate import submit_pending
-from pullback.lazy.record import pending
+from pullback.lazy.pending import submit_pending
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf
@@ -69,7 +69,7 @@ def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
 def seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     """The inputs whose buffers must be copied; what waits to read one is computed first."""
     found = _shared(leaves, donors)
-    if found and pending.handles:
+    if found and thread.handles:
         submit_pending()
         found = _shared(leaves, donors)
     return found

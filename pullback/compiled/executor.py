@@ -10,15 +10,15 @@ from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, Number
 from pullback.compiled.donation import give_up, protect, seen_by_others
 from pullback.errors import ArgumentError, PullbackError
+from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
-from pullback.lazy.evaluate import compute
 from pullback.lazy.launch import lock, state
 from pullback.lazy.operators import node_of, number, scalar
+from pullback.lazy.pending import compute
 from pullback.lazy.program import pack
-from pullback.lazy.record import pending
 from pullback.lazy.runtime_checks import any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
@@ -43,7 +43,7 @@ class Runner(ABC):
                 f"{self.program.name}: a type has no value to run on",
                 hint="Types stand for tensors in `lower`.",
             )  # fmt: skip
-        if pending.placeholders or _under_derivative(handles):
+        if thread.tracing_from or _under_derivative(handles):
             return self.record(leaves)
         program = self.program.ready()
         waiting = [x._node for x in handles if x._node.value is None]

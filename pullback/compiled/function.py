@@ -18,6 +18,7 @@ from pullback.compiled.arguments import STATIC, Options, sorted_out
 from pullback.compiled.guards.snapshot import Snapshot, snapshot
 from pullback.compiled.lower import Lowered
 from pullback.compiled.specialization import MISSED, Version, mode_key
+from pullback.graph.memo import remember
 from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
@@ -37,7 +38,7 @@ class Compiled:
         self._splits = bool(options.static or options.static_names)
         self._recent: Version | None = None
         self._versions: OrderedDict[Any, list[Version]] = OrderedDict()
-        self._evicted: set[int] = set()
+        self._evicted: dict[int, bool] = {}
         self._cache = state.cache
         self._own: dict[Any, Any] = {}  # places that the function changes itself
 
@@ -127,7 +128,8 @@ class Compiled:
     def _shrink(self) -> None:
         while sum(map(len, self._versions.values())) > MOST_VERSIONS:
             key, versions = next(iter(self._versions.items()))
-            self._evicted.add(hash((key, versions.pop(0).snapshot.key)))
+            evicted = hash((key, versions.pop(0).snapshot.key))
+            remember(self._evicted, evicted, True, bound=10 * MOST_VERSIONS)
             if not versions:
                 del self._versions[key]
 

@@ -105,7 +105,8 @@ def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     """Arguments of a program that is not traced again must be of its kind."""
     if wanted[0] != given[0]:
         raise ArgumentError(
-            f"{name}: the arguments must have the tree {wanted[0]}, got {given[0]}",
+            f"{name}: the arguments must have the tree {tree.show(wanted[0])}, got "
+            f"{tree.show(given[0])}",
         )
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new and not (old is STATIC and new is STATIC):

@@ -15,10 +15,11 @@ from pullback.compiled.guards.snapshot import Snapshot
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.program import Program
 from pullback.compiled.trace import CompileTrace
+from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy.launch import state
 from pullback.lazy.operators import node_of, number, scalar
-from pullback.lazy.record import pending, record_several
+from pullback.lazy.record import record_several
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -78,7 +79,7 @@ class Version(Runner):
     def attempt(self, leaves: Sequence[Any]) -> Any:
         """Run the program if everything is as it was, and all that it needs is there."""
         mode, program = current(), self.program
-        if (mode is not self.mode and not self.fits(mode)) or pending.placeholders:
+        if (mode is not self.mode and not self.fits(mode)) or thread.tracing_from:
             return MISSED
         if self.cache is not state.cache or not self.same():
             return MISSED

@@ -1,5 +1,7 @@
 """The public functions on tensors, under the names of the Python array API standard."""
 
+import sys
+
 from pullback.functions.activations import (
     elu,
     gelu,
@@ -229,8 +231,13 @@ from pullback.functions.where_take import (
     take_along_axis,
     where,
 )
+from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.host_data import asarray as asarray
 from pullback.lazy.host_data import tensor as tensor
+
+# What Tensor's methods call
+_hooks.functions = sys.modules[__name__]
+_hooks.reshard, _hooks.stack, _hooks.stop_gradient = reshard, stack, stop_gradient
 
 __all__ = [
     "abs",

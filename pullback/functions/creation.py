@@ -25,26 +25,27 @@ from pullback.functions.arguments import (
 )
 from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.table import TABLE
 from pullback.lazy.host_data import from_host
 from pullback.lazy.operators import NUMBERS
-from pullback.lazy.record import pending, record
+from pullback.lazy.record import record
 from pullback.lazy.settings import current
 
 
 def made(array: np.ndarray) -> Tensor:
     """An array that a function computed, as a tensor."""
-    if not pending.placeholders:
+    if not thread.tracing_from:
         return from_host(np.array(array, order="C"))
     return record(TABLE["Const"](dtype_of(array.dtype), array.shape, array.tobytes()), ())
 
 
 def _filled(op: str, shape: Any, value: Any, dtype: DType) -> Tensor:
     shape = shape_of(op, shape)
-    if pending.placeholders:
+    if thread.tracing_from:
         return record(TABLE["Broadcast"](shape), (constant(value, dtype),))
     return from_host(_array(op, shape, lambda: np.full(shape, value, dtype.numpy)))
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
-from pullback.lazy.record import pending, record
+from pullback.graph.ambient import thread
+from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
 from pullback.ops.collective.reshard import Reshard
@@ -76,7 +77,7 @@ def _reshard(name: str, x: Tensor, sharding: Sharding) -> Tensor:
     if node.type.sharding is sharding:
         return wrap(node)
     there = node.type.sharding is None and node.value is not None and not node.tokens
-    if there and not pending.placeholders:
+    if there and not thread.tracing_from:
         return _put(node, sharding)
     return record(Reshard.to(sharding), (node,))
 

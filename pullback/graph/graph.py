@@ -7,7 +7,8 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from pullback.graph.node import Node, emit, origin
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node, emit
 
 by_number = attrgetter("number")
 
@@ -81,7 +82,10 @@ class Structure:
 
 
 class Graph:
-    """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
+    """A program from `inputs` to `outputs`; `names` are the inputs' names in text.
+
+    `str(graph)` is that text; `pullback.static`, which writes it, sets `__str__`.
+    """
 
     def __init__(
         self,
@@ -110,19 +114,14 @@ class Graph:
     def __call__(self, *values: Node) -> tuple[Node, ...]:
         """The outputs as nodes over other inputs: the program is written out once more."""
         new = dict(zip(self.inputs, values, strict=True))
-        saved = origin.where, origin.backward
+        saved = thread.where, thread.backward
         try:
             for node in self.nodes[len(self.inputs) :]:
                 if not node.inputs and not node.op.mergeable:
                     new[node] = node  # a leaf is itself, however often it is used
                     continue
-                origin.where, origin.backward = node.where, node.backward
+                thread.where, thread.backward = node.where, node.backward
                 new[node] = emit(node.op, tuple([new[x] for x in node.inputs]))
         finally:
-            origin.where, origin.backward = saved
+            thread.where, thread.backward = saved
         return tuple([new[y] for y in self.outputs])
-
-    def __str__(self) -> str:
-        from pullback.static.text import print_graph
-
-        return print_graph(self)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
+from pullback.graph.memo import remember
 
 _lock = threading.Lock()
-_QUICK_LIMIT = 4096
 _QUICK_BYTES = 64
 _NAMED = object()  # marks a key with names of parameters
 # What a transform makes at each step of a loop, and is used by nothing between them, is found
@@ -106,9 +106,7 @@ class Interned(type):
                 cls._canonical[key] = known
             given = (*args, *kwargs.values())
             if quick is not None and (cls.equal_is_same or all(map(_is_light, given))):
-                if len(quick) > _QUICK_LIMIT:
-                    quick.clear()
-                quick[typed] = known
+                remember(quick, typed, known, bound=4096)
                 if not cls.equal_is_same:  # types live with the nodes that have them
                     _recent.append(found)
         return found

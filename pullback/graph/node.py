@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.graph.ambient import thread
 from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, of_constant
 
@@ -120,17 +120,6 @@ def _constant(value: Any, dtype: Any) -> Any:
 _whole_constant = lru_cache(maxsize=256)(_constant)
 
 
-class _Origin(threading.local):
-    """Whose work the nodes made now are: the forward node that a rule is called for."""
-
-    where: Any = None
-    backward: bool = False
-    leaf_tokens: bool = True  # off while backward() runs: its gradients are not differentiable
-
-
-origin = _Origin()
-
-
 def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     """Apply `op` inside a rule: the new node takes its line from the node it is derived from."""
     types = tuple([x.type for x in inputs])
@@ -138,7 +127,7 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     if type is None:
         op, inputs = op.conform(inputs)
         type = op.type_of(*[x.type for x in inputs])
-    return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
+    return Node(op, inputs, type, thread.where, inherited(op, inputs), thread.backward)
 
 
 def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
@@ -148,7 +137,7 @@ def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
         return ()
     if op.detaches:
         return of_constant(tokens)
-    if not origin.leaf_tokens:
+    if not thread.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])
     return tokens
 

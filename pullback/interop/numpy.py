@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback import functions
 from pullback.errors import UnsupportedOp
+from pullback.lazy.hooks import hooks
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 
@@ -173,3 +174,6 @@ def _holds_floats(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(_holds_floats, x))
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fcV"
+
+
+hooks.call_ufunc, hooks.call_function = call_ufunc, call_function

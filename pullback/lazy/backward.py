@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
-from pullback.graph.node import Node, origin
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, consumption
 from pullback.lazy.history import forget
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import guard_placeholder_write, register
-from pullback.lazy.tensor import wrap
+from pullback.lazy.record import guard_placeholder_write, register, wrap
 from pullback.ops.prelude import ones
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import accumulate, gradients
@@ -28,14 +28,14 @@ def backward(loss: Tensor) -> None:
     path = _path(loss._node)
     leaves = [n for n in path if not n.inputs]
     start_log()
-    origin.leaf_tokens = False
+    thread.leaf_tokens = False
     try:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
         for node, g in zip(leaves, found, strict=True):
             if g is not None:
                 _deposit(node, g)
     finally:
-        origin.leaf_tokens = True
+        thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
         if node.inputs and not node.op.transparent:  # an alias is as good as what is behind it

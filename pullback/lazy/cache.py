@@ -6,11 +6,13 @@ import os
 import sys
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from pullback.engines.xla.disk_cache import disk_cache
+from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import SourceLine
@@ -18,7 +20,6 @@ from pullback.lazy.collect import Work
 from pullback.ops.prelude import Op
 
 MOST_PROGRAMS = 1024
-_MOST_CAUSES = 1000
 _MUCH = 8 * 2**20
 
 
@@ -63,8 +64,6 @@ class CacheInfo:
     @property
     def disk_bytes(self) -> int:
         """The size of all programs on disk, those of other processes included."""
-        from pullback.engines.xla.disk_cache import disk_cache
-
         return disk_cache().used()
 
 
@@ -90,13 +89,13 @@ class Cache:
         self.entries: dict[tuple, CacheEntry] = {}
         self.hits = self.misses = self.compiles = self.disk_hits = self.disk_misses = 0
         self.nbytes = self._gone = 0
-        self.causes: list[Cause] = []
+        self.causes: deque[Cause] = deque(maxlen=1000)
         # least recently used first: whose they are, and which of its variants
         self._programs: OrderedDict[Any, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
         self._latest: Any = None  # the program that was used last, if it was a compiled function's
         self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
-        self._evicted: set[tuple[int, tuple[int, ...]]] = set()
-        self._seen: set[int] = set()
+        self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
+        self._seen: dict[int, bool] = {}
 
     def find(self, key: tuple) -> CacheEntry | None:
         return self.entries.get(key)
@@ -155,19 +154,12 @@ class Cache:
             user.drop()
         if not entry.variants:
             del self.entries[entry.key]
-        if len(self._evicted) > 10 * MOST_PROGRAMS:
-            self._evicted.clear()
-        self._evicted.add((hash(entry.key), outputs))
+        remember(self._evicted, (hash(entry.key), outputs), True, bound=10 * MOST_PROGRAMS)
 
     def first_sight(self, key: tuple) -> bool:
         """Whether this key was not asked for before."""
         mark = hash(key)
-        if mark in self._seen:
-            return False
-        if len(self._seen) > MOST_PROGRAMS:
-            self._seen.clear()
-        self._seen.add(mark)
-        return True
+        return mark not in self._seen and remember(self._seen, mark, True, bound=MOST_PROGRAMS)
 
     def missed(
         self, work: Work, key: tuple, want: tuple[int, ...], known: CacheEntry | None, split: bool
@@ -187,11 +179,8 @@ class Cache:
         """Count a miss, and remember what was compiled last for the line of the work."""
         self.misses += 1
         if work is not None:
-            if len(self._last_at) > MOST_PROGRAMS:
-                self._last_at.clear()
-            self._last_at[_line(_place(work))] = key
+            remember(self._last_at, _line(_place(work)), key, bound=MOST_PROGRAMS)
         self.causes.append(cause)
-        del self.causes[:-_MOST_CAUSES]
 
     def info(self) -> CacheInfo:
         return CacheInfo(

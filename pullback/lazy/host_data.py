@@ -10,6 +10,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
+from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
@@ -48,9 +49,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     if isinstance(data, Unknown):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
-        from pullback.functions import stack
-
-        return asarray(stack([asarray(row) for row in data]), dtype)
+        return asarray(hooks.stack([asarray(row) for row in data]), dtype)
     return from_host(_host_array(data, wanted))
 
 
@@ -115,3 +114,6 @@ def _holds_tensors(data: Any) -> bool:
         isinstance(x, (Tensor, Unknown)) or (isinstance(x, (list, tuple)) and _holds_tensors(x))
         for x in data
     )
+
+
+hooks.asarray = asarray

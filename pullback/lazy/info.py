@@ -6,6 +6,7 @@ import gc
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.engines.xla.disk_cache import disk_cache
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
@@ -32,8 +33,6 @@ def cache_info() -> CacheInfo:
 def clear_cache(disk: bool = False) -> None:
     """Forget all compiled programs in memory, and the counters; with `disk`, those on disk too."""
     if disk:
-        from pullback.engines.xla.disk_cache import disk_cache
-
         disk_cache().clear()
     state.forget()
 

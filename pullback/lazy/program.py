@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.mesh import SimulatedMesh
 from pullback.engines.reference import ReferenceEngine
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.canonical import canonicalise_with_map
@@ -47,7 +48,7 @@ def _make_engine(name: str, device: str | None) -> Any:
             return made
     if name == "reference":
         return ReferenceEngine()
-    from pullback.engines.xla.engine import XlaEngine
+    from pullback.engines.xla.engine import XlaEngine  # heavy: imports jaxlib
 
     return XlaEngine(platform or None)
 
@@ -59,12 +60,10 @@ def engine_for(mode: Any, mesh: Any) -> Any:
         return single
     found = _meshes.get((single, mesh))
     if found is None:
-        from pullback.engines.mesh import SimulatedMesh
-
         if single.name == "reference":
             found = SimulatedMesh(mesh, single)
         else:
-            from pullback.engines.xla.mesh import XlaMesh
+            from pullback.engines.xla.mesh import XlaMesh  # heavy: imports jaxlib
 
             try:
                 found = XlaMesh(mesh, single)

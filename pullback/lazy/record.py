@@ -5,42 +5,31 @@ This is the hot path: every operation that a user writes goes through `record`.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pullback.errors import InPlaceError, PullbackError
-from pullback.graph.node import Node, origin, results
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
+from pullback.lazy import runtime_checks
+from pullback.lazy.launch import lock
+from pullback.lazy.pending import bound_pending, execute_alone, execute_together, submit_pending
 from pullback.lazy.settings import Settings, current
-from pullback.ops.sources import LEAF
+from pullback.lazy.values import arrived
+from pullback.ops.sources import LEAF, SCALAR
 from pullback.ops.wrap.identity import Alias, StopGradient
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
     from pullback.ops.prelude import Op
 
-# A pending graph larger than this is computed by itself, in pieces: a loop that never reads a
-# value must not grow without bound. A training step of a model with 64 layers stays below it.
-PENDING_LIMIT = 20_000
-
 _STOP, _ALIAS = StopGradient(), Alias()
-
-
-class _Pending(threading.local):
-    """This thread's promises: handles whose value was not computed when they were recorded."""
-
-    def __init__(self) -> None:
-        self.handles: list[weakref.ref[Tensor]] = []
-        self.limit = PENDING_LIMIT  # how many handles there may be before a look at them
-        self.placeholders = 0  # the first node of the outermost function run on placeholders
-        self.where: Any = None  # the user's line, where it is known (see `at_one_line`)
-
-
-pending = _Pending()
 
 
 def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
@@ -49,9 +38,9 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     tensor = _new(_Tensor)
     tensor._node = _application(op, nodes, mode)
     tensor._token = tensor._grad = None
-    handles = pending.handles
+    handles = thread.handles
     handles.append(_ref(tensor))
-    if len(handles) > pending.limit or not mode.plain:
+    if len(handles) > thread.pending_limit or not mode.plain:
         settle(tensor)
     return tensor
 
@@ -63,10 +52,10 @@ def record_several(op: Op, nodes: tuple[Node, ...]) -> tuple[Tensor, ...]:
 
 def several(node: Node) -> tuple[Tensor, ...]:
     """A handle on each result of an op with several of them."""
-    made = tuple([_wrap(r) for r in results(node)])
-    handles = pending.handles
+    made = tuple([wrap(r) for r in results(node)])
+    handles = thread.handles
     handles += map(_ref, made)
-    if len(handles) > pending.limit or not current().plain:
+    if len(handles) > thread.pending_limit or not current().plain:
         settle(*made)
     return made
 
@@ -75,7 +64,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     """The node of `op` applied to `nodes`, at the user's line."""
     if not mode.grad_enabled:
         nodes = tuple(map(cut, nodes))
-    where = pending.where or user_line()
+    where = thread.user_line or user_line()
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
@@ -89,11 +78,11 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
 
 def _conform(op: Op, nodes: tuple[Node, ...], where: Any) -> tuple[Op, tuple[Node, ...]]:
     """The op and operands that fit together; what that takes is written at the user's line."""
-    before, origin.where = origin.where, where
+    before, thread.where = thread.where, where
     try:
         return op.conform(nodes)
     finally:
-        origin.where = before
+        thread.where = before
 
 
 def _infer(op: Op, types: tuple, where: Any) -> Any:
@@ -106,12 +95,12 @@ def _infer(op: Op, types: tuple, where: Any) -> Any:
 @contextmanager
 def at_one_line() -> Iterator[None]:
     """All that is recorded inside belongs to the line that called us, which is looked up once."""
-    before = pending.where
-    pending.where = before or user_line()
+    before = thread.user_line
+    thread.user_line = before or user_line()
     try:
         yield
     finally:
-        pending.where = before
+        thread.user_line = before
 
 
 def apply(op: Op, *tensors: Tensor) -> Tensor:
@@ -121,21 +110,19 @@ def apply(op: Op, *tensors: Tensor) -> Tensor:
 
 def register(tensor: Tensor) -> None:
     """Remember a handle whose value is pending."""
-    pending.handles.append(_ref(tensor))
+    thread.handles.append(_ref(tensor))
 
 
 def settle(*tensors: Tensor) -> None:
     """What recording does besides: execute at once in eager mode, bound what is pending."""
-    from pullback.lazy import evaluate
-
-    if current().one_by_one and not pending.placeholders:
+    if current().one_by_one and not thread.tracing_from:
         nodes = [t._node for t in tensors]
         if len(nodes) > 1:
-            evaluate.execute_together(nodes)
+            execute_together(nodes)
         elif nodes and not isinstance(nodes[0].type, tuple):
-            evaluate.execute_alone(nodes[0])
-    if len(pending.handles) > pending.limit:
-        evaluate.bound_pending()
+            execute_alone(nodes[0])
+    if len(thread.handles) > thread.pending_limit:
+        bound_pending()
 
 
 def root(tensor: Tensor) -> Node:
@@ -144,8 +131,6 @@ def root(tensor: Tensor) -> Node:
     if tensor._token in node.tokens or not current().grad_enabled:
         return node
     if node.value is None:
-        from pullback.lazy.evaluate import execute_alone, submit_pending
-
         submit_pending()
         execute_alone(node)  # it may be pending in another thread, or outside of a trace
     tensor._node = leaf_of(node, (tensor._token, *node.tokens))
@@ -154,10 +139,6 @@ def root(tensor: Tensor) -> Node:
 
 def leaf_of(node: Node, tokens: tuple) -> Node:
     """A leaf with the value of a node that was computed."""
-    from pullback.lazy import runtime_checks
-    from pullback.lazy.launch import lock
-    from pullback.lazy.values import arrived
-
     arrived(node)
     with lock:
         made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
@@ -172,14 +153,14 @@ def alias_of(node: Node) -> Node:
 
 def cut(node: Node) -> Node:
     """The node as a constant of every derivative in progress, or still to come of a trace."""
-    if not node.tokens and not pending.placeholders:
+    if not node.tokens and not thread.tracing_from:
         return node
     return Node(_STOP, (node,), node.type, node.where, of_constant(node.tokens))
 
 
 def guard_placeholder_write(tensor: Tensor, what: str) -> None:
     """While a function runs on placeholders it must not change tensors from outside."""
-    if pending.placeholders and tensor._node.number < pending.placeholders:
+    if thread.tracing_from and tensor._node.number < thread.tracing_from:
         raise InPlaceError(
             f"{what}: this tensor was made outside the function that is being traced",
             hint="The function runs once, on placeholders, so the write would not happen again "
@@ -187,15 +168,28 @@ def guard_placeholder_write(tensor: Tensor, what: str) -> None:
         )
 
 
-def _bind_tensor() -> None:
-    """Fetch the Tensor class, which itself needs this module."""
-    global _Tensor, _wrap
-    from pullback.lazy.tensor import Tensor, wrap
+def wrap(node: Node) -> Tensor:
+    """A new handle on a node."""
+    tensor = _new(_Tensor)
+    if node.op is SCALAR:  # a number from a program: now a tensor in its own right
+        node = _leaf_of_scalar(node)
+    tensor._node = node
+    tensor._token = tensor._grad = None
+    return tensor
 
-    _Tensor, _wrap = Tensor, wrap
+
+def _leaf_of_scalar(node: Node) -> Node:
+    data = np.array(node.value, np.uint64).tobytes()[: node.type.dtype.numpy.itemsize]
+    value = np.frombuffer(data, node.type.dtype.numpy).reshape(()).copy()
+    return Node(LEAF, (), node.type, node.where, (), False, value)
+
+
+def bind_tensor(cls: type[Tensor]) -> None:
+    """Set the class of handles, whose module imports this one."""
+    global _Tensor
+    _Tensor = cls
 
 
 _new: Any = object.__new__
 _ref = weakref.ref
 _Tensor: Any = None
-_wrap: Any = None

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from contextvars import ContextVar, Token
-from dataclasses import dataclass, replace
+import weakref
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.engines.byte_sizes import bytes_of, from_environment
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
+from pullback.lazy.program import engine
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One consistent set of settings; never changed, only replaced."""
+    """An immutable set of settings: those of `outer`, with the changes of one scope."""
 
     eager: bool = False
     verify_shapes: bool = False
@@ -25,9 +28,12 @@ class Settings:
     device: str | None = None
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
+    outer: Settings | None = field(default=None, compare=False, repr=False)
+    scope: weakref.ref[Scope] | None = field(default=None, compare=False, repr=False)
+    changes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # the one thing that recording asks: whether it may take the shortest way
+        # Recording reads this alone: whether there is nothing to do besides recording
         object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
 
     plain = True
@@ -36,6 +42,43 @@ class Settings:
     def one_by_one(self) -> bool:
         """Whether each op is executed as it is recorded."""
         return self.eager or self.verify_shapes
+
+    @property
+    def permanent(self) -> bool:
+        """Whether the scope that made these settings can no longer be left."""
+        return self.scope is not None and self.scope() is None
+
+    def within(self, scope: weakref.ref[Scope] | None, changes: dict[str, Any]) -> Settings:
+        """These settings with the changes of a scope."""
+        outer = self
+        if self.permanent and self.outer is not None and self.outer.permanent:
+            # Join them, so that calling config() in a loop does not grow the chain
+            joined = self.outer.changes | self.changes
+            outer = self._replace(outer=self.outer.outer, changes=joined)
+        return outer._replace(**changes, outer=outer, scope=scope, changes=changes)
+
+    def _replace(self, **fields: Any) -> Settings:
+        # dataclasses.replace takes four times as long, and no_grad() is used in inner loops
+        made = object.__new__(Settings)
+        made.__dict__.update(self.__dict__)
+        made.__dict__.update(fields)
+        made.__post_init__()
+        return made
+
+    def without(self, scope: Scope) -> Settings:
+        """These settings without the innermost changes of a scope, which need not be the last."""
+        later = []
+        settings = self
+        while settings.scope is None or settings.scope() is not scope:
+            if settings.outer is None:
+                return self  # it was not entered in this context
+            later.append(settings)
+            settings = settings.outer
+        assert settings.outer is not None
+        settings = settings.outer
+        for entry in reversed(later):
+            settings = settings.within(entry.scope, entry.changes)
+        return settings
 
 
 def _from_environment() -> Settings:
@@ -55,27 +98,32 @@ current = _settings.get
 
 
 class Scope:
-    """Settings that hold from now on, or, used with `with`, until the block ends."""
+    """Settings that hold from now on, or, used with `with`, until the block ends.
+
+    Leaving a scope takes back its own changes alone, so scopes may overlap, as those of
+    interleaved generators do.
+    """
 
     def __init__(self, **changes: Any) -> None:
         self._changes = changes
-        self._tokens: list[Token] = [_settings.set(replace(current(), **changes))]
-        self._entered = False
+        self._apply()
+        self._applied = True  # and not yet entered
+
+    def _apply(self) -> None:
+        _settings.set(current().within(weakref.ref(self), self._changes))
 
     def __enter__(self) -> Scope:
-        if self._entered or not self._tokens:  # the same object, entered again
-            self._tokens.append(_settings.set(replace(current(), **self._changes)))
-        self._entered = True
+        if not self._applied:  # the same object, entered again
+            self._apply()
+        self._applied = False
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._tokens:
-            _settings.reset(self._tokens.pop())
+        _settings.set(current().without(self))
+        self._applied = False
 
     def __call__(self, f: Any) -> Any:
         """As a decorator: the settings hold while `f` runs."""
-        import functools
-
         self.__exit__()
         changes = self._changes
 
@@ -185,8 +233,6 @@ def default_device(name: str) -> Scope:
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    from pullback.lazy.program import engine
-
     engine(current().engine, name)  # one that is not there is told here
     return Scope(device=name)
 

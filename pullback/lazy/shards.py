@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.lazy.evaluate import readable
+from pullback.lazy.pending import readable
 from pullback.sharding.parts import places
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pullback.graph.ambient import PENDING_LIMIT
 from pullback.graph.node import Node
 from pullback.lazy.collect import base
-from pullback.lazy.record import PENDING_LIMIT
 from pullback.ops.elementwise.base import Elementwise
 
 # How large the pieces are when a graph must be split: chains of 1,000 elementwise ops compile in

@@ -8,14 +8,26 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
 from pullback.lazy import settings
+from pullback.lazy.backward import backward
+from pullback.lazy.hooks import hooks
+from pullback.lazy.info import device_of, devices_of
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
-from pullback.lazy.record import _bind_tensor, leaf_of
-from pullback.ops.sources import LEAF, SCALAR
+from pullback.lazy.pending import compute, forbid_placeholders, read
+from pullback.lazy.record import (
+    bind_tensor,
+    cut,
+    guard_placeholder_write,
+    leaf_of,
+    register,
+    wrap,
+)
+from pullback.lazy.shards import shards
 
 
 class Tensor(Operators, Methods):
@@ -64,22 +76,16 @@ class Tensor(Operators, Methods):
     def shards(self) -> list[Any]:
         """What each device of this process has, by its position in the mesh: a list of
         `Shard(position, device, index, data)`, `data` without what pads it."""
-        from pullback.lazy.shards import shards
-
         return shards(self)
 
     @property
     def device(self) -> str:
         """The device that the value is on, as `cpu:0`; an error if it lies on several."""
-        from pullback.lazy.info import device_of
-
         return device_of(self)
 
     @property
     def devices(self) -> tuple[str, ...]:
         """The devices that have the value or parts of it, in the order of the mesh."""
-        from pullback.lazy.info import devices_of
-
         return devices_of(self)
 
     @property
@@ -104,8 +110,6 @@ class Tensor(Operators, Methods):
 
     def numpy(self) -> np.ndarray:
         """The value as a NumPy array that is read-only, so that nothing can change the tensor."""
-        from pullback.lazy.evaluate import read
-
         return read(self)
 
     def item(self) -> Any:
@@ -151,14 +155,10 @@ class Tensor(Operators, Methods):
         return value.copy() if copy else value
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        from pullback.interop.numpy import call_ufunc
-
-        return call_ufunc(function, method, inputs, options)
+        return hooks.call_ufunc(function, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        from pullback.interop.numpy import call_function
-
-        return call_function(function, args, kwargs)
+        return hooks.call_function(function, args, kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
         # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy
@@ -168,9 +168,12 @@ class Tensor(Operators, Methods):
         return self.numpy().__dlpack_device__()
 
     def __repr__(self) -> str:
-        from pullback.lazy.printing import show
-
-        return show(self)
+        layout = "" if self.sharding is None else f", {self.sharding.spec}"
+        if thread.tracing_from:  # a placeholder has no value
+            return f"Tensor({self._node.type}{layout})"
+        body = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        return f"Tensor({body}, {self.dtype}{layout}{grad})"
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -246,15 +249,11 @@ class Tensor(Operators, Methods):
         >>> w.grad.tolist()
         [2.0, 4.0]
         """
-        from pullback.lazy.backward import backward
-
         backward(self)
 
     def detach(self) -> Tensor:
         """The same value as a constant of every derivative."""
-        from pullback.functions import stop_gradient
-
-        return stop_gradient(self)
+        return hooks.stop_gradient(self)
 
     # -- copies ------------------------------------------------------------------------------
 
@@ -279,9 +278,7 @@ class Tensor(Operators, Methods):
     def assign(self, value: Any) -> Tensor:
         """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
         laid out as the old one was."""
-        from pullback.functions import asarray
-
-        new = asarray(value, dtype=self.dtype)
+        new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
             raise ArgumentError(
                 f"assign: the value must be {self._node.type}, got {new._node.type}",
@@ -289,13 +286,9 @@ class Tensor(Operators, Methods):
         return self._rebind(node_of(new), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
-        from pullback.lazy.record import cut, guard_placeholder_write, register
-
         guard_placeholder_write(self, what)
         if self._node.type.sharding is not None:  # a tensor stays where it was laid out
-            from pullback.functions.sharding import reshard
-
-            node = reshard(wrap(node), self._node.type.sharding)._node
+            node = hooks.reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
             if settings.current().grad_enabled:
                 raise InPlaceError(
@@ -311,40 +304,19 @@ class Tensor(Operators, Methods):
         return self
 
 
-def wrap(node: Node) -> Tensor:
-    """A new handle on a node."""
-    tensor = object.__new__(Tensor)
-    if node.op is SCALAR:  # a number from a program: now a tensor in its own right
-        node = _leaf_of_scalar(node)
-    tensor._node = node
-    tensor._token = None
-    tensor._grad = None
-    return tensor
-
-
-def _leaf_of_scalar(node: Node) -> Node:
-    data = np.array(node.value, np.uint64).tobytes()[: node.type.dtype.numpy.itemsize]
-    value = np.frombuffer(data, node.type.dtype.numpy).reshape(()).copy()
-    return Node(LEAF, (), node.type, node.where, (), False, value)
-
-
 def _compute(tensor: Tensor) -> None:
     """A leaf that is asked to require a gradient is computed first."""
-    from pullback.lazy.evaluate import evaluate
-
     if tensor._node.value is None:
-        evaluate(tensor)
+        forbid_placeholders("requires_grad")
+        compute([tensor._node])
 
 
 def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
-    from pullback.functions.sharding import reshard
-    from pullback.lazy.host_data import tensor
-
-    made = tensor(array)
+    made = hooks.asarray(array)
     if sharding is not None:
-        made = reshard(made, sharding)
+        made = hooks.reshard(made, sharding)
     made.requires_grad = requires_grad
     return made
 
 
-_bind_tensor()
+bind_tensor(Tensor)

@@ -17,7 +17,7 @@ from pullback.errors import HostReadError
 from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
-from pullback.lazy.record import record
+from pullback.lazy.record import record, wrap
 from pullback.lazy.settings import current
 
 _NODES: weakref.WeakSet[Node] = weakref.WeakSet()  # of all numbers that are not known yet
@@ -54,8 +54,6 @@ class Unknown:
     # -- arithmetic ---------------------------------------------------------------------------
 
     def _wide(self, dtype: DType) -> Any:
-        from pullback.lazy.tensor import wrap
-
         return wrap(self.cast(dtype))
 
     def _with(self, other: Any, f: Callable, swap: bool = False) -> Any:

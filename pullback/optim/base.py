@@ -193,9 +193,8 @@ def _like(structure: Any, tree_: Any, what: str) -> list[Any]:
     """The leaves of a tree that must have the structure of the parameters."""
     leaves, found = tree.flatten(tree_)
     if found != structure:
-        raise ArgumentError(
-            f"update: {what} must be a tree like params, {structure}, got {found}",
-        )
+        expected, got = tree.show(structure), tree.show(found)
+        raise ArgumentError(f"update: {what} must be a tree like params, {expected}, got {got}")
     return leaves
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import GradientVerification, PullbackError
+from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, emit, origin, results
+from pullback.graph.node import Node, emit, results
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE, Axis, spread
 from pullback.transforms.call_rules import check_nodes, deriving, is_result
@@ -23,7 +24,7 @@ def batched(graph: Graph, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]
     known: dict[Node, Any] = dict(zip(graph.inputs, zip(xs, mapped, strict=True), strict=True))
     with deriving():
         for node in graph.nodes[len(graph.inputs) :]:
-            origin.where, origin.backward = node.where, node.backward
+            thread.where, thread.backward = node.where, node.backward
             known[node] = _batch_node(node, axis, known)
     return [known[y] for y in graph.outputs]
 

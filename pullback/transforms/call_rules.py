@@ -2,60 +2,52 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pullback.errors import GradientVerification, UnsupportedOp
-from pullback.graph.node import Node, next_number, origin
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
-
-
-class _Log(threading.local):
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-
-_log = _Log()
 
 
 def rules_applied() -> list[str]:
     """Return the names of the ops whose rules ran in this thread's last derivative, in order."""
-    return list(_log.names)
+    return list(thread.rules_applied)
 
 
 def start_log() -> None:
-    _log.names = []
+    thread.rules_applied = []
 
 
 def log_rules(names: Sequence[str]) -> None:
     """Log rules whose results were written out from a template."""
-    _log.names.extend(names)
+    thread.rules_applied.extend(names)
 
 
 @contextmanager
 def logged_rules() -> Iterator[list[str]]:
     """Yield a list that holds, after the block, the ops whose rules ran inside it."""
     names: list[str] = []
-    before = len(_log.names)
+    before = len(thread.rules_applied)
     yield names
-    names += _log.names[before:]
+    names += thread.rules_applied[before:]
 
 
 @contextmanager
 def deriving() -> Iterator[None]:
     """Restore the origin of new nodes after a block that calls rules."""
-    saved = origin.where, origin.backward
+    saved = thread.where, thread.backward
     try:
         yield
     finally:
-        origin.where, origin.backward = saved
+        thread.where, thread.backward = saved
 
 
 def derive_from(node: Node, backward: bool) -> tuple[int, Node]:
     """Give new nodes the line of `node`; return a number below theirs, and the node."""
-    origin.where, origin.backward = node.where, backward or node.backward
+    thread.where, thread.backward = node.where, backward or node.backward
     return next_number(), node
 
 
@@ -71,7 +63,7 @@ def carries_derivative(type: Type | tuple[Type, ...]) -> bool:
 
 def require_rule(node: Node, mode: str) -> None:
     """Log that the node's rule is about to run; raise if there is none."""
-    _log.names.append(node.op.name)
+    thread.rules_applied.append(node.op.name)
     if not node.op.differentiable:
         raise UnsupportedOp(
             f"no {mode} rule for {node.op.title}", op=node.op.title, where=node.where,

@@ -12,7 +12,7 @@ from counters import live_nodes
 from long import training_loops
 
 import pullback as pb
-from pullback.lazy.record import pending
+from pullback.graph.ambient import thread
 
 
 @pytest.mark.parametrize("style", training_loops.STYLES)
@@ -30,7 +30,7 @@ def test_dead_promises_are_forgotten():
     assert live_nodes() == before
     y = x + 1
     y.numpy()
-    assert len(pending.handles) <= 1, "an evaluation forgets those that died"
+    assert len(thread.handles) <= 1, "an evaluation forgets those that died"
 
 
 def test_buffers_of_dead_tensors_are_freed():

@@ -13,8 +13,8 @@ from counters import counting, live_nodes
 
 import pullback as pb
 from pullback import debug
+from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.lazy.launch import Launch
-from pullback.lazy.record import PENDING_LIMIT, pending
 from pullback.lazy.split import PIECE
 
 LONG = 100_000
@@ -120,7 +120,7 @@ def test_a_loop_that_never_reads_stays_bounded():
         for i in range(8 * PENDING_LIMIT):
             x = pb.sin(x) + 1.0
             if i % 500 == 0:
-                most_handles = max(most_handles, len(pending.handles))
+                most_handles = max(most_handles, len(thread.handles))
                 most_nodes = max(most_nodes, pb.engine_info().live_nodes)
         assert counts.programs >= 6
         assert counts.compiles <= 3

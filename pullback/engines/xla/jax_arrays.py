@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
+from pullback.graph.memo import remember
 from pullback.graph.types import Type
 
 
@@ -26,9 +27,7 @@ def aval_of(type: Type) -> Aval:
     """The abstract value of a type, made once."""
     aval = _avals.get(type)
     if aval is None:
-        if len(_avals) > 4096:
-            _avals.clear()
-        aval = _avals[type] = Aval(type)
+        aval = remember(_avals, type, Aval(type), bound=4096)
     return aval
 
 

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pullback.errors import DTypeError, GradientVerification, UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
-from pullback.graph.node import operand, origin
+from pullback.graph.node import operand
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
 
@@ -85,7 +86,7 @@ class Elementwise(Op, abstract=True):
         if not isinstance(made, (tuple, list)) or len(made) != len(xs):
             raise GradientVerification(
                 f"partials must give a tuple of {len(xs)}, one for each operand, got {made!r}",
-                op=self.title, where=origin.where,
+                op=self.title, where=thread.where,
             )  # fmt: skip
         return made
 

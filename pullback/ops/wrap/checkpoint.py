@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.node import emit, origin, results, vary_over
+from pullback.graph.node import emit, results, vary_over
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
@@ -149,9 +150,9 @@ class Checkpoint(Call):
         graph = self.graph
         pairs = zip(graph.inputs, inputs, strict=True)
         new = {i: vary_over(x, i.type.varying) for i, x in pairs}
-        where = origin.where
+        where = thread.where
         for node in graph.nodes[len(graph.inputs) :]:
-            origin.where = node.where
+            thread.where = node.where
             if not node.inputs and not node.op.mergeable:
                 new[node] = node  # a leaf is itself
                 continue
@@ -160,7 +161,7 @@ class Checkpoint(Call):
                 new[node] = emit(Kept(node.op), (saved[node], *xs))
             else:
                 new[node] = emit(node.op, xs)
-        origin.where = where
+        thread.where = where
         return [new[y] for y in graph.outputs]
 
     def jvp(

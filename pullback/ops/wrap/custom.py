@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import UnsupportedOp
-from pullback.graph.node import origin
+from pullback.graph.ambient import thread
 from pullback.ops.collective.reduce import total
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
@@ -100,7 +100,7 @@ class Custom(Op, abstract=True):
         """The rule, unless something that the function closed over is differentiated."""
         assert self.rule is not None, "only what is executed has no rule"
         if any(need[: self.count]):
-            raise closes_over(self.title, origin.where)
+            raise closes_over(self.title, thread.where)
         return self.rule
 
 

@@ -1,0 +1,191 @@
+"""Pending work: when values are computed, and which others are computed with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
+from pullback.graph.ambient import PENDING_LIMIT, thread
+from pullback.graph.graph import by_number
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
+from pullback.lazy import runtime_checks
+from pullback.lazy.collect import base, pending_ancestors, related
+from pullback.lazy.history import realise
+from pullback.lazy.launch import launch, launch_split, lock
+from pullback.lazy.program import mesh_of, spans_processes
+from pullback.lazy.settings import current
+from pullback.lazy.values import InFlight, arrived, checked, to_host
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
+
+
+def read(tensor: Tensor) -> np.ndarray:
+    """The value of a tensor on the host, read-only."""
+    array = to_host(readable(tensor))
+    array.setflags(write=False)
+    return array
+
+
+def readable(tensor: Tensor) -> Any:
+    """The buffer of a tensor, computed and checked, for the host to read."""
+    forbid_placeholders("reading a value")
+    node = tensor._node
+    for token in node.tokens:
+        if token.alive and not token.leaf and token.running:
+            token.reads.append(user_line())
+    if node.value is None:
+        _forbid_alone(node)
+        compute([node])
+    return checked(node)
+
+
+def submit_pending() -> None:
+    """Start everything that this thread has pending: a differentiation root is never pending."""
+    if thread.handles and not thread.tracing_from:
+        with lock:
+            nodes = live_pending()
+        try:
+            compute(nodes)
+        except RecompileError:
+            raise
+        except PullbackError:
+            _compute_apart(nodes)
+
+
+def compute(targets: Sequence[Node]) -> None:
+    """Give every target a value (or one in flight), with live promises that are related."""
+    while True:
+        with lock:
+            _hand_on(targets)
+            sources = list(dict.fromkeys(base(t) for t in targets if t.value is None))
+            if not sources:
+                return
+            needed = [s for s in sources if s.value is None]
+            mesh = mesh_of([n.type for n in needed[:1]])  # a program runs on one mesh
+            needed = [n for n in needed if mesh_of([n.type]) is mesh]
+            known = set(needed)
+            others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
+            if spans_processes(current(), mesh):
+                others = []  # which promises are alive may differ from process to process
+            extra, nodes = related(needed, others)
+            wanted = [*needed, *extra]
+        if not needed:  # aliases of what another thread is computing
+            for source in sources:
+                arrived(source)
+            continue
+        try:
+            launch(needed, wanted, nodes)
+            thread.handles = list(filter(_is_pending, thread.handles))
+        except PullbackError:
+            # Optional outputs must not make required ones fail.
+            if len(wanted) == len(needed):
+                raise
+            launch(needed, needed)
+            _compute_apart(wanted[len(needed) :])
+
+
+def _compute_apart(nodes: Sequence[Node]) -> None:
+    """Compute promises that nobody asked for yet; a failure is stored, and raised when read."""
+    for node in nodes:
+        if node.value is None:
+            try:
+                launch([node], [node])
+            except (OutOfMemory, RecompileError):
+                return  # they stay pending: there may be room later, or leave to compile
+            except PullbackError as error:
+                node.value = runtime_checks.Failed(error)
+
+
+def _hand_on(targets: Sequence[Node]) -> None:
+    """An alias has the value of the node behind it."""
+    for node in targets:
+        if node.value is None:
+            _hand_over(base(node), node)
+
+
+def _hand_over(source: Node, alias: Node) -> bool:
+    """Give an alias the value of its source, if it is there: a value in flight is not."""
+    if source.value is None or isinstance(source.value, InFlight):
+        return False
+    realise(alias, source.value)
+    runtime_checks.follow(source, alias)
+    return True
+
+
+def live_pending() -> list[Node]:
+    """The nodes of this thread's live promises, in record order; the dead are forgotten."""
+    live = []
+    nodes: dict[Node, None] = {}
+    for ref in thread.handles:
+        tensor = ref()
+        if tensor is not None and tensor._node.value is None:
+            node = base(tensor._node)
+            if not _hand_over(node, tensor._node) and not isinstance(node.type, tuple):
+                live.append(ref)
+                if node.value is None:
+                    nodes[node] = None
+    thread.handles, thread.pending_limit = live, PENDING_LIMIT
+    return sorted(nodes, key=by_number)
+
+
+def _is_pending(ref: Any) -> bool:
+    tensor = ref()
+    return tensor is not None and tensor._node.value is None
+
+
+def execute_alone(node: Node) -> None:
+    """Eager mode: compute one node as it is recorded."""
+    while node.value is None:
+        with lock:
+            target = base(node)
+        if target.value is None:
+            launch([target], [target])
+        arrived(target)
+        with lock:
+            _hand_on([node])
+
+
+def execute_together(nodes: Sequence[Node]) -> None:
+    """Eager mode: compute the results of one op, in one program."""
+    launch(list(nodes), list(nodes))
+    for node in nodes:
+        arrived(node)
+
+
+def bound_pending() -> None:
+    """Too much is pending: compute it, but leave the last round of a loop to its next piece."""
+    with lock:
+        live = live_pending()
+        nodes = pending_ancestors(live)
+    if thread.tracing_from:
+        thread.pending_limit = 2 * len(live) + PENDING_LIMIT
+    elif len(live) > PENDING_LIMIT // 2:
+        compute(live)
+    elif len(nodes) > PENDING_LIMIT:
+        launch_split(nodes, live, keep_tail=True)
+    else:  # most of what is pending has no handle of its own: look again sooner
+        thread.pending_limit = PENDING_LIMIT - len(nodes) + len(live)
+
+
+def _forbid_alone(node: Node) -> None:
+    """A program on devices of several processes must be started by all of them."""
+    if spans_processes(current(), mesh_of([node.type])):
+        raise HostReadError(
+            f"reading a value: {node.type} is not computed yet, and its devices belong to several "
+            "processes",
+            hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
+            "for the others for ever.",
+        )
+
+
+def forbid_placeholders(what: str) -> None:
+    if thread.tracing_from:
+        raise HostReadError(
+            f"{what}: a function is being traced on placeholders, whose values do not exist yet",
+            hint="Return the tensor and read it outside, or compute the value before the trace.",
+        )
