@@ -1,4 +1,4 @@
-"""checkpoint: compute again in the backward pass what would be large to keep."""
+"""checkpoint: recompute values in the backward pass instead of keeping them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def checkpoint(
     f: None = None, policy: Policy = nothing_saved
 ) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]: ...
 def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:
-    """The same function, whose values inside are computed again in the backward pass.
+    """Return a function that recomputes its intermediate values in the backward pass.
 
-    Only its arguments and results are kept until then, and what the policy names:
+    Until then only arguments and results are kept, and the values that the policy selects:
     `pb.checkpoint_policies.dots_saved` keeps the results of products, `names_saved("a", "b")` the
-    values that `pb.checkpoint_name` marked. The function runs on placeholders; tensors from
-    outside that it uses get their gradients. Also a decorator: `@pb.checkpoint`, or
+    values marked with `pb.checkpoint_name`. The function runs on placeholders; tensors from
+    outside that it uses get gradients. Also a decorator: `@pb.checkpoint`, or
     `@pb.checkpoint(policy=...)`.
 
     >>> import pullback as pb
@@ -46,7 +46,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
         return functools.partial(checkpoint, policy=policy)
     if not isinstance(policy, Policy):
         raise ArgumentError(
-            f"checkpoint: policy must be one of pb.checkpoint_policies, got {policy!r}",
+            f"checkpoint: policy must be from pb.checkpoint_policies, got {policy!r}"
         )
     name = getattr(f, "__name__", "function")
 
@@ -64,12 +64,12 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
 
 
 def checkpoint_name(x: Any, name: str) -> Tensor:
-    """The same value, under a name that `checkpoint_policies.names_saved` knows it by.
+    """Return `x` under a name for `checkpoint_policies.names_saved`.
 
     >>> import pullback as pb
     >>> pb.checkpoint_name(pb.tensor([1.0]), "hidden").tolist()
     [1.0]
     """
     if not isinstance(name, str):
-        raise ArgumentError(f"checkpoint_name: the name is a string, got {type(name).__name__}")
+        raise ArgumentError(f"checkpoint_name: name must be a string, got {type(name).__name__}")
     return record(Named(name), (node_of(asarray(x)),))

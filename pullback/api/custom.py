@@ -1,4 +1,4 @@
-"""custom_vjp and custom_jvp: functions that come with derivatives of their own."""
+"""custom_vjp and custom_jvp: functions with derivative rules that the user writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pullback import tree
 from pullback.api.custom_arguments import RuleArguments, line_of
-from pullback.api.custom_rules import UserRule, answer
+from pullback.api.custom_rules import UserRule, known_result
 from pullback.api.recording import outputs
 from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
@@ -67,13 +67,13 @@ class CustomFunction(Generic[Params, Result]):
         if self.bwd is None and self.jvp is None:
             rule = "f.defvjp(fwd, bwd)" if self.kind == "custom_vjp" else "f.defjvp(rule)"
             raise ArgumentError(
-                f"{self.name}: no derivative was given yet",
+                f"{self.name}: no derivative rule was given",
                 hint=f"Call {rule} after its definition.",
             )
         call = RuleArguments(self, args, kwargs)
         key = (self, *call.key)
         nodes = tuple([node_of(x) for x in call.tensors])
-        known = answer(key, nodes)
+        known = known_result(key, nodes)
         if known is not None:
             return known
         first = next_number()
@@ -111,7 +111,7 @@ def custom_vjp(*, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
 def custom_vjp(
     f: Callable | None = None, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
 ) -> Any:
-    """Give a function a reverse-mode rule of the user's.
+    """Give a function a custom reverse-mode rule.
 
     Call `f.defvjp(fwd, bwd)` afterwards: `fwd` computes the result and what is needed later, `bwd`
     turns that and the result's cotangent into one cotangent for each argument. Arguments that
@@ -146,7 +146,7 @@ def custom_jvp(*, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
 def custom_jvp(
     f: Callable | None = None, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
 ) -> Any:
-    """Give a function a forward-mode rule of the user's; reverse mode transposes it.
+    """Give a function a custom forward-mode rule; reverse mode transposes it.
 
     Call `f.defjvp(rule)` afterwards: `rule(primals, tangents)` returns the result and its tangent,
     which must be linear in the tangents. `nondiff_argnums` and `nondiff_argnames` name static
@@ -171,12 +171,15 @@ def custom_jvp(
 
 
 def _constant(x: Node) -> Node:
-    """An argument as the function sees it: no derivative passes through the function itself."""
+    """An argument inside the function: a constant, since derivatives go through the rule."""
     return Node(_STOP, (x,), x.type, x.where, of_constant(x.tokens))
 
 
 def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
-    """Arguments are constants inside the function: what is under a derivative came from outside."""
+    """Raise if the function uses a differentiated value that is not one of its arguments.
+
+    Arguments are constants inside, so any node under a derivative comes from outside.
+    """
     if not any(map(_under_derivative, outs)):
         return
     for node in ancestors(outs, lambda n: n.number < first):
@@ -193,4 +196,4 @@ def _under_derivative(node: Node) -> bool:
 def _require_callables(name: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
-            raise ArgumentError(f"{name}: rules are functions, got {type(f).__name__}")
+            raise ArgumentError(f"{name}: rules must be functions, got {type(f).__name__}")

@@ -1,4 +1,4 @@
-"""memory_plan: what a function will need, before it runs, and what its backward pass keeps."""
+"""memory_plan: the memory that a function needs, and what its backward pass keeps."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
-    """The function that gives a `MemoryPlan` of running `f` on its arguments, without running it.
+    """Return a function that computes a `MemoryPlan` of `f` for its arguments, without running it.
 
-    The plan is of exactly what `f` does: for a training step give it the step, or
-    `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`:
-    what does not fit into memory can be planned too. On a mesh, it is the plan of one device.
+    The plan covers exactly what `f` does: for a training step pass the step, or
+    `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`, so
+    that a program that does not fit into memory can be planned. On a mesh, it is the plan of one
+    device.
 
     >>> import pullback as pb
     >>> def loss(w, x):
@@ -51,7 +52,7 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
 
 @dataclass(frozen=True)
 class PlannedValue:
-    """A value in memory: the line and the operation that made it, and how large it is."""
+    """A value in memory: its size, and the line and operation that computed it."""
 
     where: SourceLine | None
     operation: str
@@ -69,11 +70,11 @@ class PlannedValue:
 
 @dataclass(frozen=True, repr=False)
 class MemoryPlan:
-    """What a program needs, in bytes.
+    """The memory that a program needs, in bytes.
 
-    `peak` is `arguments + results + temporaries`. `kept` is what the backward pass reads of what
-    the forward pass computed, the largest first; `live` is what is there when memory is fullest.
-    The numbers come from a model of what XLA fuses; `measure()` compiles and asks XLA.
+    `peak` is `arguments + results + temporaries`. `kept` are the values of the forward pass that
+    the backward pass reads, the largest first; `live` are the values in memory at the peak. The
+    numbers come from a model of what XLA fuses; `measure()` compiles and asks XLA.
     """
 
     arguments: int
@@ -107,10 +108,8 @@ class MemoryPlan:
         return xla.compile_on(self.mesh, self.graph).memory().peak
 
     def __str__(self) -> str:
-        parts = ("arguments", self.arguments), ("results", self.results), (
-            "temporaries", self.temporaries,
-        )  # fmt: skip
-        shown = ", ".join(f"{name} {readable(n)}" for name, n in parts)
+        parts = ("arguments", "results", "temporaries")
+        shown = ", ".join(f"{name} {readable(getattr(self, name))}" for name in parts)
         head = f"peak {readable(self.peak)}: {shown}"
         if not self.kept:
             return f"{head}\nno backward pass keeps anything"
@@ -126,7 +125,8 @@ def _values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
 
 
 def _table(values: tuple[PlannedValue, ...]) -> str:
-    """Values as a table; those of one line, operation and type in one row."""
+    """A table of values, with one row for each line, operation and type."""
+    # rich is heavy
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -147,7 +147,7 @@ def _table(values: tuple[PlannedValue, ...]) -> str:
 
 
 def readable(size: int) -> str:
-    """Bytes as people read them: `1.5 MiB`."""
+    """Format a number of bytes: `1.5 MiB`."""
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.1f} {name}"

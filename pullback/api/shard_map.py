@@ -1,4 +1,4 @@
-"""shard_map: a function for one device's parts becomes a function of whole tensors."""
+"""shard_map: from a function of one device's shards to a function of whole tensors."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from pullback.transforms.call_rules import deriving
 def shard_map(
     f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree, out_specs: Tree
 ) -> Callable[Params, Result]:
-    """The function of whole tensors that runs `f` on every device of a mesh, on its parts of them.
+    """Return a function of whole tensors that runs `f` on every device of a mesh, on its shards.
 
-    `in_specs` says how each argument is split, `out_specs` how the parts that `f` returns lie in
-    the results: a `pb.P` for all, or trees of them that begin as the arguments and results do.
-    Dimensions must divide. Inside, the mesh's axes have names: `pb.psum(x, "dp")` and the other
-    collectives reach across the devices. Tensors from outside that `f` uses are whole on every
-    device, and get their gradients.
+    `in_specs` says how arguments are split, `out_specs` how results are assembled from what `f`
+    returns: a `pb.P` for all, or a tree of them that is a prefix of the arguments or results.
+    Dimensions must divide evenly. Inside, the mesh's axes are bound: `pb.psum(x, "dp")` and the
+    other collectives communicate between devices. Tensors from outside that `f` uses are whole on
+    every device, and get gradients.
 
-    A result whose spec leaves an axis out must be the same on all devices along it, as what
-    `pb.psum` gives is. Inside another shard_map on the same mesh, parts are split further.
+    A result whose spec omits an axis must be the same on all devices along it, as the result of
+    `pb.psum` is. Inside another shard_map on the same mesh, shards are split further.
 
     >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(1, "dp")
@@ -59,7 +59,7 @@ def shard_map(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise ArgumentError(
-                f"shard_map: arguments are given by position, as in_specs is, got {list(kwargs)}",
+                f"shard_map: arguments must be positional, as in_specs is, got {list(kwargs)}",
             )
         call = _Call(f, mesh, in_specs, out_specs, args)
         inside = bound_mesh()
@@ -67,8 +67,7 @@ def shard_map(
             return call.recorded()
         if inside is not mesh:
             raise ArgumentError(
-                f"shard_map: inside a shard_map on {inside}, another one must be on the same mesh, "
-                f"got {mesh}",
+                f"shard_map: inside a shard_map on {inside}, the mesh must be the same, got {mesh}",
                 hint="Make one mesh with the axes of both.",
             )
         return call.inlined()
@@ -77,7 +76,7 @@ def shard_map(
 
 
 class _Call:
-    """One call: the leaves of the arguments, with how each is split."""
+    """One call: the leaves of the arguments, and how each is split."""
 
     def __init__(
         self, f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any, args: tuple
@@ -89,14 +88,14 @@ class _Call:
         if isinstance(in_specs, tuple) and len(in_specs) != len(args):
             raise ArgumentError(
                 f"shard_map: in_specs has {len(in_specs)} entries for {len(args)} arguments",
-                hint="A single P holds for all arguments.",
+                hint="A single P applies to all arguments.",
             )
         leaves, self.in_tree = tree.flatten((args, {}))
         self.leaves = [asarray(x) if is_array(x) else x for x in leaves]
         specs = _prefix("in_specs", in_specs, args)
         self.nodes: list[Node] = []
         self.dims: list[Dims] = []  # of each of the nodes
-        self.given: list[Any] = []  # leaves, with the type of a part in place of a tensor
+        self.given: list[Any] = []  # the leaves, with the type of a shard for each tensor
         for x, spec, path in zip(self.leaves, specs, tree.paths(args), strict=True):
             self.given.append(self._enter(x, spec, f"argument{path}"))
 
@@ -119,7 +118,7 @@ class _Call:
         self.dims.append(dims)
         return local.over(union(node.type.varying, _axes(dims)))
 
-    # -- as one op, on whole values ---------------------------------------------------------------
+    # -- one op on whole values -------------------------------------------------------------------
 
     def recorded(self) -> Any:
         with bind_mesh(self.mesh):
@@ -128,7 +127,7 @@ class _Call:
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
         types = [x.type for x in staged.graph.inputs]
         inputs = [placeholder("x", t.plain.over(t.varying)) for t in types]
-        # Once more, over inputs that are on no mesh, as tensors from outside may be.
+        # Over inputs that are on no mesh: tensors from outside may be on one.
         made = staged.graph(*inputs)
         _refuse_layouts(made)
         outs = self._outs(made, staged.structure)
@@ -136,8 +135,8 @@ class _Call:
         return tree.unflatten(staged.structure, record_several(op, tuple(operands)))
 
     def _outs(self, made: Sequence[Node], structure: Any, free: Sequence[str] = ()) -> list[Dims]:
-        """How each result is split: its spec names all axes along which it varies, or `free` has
-        them."""
+        """How each result is split. Its spec must name all axes along which it varies, unless they
+        are in `free`."""
         result = tree.unflatten(structure, made)
         specs = _prefix("out_specs", self.out_specs, result)
         found = []
@@ -150,14 +149,14 @@ class _Call:
             found.append(dims)
         return found
 
-    # -- inside another one: the same program, on parts of what a device has ----------------------
+    # -- inside another shard_map: the same program, on parts of a shard --------------------------
 
     def inlined(self) -> Any:
         for x, dims in zip(self.nodes, self.dims, strict=True):
             for a in _axes(dims):
                 if a in x.type.varying:
                     raise ArgumentError(
-                        f"shard_map: a value that is split along {a!r} already cannot be split "
+                        f"shard_map: a value that is already split along {a!r} cannot be split "
                         f"along it again, got {x.type} with the spec {P(*dims)}",
                     )
         with deriving():
@@ -200,12 +199,12 @@ def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
 
 
 def _prefix(name: str, specs: Any, like: Any) -> list[P]:
-    """The spec of each leaf of `like`, where `specs` is a tree that is a prefix of it."""
+    """The spec of each leaf of `like`, of which `specs` is a prefix."""
     found = tree.broadcast_prefix(specs, like)
     if found is None:
         what = "arguments" if name == "in_specs" else "results"
         raise ArgumentError(
-            f"shard_map: {name} must be a pb.P, or a tree of them that begins as the {what} do, "
+            f"shard_map: {name} must be a pb.P, or a tree of them that is a prefix of the {what}, "
             f"got {specs!r}",
         )
     return [P() if spec is None else spec for spec in found]
@@ -224,19 +223,19 @@ def _varies(place: str, spec: P, axes: Sequence[str]) -> ArgumentError:
     return ArgumentError(
         f"shard_map: {place} differs between devices along {along}, which its spec {spec} does not "
         "name",
-        hint=f"Reduce it, as with pb.psum(x, {axes[0]!r}), or name the axis in out_specs: the "
-        "devices' values are then joined along a dimension.",
+        hint=f"Reduce it, for example with pb.psum(x, {axes[0]!r}), or name the axis in out_specs "
+        "to concatenate the values of the devices.",
     )
 
 
 def _refuse_layouts(made: Sequence[Node]) -> None:
-    """Inside, a value is what one device has: it cannot be laid out on a mesh."""
+    """Raise if a value inside is laid out on a mesh: inside, a value is one device's shard."""
     for node in ancestors(made):
         types = node.type if isinstance(node.type, tuple) else (node.type,)
         if any(t.sharding is not None for t in types):
             raise ArgumentError(
-                f"shard_map: {node.op.title} lays a value out on a mesh, but inside a value is "
-                "what one device has",
+                f"shard_map: {node.op.title} lays a value out on a mesh, but inside a value is one "
+                "device's shard",
                 where=node.where,
                 hint="Lay tensors out before or after, or use another pb.shard_map.",
             )

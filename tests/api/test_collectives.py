@@ -380,12 +380,12 @@ def test_names_that_are_not_bound_or_not_free():
     ):  # fmt: skip
         with told(ArgumentError, ValueError, "no axis is named 'j'", "'i'", "axis_name"):
             along(call, x)
-        with told(ArgumentError, ValueError, "bound are: none"):
+        with told(ArgumentError, ValueError, "bound axes: none"):
             call(x)
     # the name is free again after the call, and after one that failed
-    with told(ArgumentError, ValueError, "bound are: none"):
+    with told(ArgumentError, ValueError, "bound axes: none"):
         pb.psum(x, "i")
-    with told(ArgumentError, ValueError, "'i' is in use further out"):
+    with told(ArgumentError, ValueError, "'i' is already bound"):
         along(lambda x: along(lambda y: y, pb.tensor(V)) * x, x)
     with told(ArgumentError, ValueError, "names an axis twice"):
         along(lambda x: pb.psum(x, ("i", "i")), x)

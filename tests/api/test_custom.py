@@ -576,11 +576,11 @@ def test_the_gradients_nodes_are_of_the_backward_pass(monkeypatch):
 
 def test_without_a_rule():
     f = pb.custom_vjp(lambda x: x)
-    with told(ArgumentError, TypeError, "no derivative was given", "defvjp"):
+    with told(ArgumentError, TypeError, "no derivative rule was given", "defvjp"):
         f(pb.tensor(1.0))
     with told(ArgumentError, TypeError, "defjvp"):
         pb.custom_jvp(lambda x: x)(pb.tensor(1.0))
-    with told(ArgumentError, TypeError, "rules are functions"):
+    with told(ArgumentError, TypeError, "rules must be functions"):
         f.defvjp(lambda x: (x, None), None)
 
 

@@ -481,9 +481,9 @@ def test_mistakes_are_told_at_the_users_line():
         pb.shard_map(lambda x: x, MESH, "dp", P())
     with told(ArgumentError, ValueError, "1 entries for 2 arguments"):
         mapped((P("dp"),), P())(lambda x, w: x)(x, w)
-    with told(ArgumentError, ValueError, "in_specs", "begins as the arguments"):
+    with told(ArgumentError, ValueError, "in_specs", "a prefix of the arguments"):
         mapped(({"a": P("dp")},), P())(lambda x: x)(x)
-    with told(ArgumentError, ValueError, "out_specs", "begins as the results"):
+    with told(ArgumentError, ValueError, "out_specs", "a prefix of the results"):
         mapped(P("dp"), (P("dp"), P()))(lambda x: x)(x)
     with told(ShapeError, ValueError, "argument[0]", "dimension 0 must divide among 4", "f64[6,4]"):
         mapped(P(("dp", "tp")), P())(lambda x: x)(x[:6])
@@ -515,13 +515,13 @@ def test_meshes_and_axes_that_do_not_fit_together():
         data_parallel(x.shard(other, P("pp")), pb.tensor(W))
     with told(ArgumentError, ValueError, "same mesh", "pp=2"):
         mapped(P("dp"), P("dp"))(lambda x: pb.shard_map(lambda x: x, other, P(), P())(x))(x)
-    with told(ArgumentError, ValueError, "split along 'dp' already"):
+    with told(ArgumentError, ValueError, "already split along 'dp'"):
         mapped(P("dp"), P("dp"))(mapped(P("dp"), P("dp"))(lambda x: x))(x)
     with told(ArgumentError, ValueError, "result differs", "'tp'"):
         mapped(P("dp"), P("dp"))(mapped(P(None, "tp"), P())(lambda x: x.sum()))(x)
-    with told(ArgumentError, ValueError, "shard_map", "'dp' is in use further out"):
+    with told(ArgumentError, ValueError, "shard_map", "'dp' is already bound"):
         pb.vmap(lambda x: data_parallel(x, pb.tensor(W)), axis_name="dp")(pb.tensor(X[None]))
-    with told(ArgumentError, ValueError, "vmap", "'dp' is in use further out"):
+    with told(ArgumentError, ValueError, "vmap", "'dp' is already bound"):
         mapped(P(), P())(lambda x: pb.vmap(lambda x: x, axis_name="dp")(x))(x)
     with told(ArgumentError, ValueError, "lays a value out"):
         mapped(P("dp"), P("dp"))(lambda x: x.shard(MESH, P("tp")))(x)

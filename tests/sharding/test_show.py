@@ -51,7 +51,7 @@ def test_a_vector_is_a_row_and_copies_share_a_part():
     """)
 
 
-def test_other_ranks_are_told_in_words():
+def test_other_ranks_are_described_by_dimension():
     assert show_sharding(lying(P(None, ("tp", "dp"), None), 3, 8, 2)) == pictured("""
         f32[3,8,2] on DeviceMesh(dp=2, tp=4) as P(None, ('tp', 'dp'))
           dimension 0: 3, whole
@@ -62,7 +62,7 @@ def test_other_ranks_are_told_in_words():
     assert show_sharding(pb.ones(3)) == "f32[3] on no mesh"
 
 
-def test_the_picture_says_what_the_shards_are():
+def test_the_picture_agrees_with_the_shards():
     mesh = pb.DeviceMesh((2, 2), ("a", "b"), devices=[3, 1, 0, 2])
     with pb.config(engine="reference"):
         x = pb.zeros((4, 4)).shard(mesh, P("b", "a"))
@@ -89,5 +89,5 @@ def test_it_prints_itself(monkeypatch):
 
 @pytest.mark.parametrize("wrong", [3, None, [1.0]])
 def test_it_needs_a_tensor(wrong):
-    with told(ArgumentError, ValueError, "show_sharding: needs a tensor or a type"):
+    with told(ArgumentError, ValueError, "show_sharding: x must be a tensor or a type"):
         show_sharding(wrong)

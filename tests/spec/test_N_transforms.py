@@ -159,7 +159,7 @@ def test_N33_axes_that_do_not_fit_raise():
         pb.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(x)
     with told(ArgumentError, ValueError, "out_axes is None", "differs between examples"):
         pb.vmap(lambda x: x.sum(), out_axes=None)(x)
-    with told(ArgumentError, ValueError, "in_axes must hold ints or None", "1.0"):
+    with told(ArgumentError, ValueError, "in_axes must contain ints or None", "1.0"):
         pb.vmap(lambda x: x, in_axes=1.0)(x)
     for size in (-1, True, 2.0):
         with told(ArgumentError, ValueError, "axis_size", repr(size)):

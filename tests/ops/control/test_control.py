@@ -322,11 +322,11 @@ def test_lengths_must_agree_and_be_known():
         pb.scan(f, 0.0, length=-1)
     with told(ArgumentError, ValueError, "unroll", "got 0"):
         pb.scan(f, 0.0, length=1, unroll=0)
-    with told(ArgumentError, ValueError, "pair of the state and a result, got Tensor"):
+    with told(ArgumentError, ValueError, "pair (state, result), got Tensor"):
         pb.scan(lambda s, x: s, 0.0, length=1)
-    with told(ArgumentError, TypeError, "must hold tensors, arrays or numbers, got str"):
+    with told(ArgumentError, TypeError, "must contain tensors, arrays or numbers, got str"):
         pb.scan(f, "state", length=1)
-    with told(ArgumentError, TypeError, "what the function returns", "got str"):
+    with told(ArgumentError, TypeError, "the result of the function", "got str"):
         pb.scan(lambda s, x: (s, "y"), 0.0, length=1)
     with told(ArgumentError, ValueError, "fori_loop", "scalar integers, got f64[]"):
         pb.fori_loop(pb.tensor(1.5), 3, lambda i, s: s, 0.0)
