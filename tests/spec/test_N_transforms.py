@@ -1,4 +1,4 @@
-"""The architecture document, statement by statement: function transforms (N33 to N40)."""
+"""CHECKLIST N33 to N40: function transforms."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_N33_none_is_the_same_for_every_example():
     same(first, X)
     same(second, Y.sum())
     assert second.shape == ()
-    # a result that is one for all is repeated where an axis is asked for
+    # a result that all examples share is repeated if it gets an axis
     same(pb.vmap(lambda x, y: y, in_axes=(0, None))(pb.tensor(X), pb.tensor(Y)), np.stack([Y] * 3))
 
 
@@ -230,7 +230,7 @@ def test_N34_operands_of_different_rank_align(swap):
     scalar = RNG.standard_normal(b)
     want = np.stack([f(x, y) for x, y in zip(scalar, large)])
     same(pb.vmap(f)(pb.tensor(scalar), pb.tensor(large)), want)
-    # one of them for all: aligned at the end, as without vmap
+    # one of them shared: aligned at the end, as without vmap
     want = np.stack([f(x, Y[:, 0]) for x in scalar])
     same(pb.vmap(f, in_axes=(0, None))(pb.tensor(scalar), pb.tensor(Y[:, 0])), want)
     want = np.stack([f(x, large) for x in small])
