@@ -162,7 +162,7 @@ def test_values_without_elements_and_without_dimensions():
         total, none = f(np.zeros((0, 8)), numbers(8, 8), np.float64(2.0))
         np.testing.assert_allclose(total.numpy(), 2 * numbers(8, 8))
         assert none.shape == (0, 8)
-    with pytest.raises(ArgumentError, match="there is no tensor among the arguments"):
+    with pytest.raises(ArgumentError, match="no argument is a tensor"):
         pb.auto_shard(lambda n: pb.ones(n), MESH)(3)
 
 

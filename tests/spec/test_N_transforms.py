@@ -131,7 +131,7 @@ def test_N33_no_examples():
 def test_N33_inconsistent_sizes_raise():
     x, y = pb.tensor(X), pb.tensor(Y)
     add = pb.vmap(lambda a, b: a.sum() + b.sum())
-    with told(ArgumentError, ValueError, "vmap", "one size", "3 (argument[0])", "4 (argument[1])"):
+    with told(ArgumentError, ValueError, "vmap", "same size", "3 (argument[0])", "4 (argument[1])"):
         add(x, y)
     with told(ArgumentError, ValueError, "3 (argument[0]['a'][0])", "4 (argument['b'])"):
         pb.vmap(lambda t, b: b)({"a": [x]}, b=y)

@@ -314,7 +314,7 @@ def test_lengths_must_agree_and_be_known():
         pb.scan(f, 0.0, {"a": pb.zeros(4), "b": pb.zeros(3)})
     with told(ArgumentError, ValueError, "5 (length)", "4 (xs)"):
         pb.scan(f, 0.0, pb.zeros(4), length=5)
-    with told(ArgumentError, ValueError, "length must say"):
+    with told(ArgumentError, ValueError, "length must be given"):
         pb.scan(f, 0.0)
     with told(ArgumentError, ValueError, "scalar f64[]"):
         pb.map(lambda x: x, pb.tensor(1.0))
