@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+import pullback
 from pullback.graph.table import TABLE
+
+
+@pytest.fixture(autouse=True)
+def _pb(doctest_namespace):
+    """Examples know pullback as `pb`."""
+    doctest_namespace["pb"] = pullback
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from pullback.api.placeholders import program_of
 from pullback.api.signatures import Tree
 from pullback.engines.mesh import per_device
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
+from pullback.errors import Location
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.graph.where import SourceLine
 from pullback.lazy.program import engine, mesh_of
 from pullback.sharding.mesh import DeviceMesh
 
@@ -54,7 +54,7 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
 class PlannedValue:
     """A value in memory: its size, and the line and operation that computed it."""
 
-    where: SourceLine | None
+    where: Location
     operation: str
     type: Type
     nbytes: int

@@ -20,8 +20,8 @@ class Hooks:
     """The functions, under the names of the modules that set them."""
 
     __slots__ = (
-        "asarray", "call_function", "call_ufunc", "functions", "namespace", "reshard", "stack",
-        "stop_gradient",
+        "asarray", "call_function", "call_ufunc", "functions", "indexing", "namespace",
+        "reshard", "stack", "stop_gradient",
     )  # fmt: skip
 
     # pullback
@@ -36,6 +36,9 @@ class Hooks:
     # pullback.interop.numpy
     call_ufunc: Callable[[Any, str, tuple, dict], Any]
     call_function: Callable[[Any, tuple, dict], Any]
+
+    # pullback.lazy.indexing
+    indexing: ModuleType  # itself: `hooks.indexing.get(x, index)`
 
     # pullback.lazy.host_data
     asarray: Callable[..., Tensor]

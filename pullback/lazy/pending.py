@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 
 def read(tensor: Tensor) -> np.ndarray:
-    """The value of a tensor on the host, read-only."""
+    """Return the value of a tensor on the host, read-only."""
     array = to_host(readable(tensor))
     array.setflags(write=False)
     return array
 
 
 def readable(tensor: Tensor) -> Any:
-    """The buffer of a tensor, computed and checked, for the host to read."""
+    """Return the buffer of a tensor, computed and checked."""
     forbid_placeholders("reading a value")
     node = tensor._node
     for token in node.tokens:
@@ -45,7 +46,7 @@ def readable(tensor: Tensor) -> Any:
 
 
 def submit_pending() -> None:
-    """Start everything that this thread has pending: a differentiation root is never pending."""
+    """Start everything pending on this thread: roots of a derivative are never pending."""
     if thread.handles and not thread.tracing_from:
         with lock:
             nodes = live_pending()
@@ -58,10 +59,10 @@ def submit_pending() -> None:
 
 
 def compute(targets: Sequence[Node]) -> None:
-    """Give every target a value (or one in flight), with live promises that are related."""
+    """Start computing the targets, with live pending tensors that are related to them."""
     while True:
         with lock:
-            _hand_on(targets)
+            _resolve_aliases(targets)
             sources = list(dict.fromkeys(base(t) for t in targets if t.value is None))
             if not sources:
                 return
@@ -71,10 +72,10 @@ def compute(targets: Sequence[Node]) -> None:
             known = set(needed)
             others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
             if spans_processes(current(), mesh):
-                others = []  # which promises are alive may differ from process to process
+                others = []  # processes may have different live tensors
             extra, nodes = related(needed, others)
             wanted = [*needed, *extra]
-        if not needed:  # aliases of what another thread is computing
+        if not needed:  # another thread is computing them
             for source in sources:
                 arrived(source)
             continue
@@ -82,7 +83,7 @@ def compute(targets: Sequence[Node]) -> None:
             launch(needed, wanted, nodes)
             thread.handles = list(filter(_is_pending, thread.handles))
         except PullbackError:
-            # Optional outputs must not make required ones fail.
+            # Optional outputs must not make required ones fail
             if len(wanted) == len(needed):
                 raise
             launch(needed, needed)
@@ -90,26 +91,26 @@ def compute(targets: Sequence[Node]) -> None:
 
 
 def _compute_apart(nodes: Sequence[Node]) -> None:
-    """Compute promises that nobody asked for yet; a failure is stored, and raised when read."""
+    """Compute nodes that were not read yet; a failure is stored, and raised when they are read."""
     for node in nodes:
         if node.value is None:
             try:
                 launch([node], [node])
             except (OutOfMemory, RecompileError):
-                return  # they stay pending: there may be room later, or leave to compile
+                return  # they stay pending, and may succeed later
             except PullbackError as error:
                 node.value = runtime_checks.Failed(error)
 
 
-def _hand_on(targets: Sequence[Node]) -> None:
-    """An alias has the value of the node behind it."""
+def _resolve_aliases(targets: Sequence[Node]) -> None:
+    """Give aliases the values of the nodes behind them."""
     for node in targets:
         if node.value is None:
-            _hand_over(base(node), node)
+            _copy_value(base(node), node)
 
 
-def _hand_over(source: Node, alias: Node) -> bool:
-    """Give an alias the value of its source, if it is there: a value in flight is not."""
+def _copy_value(source: Node, alias: Node) -> bool:
+    """Give an alias the value of its source; return whether it has one."""
     if source.value is None or isinstance(source.value, InFlight):
         return False
     realise(alias, source.value)
@@ -118,14 +119,14 @@ def _hand_over(source: Node, alias: Node) -> bool:
 
 
 def live_pending() -> list[Node]:
-    """The nodes of this thread's live promises, in record order; the dead are forgotten."""
+    """Return the pending nodes of this thread's live tensors, in recording order."""
     live = []
     nodes: dict[Node, None] = {}
     for ref in thread.handles:
         tensor = ref()
         if tensor is not None and tensor._node.value is None:
             node = base(tensor._node)
-            if not _hand_over(node, tensor._node) and not isinstance(node.type, tuple):
+            if not _copy_value(node, tensor._node) and not isinstance(node.type, tuple):
                 live.append(ref)
                 if node.value is None:
                     nodes[node] = None
@@ -133,7 +134,7 @@ def live_pending() -> list[Node]:
     return sorted(nodes, key=by_number)
 
 
-def _is_pending(ref: Any) -> bool:
+def _is_pending(ref: weakref.ref[Tensor]) -> bool:
     tensor = ref()
     return tensor is not None and tensor._node.value is None
 
@@ -147,7 +148,7 @@ def execute_alone(node: Node) -> None:
             launch([target], [target])
         arrived(target)
         with lock:
-            _hand_on([node])
+            _resolve_aliases([node])
 
 
 def execute_together(nodes: Sequence[Node]) -> None:
@@ -158,7 +159,7 @@ def execute_together(nodes: Sequence[Node]) -> None:
 
 
 def bound_pending() -> None:
-    """Too much is pending: compute it, but leave the last round of a loop to its next piece."""
+    """Compute what is pending, because it is too much; the last iteration of a loop stays."""
     with lock:
         live = live_pending()
         nodes = pending_ancestors(live)
@@ -168,22 +169,23 @@ def bound_pending() -> None:
         compute(live)
     elif len(nodes) > PENDING_LIMIT:
         launch_split(nodes, live, keep_tail=True)
-    else:  # most of what is pending has no handle of its own: look again sooner
+    else:  # most pending nodes have no handle: look again sooner
         thread.pending_limit = PENDING_LIMIT - len(nodes) + len(live)
 
 
 def _forbid_alone(node: Node) -> None:
-    """A program on devices of several processes must be started by all of them."""
+    """Raise if the program of a node must be started by several processes."""
     if spans_processes(current(), mesh_of([node.type])):
         raise HostReadError(
             f"reading a value: {node.type} is not computed yet, and its devices belong to several "
             "processes",
             hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
-            "for the others for ever.",
+            "for the other processes forever.",
         )
 
 
 def forbid_placeholders(what: str) -> None:
+    """Raise while a function runs on placeholders."""
     if thread.tracing_from:
         raise HostReadError(
             f"{what}: a function is being traced on placeholders, whose values do not exist yet",

@@ -1,4 +1,4 @@
-"""Programs: a piece of work as a Graph, compiled by an engine."""
+"""Engines, and the graphs of pending work that they compile."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.dtypes import complex128, int64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.collect import Work, base
-from pullback.ops.sources import Input, placeholder
+from pullback.ops.sources import Input, Unpack, placeholder
 
 _engines: dict[tuple[str, str | None], Any] = {}
 _meshes: dict[tuple[Any, Any], Any] = {}
@@ -29,7 +28,7 @@ _making = threading.Lock()
 
 
 def engine(name: str, device: str | None = None) -> Any:
-    """The engine of that name for a device, made when it is first needed."""
+    """Return the engine of that name for a device, created at the first use."""
     found = _engines.get((name, device))
     if found is None:
         with _making:
@@ -41,8 +40,8 @@ def engine(name: str, device: str | None = None) -> Any:
 def _make_engine(name: str, device: str | None) -> Any:
     platform, _, index = (device or "").partition(":")
     if index not in ("", "0"):
-        raise EngineError(f"there is no device {device!r}: only index 0 is in use", code="E6002")
-    # One engine per platform, under whatever name it is asked for.
+        raise EngineError(f"there is no device {device!r}: only index 0 is used", code="E6002")
+    # One engine per platform, whether or not the device was named
     for (other, _), made in _engines.items():
         if other == name and platform in ("", made.platform):
             return made
@@ -54,7 +53,7 @@ def _make_engine(name: str, device: str | None) -> Any:
 
 
 def engine_for(mode: Any, mesh: Any) -> Any:
-    """The engine for a program: that of a mesh, if its values are on one."""
+    """Return the engine for a program: that of a mesh, if its values are on one."""
     single = engine(mode.engine, mode.device)
     if mesh is None:
         return single
@@ -74,24 +73,21 @@ def engine_for(mode: Any, mesh: Any) -> Any:
 
 
 def mesh_of(types: Iterable[Any]) -> Any:
-    """The mesh that values of these types are on; `None` if they are on none."""
-    for t in types:
-        if t.sharding is not None:
-            return t.sharding.mesh
-    return None
+    """Return the mesh that values of these types are on, or None."""
+    return next((t.sharding.mesh for t in types if t.sharding is not None), None)
 
 
 def spans_processes(mode: Any, mesh: Any) -> bool:
-    """Whether a program on a mesh must be started by other processes, too."""
+    """Whether a program on a mesh must also be started by other processes."""
     return mesh is not None and engine_for(mode, mesh).spans_processes
 
 
 def build(
     work: Work, outputs: tuple[int, ...], anywhere: bool = False
 ) -> tuple[Graph, dict[Node, int]]:
-    """The work as a program, and for each of its nodes the number of one it stands for.
+    """Return the canonical graph of some work, and the number of the work's node for each node.
 
-    Leaves become inputs, scalars one packed input; with `anywhere`, positions are among them.
+    Leaves become inputs; scalars, and positions with `anywhere`, become one packed input.
     """
     inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(work.leaves)]
     new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
@@ -102,9 +98,9 @@ def build(
         inputs.append(packed)
         word = 0
         for s, size in zip(work.scalars, sizes, strict=True):
-            new[s] = TABLE["Unpack"](word, s.type.dtype)(packed)
+            new[s] = Unpack(word, s.type.dtype)(packed)
             word += size
-        starts = iter([TABLE["Unpack"](word + i, int64)(packed) for i in range(count)])
+        starts = iter([Unpack(word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
         if anywhere and node.op.position:
@@ -122,7 +118,7 @@ def build(
 
 
 def pack(words: list[int], engine: Any, program: Any) -> Any:
-    """The scalars of a run, as one argument."""
+    """Return the scalars of a run as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
     return packed if program.host_scalars else engine.put(packed, _words(len(words)))
 

@@ -1,4 +1,4 @@
-"""Settings: which mode, engine and defaults hold here, in this thread and task."""
+"""Settings of the current task: mode, engine and defaults, in a context variable."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ def _from_environment() -> Settings:
     )  # fmt: skip
 
 
-_environment = _from_environment()  # frozen, so it can be every context's default
+_environment = _from_environment()  # immutable, and the default of every context
 _settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_environment)
 current = _settings.get
 
 
 class Scope:
-    """Settings that hold from now on, or, used with `with`, until the block ends.
+    """Settings that apply from now on, or, used with `with`, until the block ends.
 
-    Leaving a scope takes back its own changes alone, so scopes may overlap, as those of
+    Leaving a scope reverts only its own changes, so that scopes may overlap, as those of
     interleaved generators do.
     """
 
@@ -123,7 +123,7 @@ class Scope:
         self._applied = False
 
     def __call__(self, f: Any) -> Any:
-        """As a decorator: the settings hold while `f` runs."""
+        """As a decorator: the settings apply while `f` runs."""
         self.__exit__()
         changes = self._changes
 
@@ -141,12 +141,12 @@ _PUBLIC = {"eager", "verify_shapes", "engine", "cache_bytes"}
 def config(**changes: Any) -> Scope:
     """Set `eager`, `verify_shapes`, `engine` ("xla" or "reference") or `cache_bytes`.
 
-    `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs kept in memory: whenever one is
-    added here, the least recently used beyond the bound are dropped.
+    `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
+    the least recently used beyond the bound are evicted.
 
-    As a function it holds from here on in this thread and task; as a context manager until the
-    block ends. Other threads start from the environment: `PULLBACK_EAGER`,
-    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE`, `PULLBACK_CACHE_MEMORY`.
+    As a function, the settings apply from now on in this thread and task; as a context manager,
+    until the block ends. Other threads start from the environment variables `PULLBACK_EAGER`,
+    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE` and `PULLBACK_CACHE_MEMORY`.
 
     >>> import pullback as pb
     >>> with pb.config(engine="reference"):
@@ -167,14 +167,14 @@ def config(**changes: Any) -> Scope:
             changes["cache_bytes"] = bytes_of(changes["cache_bytes"])
         except (TypeError, ValueError):
             raise ArgumentError(
-                'config: cache_bytes must be a number of bytes or a size such as "256M",'
-                f" got {changes['cache_bytes']!r}",
+                'config: cache_bytes must be a number of bytes or a size such as "256M", '
+                f"got {changes['cache_bytes']!r}",
             ) from None
     return Scope(**changes)
 
 
 def no_grad() -> Scope:
-    """Inside the block, nothing recorded is part of a derivative.
+    """Exclude what is recorded inside the block from derivatives.
 
     >>> import pullback as pb
     >>> w = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -186,7 +186,7 @@ def no_grad() -> Scope:
 
 
 def no_recompile() -> Scope:
-    """Inside the block, a program that would have to be compiled raises, with the cause.
+    """Raise an error with the cause if a program must be compiled inside the block.
 
     >>> import pullback as pb
     >>> double = pb.compile(lambda x: x * 2)
@@ -204,7 +204,7 @@ def no_recompile() -> Scope:
 
 
 def user_dtype(name: str, spec: Any) -> DType:
-    """The element type that a user named; an unknown one is told at the user's line."""
+    """Return the dtype that a user named; an unknown one raises at the user's line."""
     try:
         return dtype(spec)
     except DTypeError as error:
@@ -212,7 +212,7 @@ def user_dtype(name: str, spec: Any) -> DType:
 
 
 def default_dtype(spec: Any) -> Scope:
-    """The element type that Python floats become, f32 unless set.
+    """Set the dtype of Python floats, f32 by default.
 
     >>> import pullback as pb
     >>> with pb.default_dtype("float64"):
@@ -221,19 +221,19 @@ def default_dtype(spec: Any) -> Scope:
     """
     made = user_dtype("default_dtype", spec)
     if not made.is_float:
-        raise ArgumentError(f"default_dtype: must be a float type, got {made}")
+        raise ArgumentError(f"default_dtype: must be a float dtype, got {made}")
     return Scope(default_dtype=made)
 
 
 def default_device(name: str) -> Scope:
-    """The device that values are computed on: the platform and an index, as `cpu:0`.
+    """Set the device that computes values: a platform and an index, such as `cpu:0`.
 
     >>> import pullback as pb
     >>> with pb.default_device("cpu:0"):
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    engine(current().engine, name)  # one that is not there is told here
+    engine(current().engine, name)  # raises if there is none
     return Scope(device=name)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,11 +27,15 @@ from pullback.lazy.record import (
     register,
     wrap,
 )
-from pullback.lazy.shards import shards
+from pullback.lazy.shards import Shard, shards
+
+if TYPE_CHECKING:
+    from pullback.sharding.spec import Sharding
+    from pullback.typing import ArrayLike
 
 
 class Tensor(Operators, Methods):
-    """An n-dimensional array whose shape and dtype are known now and whose value when needed.
+    """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0, 3.0])
@@ -51,9 +55,9 @@ class Tensor(Operators, Methods):
     _grad: Tensor | None
 
     def __init__(self) -> None:
-        raise ArgumentError("Tensor: make one with pb.tensor(data) or pb.asarray(data)")
+        raise ArgumentError("Tensor: create one with pb.tensor(data) or pb.asarray(data)")
 
-    # -- what is known at once ----------------------------------------------------------------
+    # -- what is known without computing --------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -64,28 +68,28 @@ class Tensor(Operators, Methods):
         return self._node.type.dtype
 
     @property
-    def sharding(self) -> Any:
+    def sharding(self) -> Sharding | None:
         return self._node.type.sharding
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """The shape of the part that each device has; on no mesh, the shape."""
+        """The shape of the shard on each device; the shape itself if the tensor is on no mesh."""
         sharding = self._node.type.sharding
         return self.shape if sharding is None else sharding.local_shape(self.shape)
 
-    def shards(self) -> list[Any]:
-        """What each device of this process has, by its position in the mesh: a list of
-        `Shard(position, device, index, data)`, `data` without what pads it."""
+    def shards(self) -> list[Shard]:
+        """Return the shards on the devices of this process as a list of
+        `Shard(position, device, index, data)`, in the order of the mesh, without padding."""
         return shards(self)
 
     @property
     def device(self) -> str:
-        """The device that the value is on, as `cpu:0`; an error if it lies on several."""
+        """The device of the tensor, such as `cpu:0`; an error if it is on several."""
         return device_of(self)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that have the value or parts of it, in the order of the mesh."""
+        """The devices that have the value or shards of it, in the order of the mesh."""
         return devices_of(self)
 
     @property
@@ -108,12 +112,12 @@ class Tensor(Operators, Methods):
 
     # -- values ------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray:
-        """The value as a NumPy array that is read-only, so that nothing can change the tensor."""
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the value as a read-only NumPy array."""
         return read(self)
 
     def item(self) -> Any:
-        """The value of a tensor with one element as a Python number."""
+        """Return the value of a tensor with one element as a Python number."""
         if self.size != 1:
             raise ArgumentError(f"item: needs one element, got {self._node.type}")
         return self.numpy().item()
@@ -143,12 +147,10 @@ class Tensor(Operators, Methods):
 
     def __index__(self) -> int:
         if not self.dtype.is_integer or self.shape:
-            raise ArgumentError(
-                f"index: needs an integer tensor of rank 0, got {self._node.type}",
-            )
+            raise ArgumentError(f"index: needs an integer tensor of rank 0, got {self._node.type}")
         return int(self._scalar("index"))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self.numpy()
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
@@ -161,7 +163,7 @@ class Tensor(Operators, Methods):
         return hooks.call_function(function, args, kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
-        # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy
+        # A copy, because older consumers cannot be told that memory is read-only
         return self.numpy().copy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -214,16 +216,16 @@ class Tensor(Operators, Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this tensor is not the result of a computation on tensors that require grad."""
+        """Whether this tensor was not computed from tensors that require a gradient."""
         return self._token is not None or not self.requires_grad
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward()` accumulated; only leaves have one."""
+        """The gradient that `backward()` accumulated. Only leaves have one."""
         if not self.is_leaf:
             raise ArgumentError(
                 "grad: only leaves keep a gradient, this tensor was computed",
-                hint="Use pb.grad or pb.vjp to differentiate by an intermediate value.",
+                hint="Differentiate with respect to intermediate values with pb.grad or pb.vjp.",
             )
         return self._grad
 
@@ -237,11 +239,11 @@ class Tensor(Operators, Methods):
         self._grad = value
 
     def zero_grad(self) -> None:
-        """Forget the gradient: `grad` is None, and the next backward() starts anew."""
+        """Set `grad` to None."""
         self._grad = None
 
     def backward(self) -> None:
-        """Accumulate this scalar's gradient into `.grad` of every leaf that requires one.
+        """Accumulate the gradient of this scalar into `.grad` of every leaf that requires one.
 
         >>> import pullback as pb
         >>> w = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -252,7 +254,7 @@ class Tensor(Operators, Methods):
         backward(self)
 
     def detach(self) -> Tensor:
-        """The same value as a constant of every derivative."""
+        """Return the same value as a constant of every derivative."""
         return hooks.stop_gradient(self)
 
     # -- copies ------------------------------------------------------------------------------
@@ -261,23 +263,22 @@ class Tensor(Operators, Methods):
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        """A tensor of its own; a leaf that requires a gradient gets its own gradient."""
-        memo[id(self)] = made = wrap(self._node)
+        """Return a copy; that of a leaf that requires a gradient has its own gradient."""
+        memo[id(self)] = copy = wrap(self._node)
         if self._token is not None:
             _compute(self)
-            made._node = leaf_of(self._node, ())
-            made.requires_grad = True
-            made._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        return made
+            copy._node = leaf_of(self._node, ())
+            copy.requires_grad = True
+            copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        return copy
 
     def __reduce__(self) -> tuple:
         return _unpickled, (self.numpy(), self._token is not None, self.sharding)
 
     # -- in place ----------------------------------------------------------------------------
 
-    def assign(self, value: Any) -> Tensor:
-        """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
-        laid out as the old one was."""
+    def assign(self, value: ArrayLike) -> Tensor:
+        """Set the value of this tensor, keeping its shape, dtype and sharding."""
         new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
             raise ArgumentError(
@@ -287,15 +288,15 @@ class Tensor(Operators, Methods):
 
     def _rebind(self, node: Node, what: str) -> Tensor:
         guard_placeholder_write(self, what)
-        if self._node.type.sharding is not None:  # a tensor stays where it was laid out
+        if self._node.type.sharding is not None:  # a tensor keeps its sharding
             node = hooks.reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
             if settings.current().grad_enabled:
                 raise InPlaceError(
                     f"{what}: {self._node.type} is a leaf that requires a gradient and cannot be "
                     "changed in place",
-                    hint="A derivative may still need its old value. Write `x = x + ...` to make "
-                    "a new tensor,\nor change it inside `with pb.no_grad():`.",
+                    hint="A derivative may still need its old value. Write `x = x + ...` to make a "
+                    "new tensor,\nor change it inside `with pb.no_grad():`.",
                 )
             node = cut(node)
         self._node = node
@@ -305,13 +306,13 @@ class Tensor(Operators, Methods):
 
 
 def _compute(tensor: Tensor) -> None:
-    """A leaf that is asked to require a gradient is computed first."""
+    """Compute a tensor that becomes a leaf."""
     if tensor._node.value is None:
         forbid_placeholders("requires_grad")
         compute([tensor._node])
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
+def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None) -> Tensor:
     made = hooks.asarray(array)
     if sharding is not None:
         made = hooks.reshard(made, sharding)

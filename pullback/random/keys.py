@@ -16,7 +16,7 @@ from pullback.functions.arguments import (
     scalar,
     shape_of,
 )
-from pullback.functions.creation import made
+from pullback.functions.creation import from_array
 from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
@@ -39,7 +39,7 @@ def key(seed: Any) -> Tensor:
     """
     if not isinstance(seed, (Tensor, Unknown)):
         word = _word("random.key", seed, "a seed")
-        return made(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
+        return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
         given = as_tensor(seed)
         whole = _words("random.key", given, "a seed")

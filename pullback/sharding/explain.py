@@ -12,11 +12,10 @@ from pullback.api.memory_plan import readable
 from pullback.api.placeholders import program_of
 from pullback.api.signatures import Tree
 from pullback.engines.mesh import per_device
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, Location
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
-from pullback.graph.where import SourceLine
 from pullback.lazy.program import mesh_of
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
@@ -39,7 +38,7 @@ class Communication:
     nbytes: int
     seconds: float
     op: str
-    where: SourceLine | None
+    where: Location
     why: str
     of: str
     rounds: int = 1

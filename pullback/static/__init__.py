@@ -3,4 +3,4 @@
 from pullback.graph.graph import Graph
 from pullback.static.text import print_graph
 
-Graph.__str__ = print_graph  # type: ignore[method-assign]
+Graph.__str__ = print_graph  # type: ignore[assignment, method-assign]

@@ -20,3 +20,7 @@ __all__ = [
     "check_type", "graph_of", "is_differentiable", "linear_map", "random_sharding", "run",
     "run_sharded", "several", "sharded_graph",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -36,7 +36,7 @@ def test_seeds_that_are_none():
 
 
 def test_shapes_that_are_none():
-    with told(ShapeError, ValueError, "random.normal: extents must not be negative"):
+    with told(ShapeError, ValueError, "random.normal: sizes must not be negative"):
         R.normal(KEY, (2, -1))
     with told(ShapeError, ValueError, "parameters must broadcast to the shape [2], got [3]"):
         R.uniform(KEY, (2,), minval=pb.zeros(3) - 1)
