@@ -42,7 +42,6 @@ def auto_shard(
 
     `f` is run on placeholders a few times to make a plan. Needs scipy.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(4, "dp")
     >>> x, w = pb.Type((65536, 1024), pb.float32), pb.Type((1024, 1024), pb.float32)
     >>> pb.auto_shard(lambda x, w: pb.tanh(x @ w), mesh).plan(x, w).specs

@@ -34,7 +34,6 @@ def check_grads(
     mode by the dot-product identity. The derivative itself is checked in the same way, up to
     `order`. Use float64 arguments: in float32, differences are accurate to two digits only.
 
-    >>> import pullback as pb
     >>> pb.check_grads(lambda x: (x ** 3).sum(), (pb.tensor([1.0, 2.0], dtype="float64"),))
     """
     unknown = set(modes) - {"fwd", "rev"}

@@ -10,7 +10,7 @@ from pullback import tree
 from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.custom_arguments import is_array
 from pullback.api.placeholders import stage
-from pullback.api.signatures import Params, Result
+from pullback.api.signatures import ArrayLike, Params, Result
 from pullback.errors import ArgumentError
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -37,7 +37,6 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     outside that it uses get gradients. Also a decorator: `@pb.checkpoint`, or
     `@pb.checkpoint(policy=...)`.
 
-    >>> import pullback as pb
     >>> block = pb.checkpoint(lambda x: pb.sin(pb.sin(x)))
     >>> pb.grad(lambda x: block(x).sum())(pb.tensor([0.0])).tolist()
     [1.0]
@@ -63,10 +62,9 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     return checkpointed
 
 
-def checkpoint_name(x: Any, name: str) -> Tensor:
+def checkpoint_name(x: ArrayLike, name: str) -> Tensor:
     """Return `x` under a name for `checkpoint_policies.names_saved`.
 
-    >>> import pullback as pb
     >>> pb.checkpoint_name(pb.tensor([1.0]), "hidden").tolist()
     [1.0]
     """

@@ -1,6 +1,5 @@
 """Policies: which values a checkpoint keeps for the backward pass. Combine them with `|`.
 
->>> import pullback as pb
 >>> policy = pb.checkpoint_policies.dots_saved | pb.checkpoint_policies.names_saved("mask")
 >>> policy.dots, policy.names
 (True, ('mask',))

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Protocol, TypeVar, overload
 from pullback import tree
 from pullback.api.named_axes import Names, bound_names, one_name, size_of
 from pullback.api.recording import deliver
-from pullback.api.signatures import Params, Tree
+from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
@@ -33,9 +33,7 @@ class TreeFunction(Protocol[Params]):
     """A function of a tensor that maps over the leaves of a tree."""
 
     @overload
-    def __call__(
-        self, x: Tensor | complex, *args: Params.args, **kwargs: Params.kwargs
-    ) -> Tensor: ...
+    def __call__(self, x: Array, *args: Params.args, **kwargs: Params.kwargs) -> Tensor: ...
     @overload
     def __call__(self, x: X, *args: Params.args, **kwargs: Params.kwargs) -> X: ...
 
@@ -56,7 +54,6 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
 
     As in `pb.sum`, small integers are summed in 64 bits.
 
-    >>> import pullback as pb
     >>> pb.vmap(lambda x: x / pb.psum(x, "i"), axis_name="i")(pb.tensor([1.0, 3.0])).tolist()
     [0.25, 0.75]
     """
@@ -68,7 +65,6 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
 def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """Return the mean of `x` over all examples along named axes.
 
-    >>> import pullback as pb
     >>> pb.vmap(lambda x: x - pb.pmean(x, "i"), axis_name="i")(pb.tensor([1.0, 3.0])).tolist()
     [-1.0, 1.0]
     """
@@ -83,7 +79,6 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
 def pmax(x: Tensor, axis_name: Names) -> Tensor:
     """Return the largest `x` over all examples along named axes; ties share the gradient.
 
-    >>> import pullback as pb
     >>> pb.vmap(lambda x: x / pb.pmax(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.25, 1.0]
     """
@@ -94,7 +89,6 @@ def pmax(x: Tensor, axis_name: Names) -> Tensor:
 def pmin(x: Tensor, axis_name: Names) -> Tensor:
     """Return the smallest `x` over all examples along named axes; ties share the gradient.
 
-    >>> import pullback as pb
     >>> pb.vmap(lambda x: x - pb.pmin(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.0, 3.0]
     """
@@ -104,7 +98,6 @@ def pmin(x: Tensor, axis_name: Names) -> Tensor:
 def axis_index(axis_name: str) -> Tensor:
     """Return the index of the current example along a named axis.
 
-    >>> import pullback as pb
     >>> pb.vmap(lambda x: x * pb.axis_index("i"), axis_name="i")(pb.tensor([5, 5, 5])).tolist()
     [0, 5, 10]
     """
@@ -114,7 +107,6 @@ def axis_index(axis_name: str) -> Tensor:
 def axis_size(axis_name: Names) -> int:
     """Return the number of examples, or devices, along named axes.
 
-    >>> import pullback as pb
     >>> pb.vmap(lambda x: x * pb.axis_size("i"), axis_name="i")(pb.tensor([1.0, 2.0])).tolist()
     [2.0, 4.0]
     """
@@ -128,7 +120,6 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     A gradient with respect to it is then computed for each example, not summed over all of them.
     Operations that combine both kinds of values do this themselves.
 
-    >>> import pullback as pb
     >>> own = lambda w, x: pb.grad(lambda w: w * x)(pb.pvary(w, "i"))
     >>> w, x = pb.tensor(1.0), pb.tensor([3.0, 4.0])
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
@@ -143,7 +134,6 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
 
     With `tiled` they are concatenated along `axis` instead.
 
-    >>> import pullback as pb
     >>> f = lambda x: pb.all_gather(x, "i").sum() * x
     >>> pb.vmap(f, axis_name="i")(pb.tensor([1.0, 2.0])).tolist()
     [3.0, 6.0]
@@ -161,7 +151,6 @@ def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     The dimension `axis` is split into as many equal parts as there are examples. As in `pb.sum`,
     small integers are summed in 64 bits.
 
-    >>> import pullback as pb
     >>> x = pb.tensor([[1.0, 2.0], [10.0, 20.0]])
     >>> pb.vmap(lambda x: pb.reduce_scatter(x, "i"), axis_name="i")(x).tolist()
     [[11.0], [22.0]]
@@ -183,7 +172,6 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
     Each example splits `x` along `split_axis`, sends one part to each example, and concatenates
     the parts it receives along `concat_axis`.
 
-    >>> import pullback as pb
     >>> x = pb.tensor([[1, 2], [3, 4]])
     >>> pb.vmap(lambda x: pb.all_to_all(x, "i", 0, 0), axis_name="i")(x).tolist()
     [[1, 3], [2, 4]]
@@ -201,7 +189,6 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
 
     An example that is not a target receives zeros.
 
-    >>> import pullback as pb
     >>> shift = lambda x: pb.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])
     >>> pb.vmap(shift, axis_name="i")(pb.tensor([1.0, 2.0, 3.0])).tolist()
     [3.0, 1.0, 2.0]

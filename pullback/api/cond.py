@@ -40,7 +40,6 @@ def cond(
     Only one of them is executed. Both must return the same tree of types; they may use tensors
     from outside.
 
-    >>> import pullback as pb
     >>> f = lambda x: pb.cond(x > 0, pb.sqrt, lambda x: -x, x)
     >>> f(pb.tensor(9.0)).item(), f(pb.tensor(-2.0)).item(), pb.grad(f)(pb.tensor(-2.0)).item()
     (3.0, 2.0, -1.0)
@@ -61,7 +60,6 @@ def switch(
 
     An index out of range is an error.
 
-    >>> import pullback as pb
     >>> branches = [pb.sin, pb.exp, lambda x: x * x]
     >>> pb.switch(pb.tensor(2), branches, pb.tensor(3.0)).item()
     9.0

@@ -119,7 +119,6 @@ def custom_vjp(
     arguments are static too; `f` and `fwd` get them. Also a decorator: `@pb.custom_vjp`, or
     `@pb.custom_vjp(nondiff_argnums=0)`.
 
-    >>> import pullback as pb
     >>> @pb.custom_vjp
     ... def clip_gradient(x):
     ...     return x
@@ -152,7 +151,6 @@ def custom_jvp(
     which must be linear in the tangents. `nondiff_argnums` and `nondiff_argnames` name static
     arguments, which the rule gets first.
 
-    >>> import pullback as pb
     >>> @pb.custom_jvp
     ... def log1pexp(x):
     ...     return pb.log(1.0 + pb.exp(x))

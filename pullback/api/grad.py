@@ -31,7 +31,6 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     `f` returns a scalar or, with `has_aux`, a pair of a scalar and auxiliary data. `argnums`
     selects positional arguments: an int gives one gradient, a sequence gives a tuple.
 
-    >>> import pullback as pb
     >>> pb.grad(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [3.0, 12.0]
     """
@@ -60,7 +59,6 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
 
     The arguments are those of `grad`. With `has_aux`, the value is the pair that `f` returns.
 
-    >>> import pullback as pb
     >>> y, g = pb.value_and_grad(lambda x: x * x)(pb.tensor(3.0))
     >>> y.item(), g.item()
     (9.0, 6.0)

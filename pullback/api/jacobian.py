@@ -44,7 +44,6 @@ def jacrev(
     the selected arguments gives a block of shape `result.shape + argument.shape`. `chunk_size` is
     the number of rows that are computed at a time; it bounds the memory for intermediate values.
 
-    >>> import pullback as pb
     >>> pb.jacrev(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -59,7 +58,6 @@ def jacfwd(
     This suits functions with few argument elements. `chunk_size` is the number of columns that
     are computed at a time.
 
-    >>> import pullback as pb
     >>> pb.jacfwd(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -71,7 +69,6 @@ def jacobian(
 ) -> Callable[Params, Tree]:
     """Return a function that computes the Jacobian of `f`, in reverse mode.
 
-    >>> import pullback as pb
     >>> pb.jacobian(lambda x: x.sum())(pb.tensor([1.0, 2.0])).tolist()
     [1.0, 1.0]
     """
@@ -83,7 +80,6 @@ def hessian(
 ) -> Callable[Params, Tree]:
     """Return a function that computes the Hessian of `f`, forward over reverse.
 
-    >>> import pullback as pb
     >>> pb.hessian(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """

@@ -37,7 +37,6 @@ def scan(
     get gradients. The program contains `f` once, for any length; `unroll` is the number of
     iterations that are written out at a time.
 
-    >>> import pullback as pb
     >>> total, partial = pb.scan(lambda s, x: (s + x, s + x), 0.0, pb.tensor([1.0, 2.0, 3.0]))
     >>> total.item(), partial.tolist()
     (6.0, [1.0, 3.0, 6.0])
@@ -54,7 +53,6 @@ def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
 
     The result is that of `pb.vmap(f)`, in the memory of one row.
 
-    >>> import pullback as pb
     >>> pb.map(lambda x: x * x, pb.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
@@ -69,7 +67,6 @@ def fori_loop(
     With bounds that are Python ints it is a scan, which supports reverse mode; with tensors it is
     a `while_loop`.
 
-    >>> import pullback as pb
     >>> pb.fori_loop(1, 5, lambda i, s: s * i, 1).item()
     24
     """
@@ -95,7 +92,6 @@ def while_loop(
 
     It supports forward mode only, since the number of iterations is not known in advance.
 
-    >>> import pullback as pb
     >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, pb.tensor(2)).item()
     162
     """

@@ -30,7 +30,6 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
     that a program that does not fit into memory can be planned. On a mesh, it is the plan of one
     device.
 
-    >>> import pullback as pb
     >>> def loss(w, x):
     ...     return pb.tanh(pb.tanh(x @ w) @ w).sum()
     >>> x, w = pb.Type((1000, 50), pb.float32), pb.Type((50, 50), pb.float32)

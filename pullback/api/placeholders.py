@@ -84,7 +84,6 @@ def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
 
     Arguments are tensors, or types made with `pb.Type(shape, dtype)`.
 
-    >>> import pullback as pb
     >>> pb.eval_shape(lambda x: x @ x, pb.Type((4, 4), pb.float32))
     f32[4,4]
     """

@@ -43,7 +43,6 @@ def shard_map(
     A result whose spec omits an axis must be the same on all devices along it, as the result of
     `pb.psum` is. Inside another shard_map on the same mesh, shards are split further.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(1, "dp")
     >>> def mean(x):
     ...     return pb.psum(x.sum(), "dp") / (x.size * pb.axis_size("dp"))

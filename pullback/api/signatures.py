@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple
+from typing import ParamSpec, TypeAlias, TypeVar, TypeVarTuple
 
 from pullback.lazy.tensor import Tensor
+from pullback.typing import ArrayLike as ArrayLike
+from pullback.typing import Number, SupportsArray
+from pullback.typing import Tree as Tree
 
 Params = ParamSpec("Params")
 Args = TypeVarTuple("Args")
@@ -13,11 +16,11 @@ Result = TypeVar("Result")
 Aux = TypeVar("Aux")
 State = TypeVar("State")
 
-Tree: TypeAlias = Any
-"""A pytree: a tensor, or tuples, lists, dicts and registered classes that hold tensors."""
-
-Scalar: TypeAlias = Tensor | complex
+Scalar: TypeAlias = Tensor | Number
 """What a function returns that `grad` differentiates: a tensor of shape `()`, or a number."""
+
+Array: TypeAlias = Number | SupportsArray
+"""A leaf of a tree: a tensor, an array of another library, or a number."""
 
 Argnums: TypeAlias = int | Sequence[int]
 Argnames: TypeAlias = str | Sequence[str]

@@ -23,7 +23,6 @@ from pullback.transforms.reverse import Contribution, accumulate, gradients
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and return the program that it recorded.
 
-    >>> import pullback as pb
     >>> t = pb.trace(lambda x: x * x + x, pb.tensor([1.0, 2.0]))
     >>> print(t)
     %0 = Input() {name: "x"} : Tensor<f32, [2]>
@@ -110,7 +109,6 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
 
     `cotangents` are those of the outputs; the default is ones.
 
-    >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0])
     >>> pb.backward_on_trace(pb.trace(lambda x: x * x, x))[x].tolist()
     [2.0, 4.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from pullback.api.signatures import ArrayLike
 from pullback.errors import ArgumentError
 from pullback.graph.table import TABLE
 from pullback.lazy.operators import as_tensor, node_of, operands
@@ -13,12 +14,11 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
 
 
-def apply(op: Op, *xs: Any) -> Any:
+def apply(op: Op, *xs: ArrayLike) -> Any:
     """Apply an op to tensors; return a tensor, or a tuple of tensors for several results.
 
     Operands of an elementwise op are promoted to a common dtype, as those of `+` are.
 
-    >>> import pullback as pb
     >>> class Doubled(pb.Elementwise):
     ...     "Twice the operand."
     ...     def numpy(self, x):
@@ -49,7 +49,6 @@ def apply(op: Op, *xs: Any) -> Any:
 def op(name: str, *parameters: Any) -> Op:
     """Return the op called `name` with these parameters, to write rules with.
 
-    >>> import pullback as pb
     >>> pb.op("Sum", (0,), False)
     Sum(axes=(0,), keepdims=False)
     """

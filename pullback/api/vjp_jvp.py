@@ -34,7 +34,6 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
 
     With `has_aux`, `f` returns a pair of the result and auxiliary data, which is returned third.
 
-    >>> import pullback as pb
     >>> y, pull = pb.vjp(lambda x: x * x, pb.tensor([1.0, 2.0]))
     >>> pull(pb.tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
@@ -60,7 +59,6 @@ def jvp(
 ) -> tuple[Result, Result]:
     """Return `f(*xs)` and the tangent of the result for the tangents `ts` of `xs`.
 
-    >>> import pullback as pb
     >>> y, t = pb.jvp(lambda x: x * x, (pb.tensor(3.0),), (pb.tensor(1.0),))
     >>> y.item(), t.item()
     (9.0, 6.0)
@@ -75,7 +73,6 @@ def linearize(
 ) -> tuple[Result, Callable[..., Result]]:
     """Return `f(*xs)` and the derivative of `f` there, a linear function of tangents.
 
-    >>> import pullback as pb
     >>> y, lin = pb.linearize(lambda x: x * x, pb.tensor(3.0))
     >>> lin(pb.tensor(2.0)).item()
     12.0
@@ -109,7 +106,6 @@ def hvp(
 
     It is computed forward over reverse, without forming the Hessian.
 
-    >>> import pullback as pb
     >>> x, v = pb.tensor([1.0, 2.0]), pb.tensor([1.0, 1.0])
     >>> pb.hvp(lambda x: (x ** 3).sum(), (x,), (v,))[0].tolist()
     [6.0, 12.0]

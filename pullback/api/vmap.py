@@ -49,7 +49,6 @@ def vmap(
     With `spmd_axis_name`, the examples are split along axes of the mesh that arguments, results or
     values inside are on.
 
-    >>> import pullback as pb
     >>> dot = lambda x, y: (x * y).sum()
     >>> x, y = pb.tensor([[1.0, 2.0], [3.0, 4.0]]), pb.tensor([10.0, 1.0])
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()

@@ -106,7 +106,6 @@ def explain_sharding(
 ) -> Callable[..., Explanation]:
     """Return a function that lists the collectives of `f` for its arguments, without running it.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(2, "tp")
     >>> x = pb.Type((8, 4), pb.float32, pb.Sharding(mesh, pb.P(None, "tp")))
     >>> w = pb.Type((4, 6), pb.float32, pb.Sharding(mesh, pb.P("tp")))

@@ -30,7 +30,6 @@ def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
     with the numbers of their devices; for other ranks only the split of each dimension is listed.
     `ascii` restricts it to ASCII characters; by default, if the terminal needs that.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh((2, 2), ("dp", "tp"))
     >>> sharding = pb.Sharding(mesh, pb.P("dp"))
     >>> pb.debug.show_sharding(pb.Type((5, 4), pb.float32, sharding))

@@ -378,7 +378,7 @@ def test_names_that_are_unbound_or_bound_twice():
         lambda x: pb.axis_size("j"), lambda x: pb.pvary(x, "j"),
         lambda x: pb.reduce_scatter(x, "j"), lambda x: pb.all_to_all(x, "j", 0, 0),
     ):  # fmt: skip
-        with told(ArgumentError, ValueError, "no axis is named 'j'", "'i'", "axis_name"):
+        with told(ArgumentError, ValueError, "no axis named 'j'", "'i'", "axis_name"):
             along(call, x)
         with told(ArgumentError, ValueError, "bound axes: none"):
             call(x)

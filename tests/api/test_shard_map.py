@@ -437,7 +437,7 @@ def test_a_compiled_function_inside_is_traced_for_the_axes_that_are_bound():
     other = pb.DeviceMesh(4, "dp")
     for mesh, n in ((MESH, 2), (other, 4), (MESH, 2)):
         same(mapped(P("dp"), P("dp"), mesh)(scaled)(pb.tensor(X)), n * X)
-    with told(ArgumentError, ValueError, "no axis is named 'dp'"):
+    with told(ArgumentError, ValueError, "no axis named 'dp'"):
         scaled(pb.tensor(X))
 
 
@@ -493,7 +493,7 @@ def test_errors_name_the_users_line():
         mapped(P("dp"), P("dp", "tp"))(lambda x: (x, x[0]))(x)
     with told(ArgumentError, ValueError, "argument[1] is a str", "only tensors can be split"):
         mapped(P("dp"), P("dp"))(lambda x, mode: x)(x, "mode")
-    with told(ArgumentError, ValueError, "by position", "w"):
+    with told(ArgumentError, ValueError, "must be positional", "w"):
         mapped(P("dp"), P("dp"))(lambda x, w: x)(x, w=w)
 
 
@@ -513,7 +513,7 @@ def test_meshes_and_axes_that_do_not_fit_together():
     x, other = pb.tensor(X), pb.DeviceMesh(2, "pp")
     with told(ArgumentError, ValueError, "must be on", "pp=2", "dp=2, tp=2"):
         data_parallel(x.shard(other, P("pp")), pb.tensor(W))
-    with told(ArgumentError, ValueError, "same mesh", "pp=2"):
+    with told(ArgumentError, ValueError, "mesh must be the same", "pp=2"):
         mapped(P("dp"), P("dp"))(lambda x: pb.shard_map(lambda x: x, other, P(), P())(x))(x)
     with told(ArgumentError, ValueError, "already split along 'dp'"):
         mapped(P("dp"), P("dp"))(mapped(P("dp"), P("dp"))(lambda x: x))(x)
@@ -525,9 +525,9 @@ def test_meshes_and_axes_that_do_not_fit_together():
         mapped(P(), P())(lambda x: pb.vmap(lambda x: x, axis_name="dp")(x))(x)
     with told(ArgumentError, ValueError, "lays a value out"):
         mapped(P("dp"), P("dp"))(lambda x: x.shard(MESH, P("tp")))(x)
-    with told(ArgumentError, ValueError, "psum", "no axis is named 'dp'", "pb.shard_map"):
+    with told(ArgumentError, ValueError, "psum", "no axis named 'dp'", "pb.shard_map"):
         pb.psum(x, "dp")
-    with told(ArgumentError, ValueError, "no axis is named 'pp'", "'dp', 'tp'"):
+    with told(ArgumentError, ValueError, "no axis named 'pp'", "'dp', 'tp'"):
         mapped(P("dp"), P())(lambda x: pb.psum(x, "pp"))(x)
 
 

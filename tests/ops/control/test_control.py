@@ -318,7 +318,7 @@ def test_lengths_must_agree_and_be_known():
         pb.scan(f, 0.0)
     with told(ArgumentError, ValueError, "scalar f64[]"):
         pb.map(lambda x: x, pb.tensor(1.0))
-    with told(ArgumentError, ValueError, "not negative, got -1"):
+    with told(ArgumentError, ValueError, "at least 0, got -1"):
         pb.scan(f, 0.0, length=-1)
     with told(ArgumentError, ValueError, "unroll", "got 0"):
         pb.scan(f, 0.0, length=1, unroll=0)
