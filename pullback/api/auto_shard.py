@@ -70,7 +70,7 @@ class AutoSharded(Generic[Params, Result]):
         machine: Machine,
         time_limit: float,
     ) -> None:
-        functools.update_wrapper(self, f)
+        functools.update_wrapper(self, f)  # first: it copies the attributes of `f`
         self.f, self.mesh, self.in_specs, self.whole = f, mesh, in_specs, whole
         self.memory, self.given = memory, given
         self.machine, self.time_limit = machine, time_limit

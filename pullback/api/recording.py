@@ -141,6 +141,28 @@ def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     return asarray(x)
 
 
+def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tree) -> list[Any]:
+    """The entry for each leaf of `like` in an argument of a transform, a prefix of its tree.
+
+    `like` are the positional arguments (a tuple) if `name` begins with "in", else the results.
+    """
+    inward = name.startswith("in")
+    if inward and isinstance(prefix, (list, tuple)):
+        if len(prefix) != len(like):
+            raise ArgumentError(
+                f"{transform}: {name} has {len(prefix)} entries for {len(like)} arguments",
+                hint="An entry that is not a tuple applies to all arguments.",
+            )
+        prefix = tuple(prefix)
+    found = tree.broadcast_prefix(prefix, like)
+    if found is None:
+        raise ArgumentError(
+            f"{transform}: {name} must be {kind}, or a tree of them that is a prefix of the "
+            f"{'arguments' if inward else 'results'}, got {prefix!r}",
+        )
+    return found
+
+
 def normal_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
     if type(argnums) is int and 0 <= argnums < count:

@@ -10,7 +10,7 @@ from pullback import tree
 from pullback.api.custom_arguments import is_array
 from pullback.api.named_axes import bind_mesh, bound_mesh
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, outputs
+from pullback.api.recording import deliver, outputs, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.ambient import thread
@@ -82,16 +82,9 @@ class _Call:
     ) -> None:
         self.f, self.mesh = f, mesh
         self.in_specs, self.out_specs = in_specs, out_specs
-        if isinstance(in_specs, list):
-            in_specs = tuple(in_specs)
-        if isinstance(in_specs, tuple) and len(in_specs) != len(args):
-            raise ArgumentError(
-                f"shard_map: in_specs has {len(in_specs)} entries for {len(args)} arguments",
-                hint="A single P applies to all arguments.",
-            )
         leaves, self.in_tree = tree.flatten((args, {}))
         self.leaves = [asarray(x) if is_array(x) else x for x in leaves]
-        specs = _prefix("in_specs", in_specs, args)
+        specs = _specs("in_specs", in_specs, args)
         self.nodes: list[Node] = []
         self.dims: list[Dims] = []  # of each of the nodes
         self.given: list[Any] = []  # the leaves, with the type of a shard for each tensor
@@ -137,7 +130,7 @@ class _Call:
         """How each result is split. Its spec must name all axes along which it varies, unless they
         are in `free`."""
         result = tree.unflatten(structure, made)
-        specs = _prefix("out_specs", self.out_specs, result)
+        specs = _specs("out_specs", self.out_specs, result)
         found = []
         for y, spec, path in zip(made, specs, tree.paths(result), strict=True):
             dims = _dims("out_specs", spec, y.type, f"result{path}")
@@ -197,15 +190,9 @@ def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
                 )
 
 
-def _prefix(name: str, specs: Any, like: Any) -> list[P]:
-    """The spec of each leaf of `like`, of which `specs` is a prefix."""
-    found = tree.broadcast_prefix(specs, like)
-    if found is None:
-        what = "arguments" if name == "in_specs" else "results"
-        raise ArgumentError(
-            f"shard_map: {name} must be a pb.P, or a tree of them that is a prefix of the {what}, "
-            f"got {specs!r}",
-        )
+def _specs(name: str, specs: Tree, like: Tree) -> list[P]:
+    """The spec of each leaf of the arguments or results."""
+    found = prefix_entries("shard_map", name, "a pb.P", specs, like)
     return [P() if spec is None else spec for spec in found]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, is_value
+from pullback.api.recording import deliver, is_value, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
 from pullback.graph.ambient import thread
@@ -65,7 +65,7 @@ def vmap(
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
-        axes = _argument_axes(in_axes, args, kwargs)
+        axes = [*_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
         examples = _Examples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
         with deriving():
@@ -81,7 +81,7 @@ def vmap(
             mesh = mesh or _mesh([y for y, _ in found], axis)
             found = [(_split(y, has, axis, mesh), has) for y, has in found]
             made = tree.unflatten(staged.structure, [y for y, _ in found])
-            positions = _prefix("out_axes", out_axes, made)
+            positions = _axes("out_axes", out_axes, made)
             pairs = zip(found, positions, strict=True)
             results = [deliver(_move_axis(y, has, to, axis)) for (y, has), to in pairs]
         return tree.unflatten(staged.structure, results)
@@ -221,26 +221,9 @@ def _split(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node
     return laid_out(x, x.type.sharded(Sharding(mesh, P(axis.spmd, *rest))))
 
 
-def _argument_axes(in_axes: Any, args: Sequence[Any], kwargs: dict) -> list[Any]:
-    """The mapped axis of each leaf of the arguments; for keyword arguments it is the first."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise ArgumentError(
-            f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
-            hint="A single int or None applies to all arguments.",
-        )
-    return [*_prefix("in_axes", in_axes, tuple(args)), *[0] * len(tree.leaves(kwargs))]
-
-
-def _prefix(name: str, axes: Any, like: Any) -> list[Any]:
-    """The entry of `axes` for each leaf of `like`, of which it is a prefix."""
-    found = tree.broadcast_prefix(axes, like)
-    if found is None:
-        raise ArgumentError(
-            f"vmap: {name} must be an int, None, or a tree of them that is a prefix of the "
-            f"{'arguments' if name == 'in_axes' else 'results'}, got {axes!r}",
-        )
+def _axes(name: str, axes: Tree, like: Tree) -> list[int | None]:
+    """The axis of each leaf of the arguments or results."""
+    found = prefix_entries("vmap", name, "an int, None", axes, like)
     for a in found:
         if a is not None and type(a) is not int:
             raise ArgumentError(f"vmap: {name} must contain ints or None, got {a!r}")
