@@ -1,4 +1,6 @@
-"""What op modules are written with: the op classes, and the words of their rules."""
+"""What op modules import: the op classes, and helpers for writing rules."""
+
+# ruff: noqa: F401
 
 from pullback.graph.node import Node, constant, results
 from pullback.graph.table import TABLE
@@ -23,30 +25,3 @@ from pullback.ops.helpers import (
 )
 from pullback.ops.interpret import interpret
 from pullback.ops.op import Op
-
-__all__ = [
-    "TABLE",
-    "Axis",
-    "Composite",
-    "Expandable",
-    "Node",
-    "Op",
-    "Type",
-    "batch_along",
-    "broadcast_shapes",
-    "broadcast_types",
-    "conjugate",
-    "constant",
-    "counted",
-    "full",
-    "interpret",
-    "laid_out",
-    "ones",
-    "results",
-    "same_dtype",
-    "spread",
-    "spread_all",
-    "sum_to",
-    "zeros",
-    "zeros_like",
-]  # fmt: skip

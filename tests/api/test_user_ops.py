@@ -436,7 +436,7 @@ def test_partials_that_do_not_fit_are_told():
             return (1,)
 
     x = pb.tensor(X)
-    with pytest.raises(GradientVerification, match="uneven: partials must give a tuple of 2"):
+    with pytest.raises(GradientVerification, match="uneven: partials must return a tuple of 2"):
         pb.grad(lambda x: pb.apply(Uneven(), x, x).sum())(x)
 
 

@@ -1,4 +1,4 @@
-"""Complex numbers and their parts. Gradients are conjugate: the direction of steepest ascent."""
+"""Complex numbers and their parts. Gradients are the direction of steepest ascent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPLEX_OF: dict[DType, DType] = {float32: complex64, float64: complex128}
 
 
 class Conj(Unary):
-    """The complex conjugate; a real operand is its own."""
+    """The complex conjugate; a real operand is unchanged."""
 
     ufunc = np.conjugate
 
@@ -51,7 +51,7 @@ class ComplexPart(Unary, abstract=True):
 
 
 class Real(ComplexPart):
-    """The real part; a real operand is its own."""
+    """The real part; a real operand is unchanged."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.real if x.dtype.kind == "c" else x
@@ -66,7 +66,7 @@ class Real(ComplexPart):
 
 
 class Imag(ComplexPart):
-    """The imaginary part; of a real operand it is 0."""
+    """The imaginary part; 0 for a real operand."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
@@ -84,7 +84,7 @@ class Complex(Elementwise):
     """The complex number with the given real and imaginary parts, f32 or f64."""
 
     stablehlo = "complex"
-    kinds = ""  # not all floats have a complex type: `infer` says which
+    kinds = ""  # `infer` checks: not every float dtype has a complex one
 
     def infer(self, re: Type, im: Type) -> Type:
         dtype = same_dtype(self.title, re, im)

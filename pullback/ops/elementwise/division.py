@@ -1,4 +1,4 @@
-"""Quotients, and what is left of them."""
+"""Quotients and remainders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides anothe
 
 
 class Div(Binary):
-    """Quotient of two operands; of integers it is truncated.
+    """Quotient of two operands; that of integers is truncated.
 
     An integer divided by 0 gives -1 (all bits set), and the least integer by -1 itself, as in XLA.
     """
@@ -133,14 +133,15 @@ class Mod(Binary):
 
 
 def signs_differ(rest: Node, y: Node) -> Node:
-    """Where a remainder of truncated division has to be moved by one divisor."""
+    """Return where the remainder of truncated division must be corrected by one divisor."""
     return both(not_equal(rest, 0), differ(less(rest, 0), less(y, 0)))
 
 
 def _not_zero(y: np.ndarray) -> np.ndarray:
-    """Divisors for NumPy, which warns about 0: what it gives there is replaced."""
+    """Return divisors for NumPy, which warns about 0; callers replace the quotients there."""
     return np.where(y == 0, np.ones((), y.dtype), y)
 
 
 def all_ones(dtype: np.dtype) -> np.ndarray:
+    """Return the integer with all bits set."""
     return np.asarray(-1).astype(dtype)

@@ -16,7 +16,7 @@ from pullback.ops.samples import booleans, complexes, real
 
 
 class Where(Elementwise):
-    """x where the condition holds, y elsewhere; the one not taken gets no gradient at all."""
+    """x where the condition holds, y elsewhere; the value not taken gets no gradient."""
 
     kinds = "biufc"
     imported = Imported(("select",))

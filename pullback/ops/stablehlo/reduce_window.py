@@ -1,4 +1,4 @@
-"""The instruction `reduce_window`."""
+"""The StableHLO instruction `reduce_window`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pullback.ops.stablehlo.reduce_sort import (
 
 
 class ReduceWindow(Combining):
-    """Combines the elements of each window by `body`, from initial values, which also pad."""
+    """Combines the elements of each window with `body`; initial values are also the padding."""
 
     window: tuple[int, ...]
     strides: tuple[int, ...]
