@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import DType
-from pullback.graph.node import Node, constant, vary_over
+from pullback.graph.node import Node, constant, operand, vary_over
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
 
@@ -132,3 +132,16 @@ def same_dtype(op: str, *xs: Type) -> DType:
             what = f"operands must have the same dtype, got {show(xs)}"
             raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
+
+
+def op_functions(*names: str) -> list[Callable[..., Node]]:
+    """Return ops as functions of nodes and numbers; they may be defined later."""
+
+    def function(name: str) -> Callable[..., Node]:
+        def apply(*xs: Any) -> Node:
+            nodes = [x for x in xs if isinstance(x, Node)]
+            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
+
+        return apply
+
+    return [function(name) for name in names]

@@ -1,4 +1,4 @@
-"""What op modules import: the op classes, and helpers for writing rules."""
+"""What op modules import: the op classes, their records, and helpers for writing rules."""
 
 # ruff: noqa: F401
 
@@ -6,22 +6,9 @@ from pullback.graph.node import Node, constant, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.composite import Composite, Expandable
-from pullback.ops.helpers import (
-    Axis,
-    batch_along,
-    broadcast_shapes,
-    broadcast_types,
-    conjugate,
-    counted,
-    full,
-    laid_out,
-    ones,
-    same_dtype,
-    spread,
-    spread_all,
-    sum_to,
-    zeros,
-    zeros_like,
-)
+from pullback.ops.helpers import *  # noqa: F403
+from pullback.ops.imported import Imported
 from pullback.ops.interpret import interpret
 from pullback.ops.op import Op
+from pullback.ops.parts import Parts
+from pullback.ops.text import CORE, GRADIENT, Text

@@ -11,8 +11,18 @@ from pullback.errors import ArgumentError, DTypeError, GradientVerification, Uns
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
-from pullback.graph.node import operand, origin
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
+from pullback.graph.node import origin
+from pullback.ops.prelude import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Type,
+    broadcast_types,
+    conjugate,
+    op_functions,
+    same_dtype,
+)
 from pullback.ops.samples import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
@@ -81,8 +91,8 @@ class Elementwise(Op, PerElement, abstract=True):
         if cls.partials is Elementwise.partials and cls.differentiable and not own_rules:
             raise ArgumentError(
                 f"{cls.name}: an elementwise op must define partials",
-                hint="Return one derivative for each operand: `def partials(self, out, x): return "
-                "(2 * x,)`, with None\nfor zero; or state `differentiable = False`.",
+                hint="It returns one derivative for each operand, None for zero. If there is none, "
+                "write\n`differentiable = False`.",
             )
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -223,20 +233,6 @@ def total(terms: Sequence[Node | None], type: Type) -> Node | None:
 
 
 # -- functions that formulas are written with -----------------------------------------------------
-
-
-def op_functions(*names: str) -> list[Callable[..., Node]]:
-    """Return ops as functions of nodes and numbers; they may be defined later."""
-
-    def function(name: str) -> Callable[..., Node]:
-        def apply(*xs: Any) -> Node:
-            nodes = [x for x in xs if isinstance(x, Node)]
-            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
-
-        return apply
-
-    return [function(name) for name in names]
-
 
 (where,) = op_functions("Where")
 guarded, divided = op_functions("MulNoNan", "DivNoNan")

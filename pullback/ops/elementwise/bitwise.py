@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import booleans, integers
 
 

@@ -10,10 +10,8 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
-from pullback.ops.text import Text
 
 
 class Retyped(Op, abstract=True):

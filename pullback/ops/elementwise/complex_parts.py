@@ -9,9 +9,18 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, op_functions
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.elementwise.base import Elementwise, Unary, check_kind
+from pullback.ops.prelude import (
+    Axis,
+    Composite,
+    Imported,
+    Node,
+    Type,
+    broadcast_types,
+    op_functions,
+    same_dtype,
+    zeros,
+)
 from pullback.ops.samples import complexes, real
 
 (atan2,) = op_functions("Atan2")

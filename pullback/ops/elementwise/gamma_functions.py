@@ -11,20 +11,11 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import (
-    Transcendental,
-    both,
-    either,
-    equal,
-    less,
-    op_functions,
-    where,
-)
+from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where
 from pullback.ops.elementwise.error_functions import by_element, horner
 from pullback.ops.elementwise.power import IntegerPow
-from pullback.ops.prelude import Node, Type
+from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
-from pullback.ops.text import Text
 
 log, sin, tan, absolute = op_functions("Log", "Sin", "Tan", "Abs")
 reciprocal, rounded = op_functions("Reciprocal", "Round")

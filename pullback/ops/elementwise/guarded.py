@@ -16,12 +16,11 @@ from pullback.ops.elementwise.base import (
     either,
     guarded,
     not_equal,
-    op_functions,
     total,
     where,
 )
 from pullback.ops.elementwise.division import Div, Reciprocal
-from pullback.ops.prelude import Node, Type
+from pullback.ops.prelude import Node, Type, op_functions
 
 (is_finite,) = op_functions("IsFinite")
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary, zero_partials
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import booleans, real
 
 

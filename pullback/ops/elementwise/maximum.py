@@ -21,10 +21,8 @@ from pullback.ops.elementwise.base import (
     less_equal,
     zero_partials,
 )
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type
+from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
 from pullback.ops.samples import real
-from pullback.ops.text import CORE, GRADIENT
 
 
 class Extremum(Binary, abstract=True):

@@ -18,13 +18,10 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
-    op_functions,
     where,
 )
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type, constant
+from pullback.ops.prelude import Imported, Node, Text, Type, constant, op_functions
 from pullback.ops.samples import complexes, positive, real
-from pullback.ops.text import Text
 
 log, bits_and = op_functions("Log", "BitwiseAnd")
 

@@ -10,8 +10,7 @@ import numpy as np
 from pullback.graph import dtypes
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import Unary, zero_partials
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import real
 
 HARD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 2.0, -3.0, 1e30])

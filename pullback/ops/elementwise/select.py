@@ -10,8 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.prelude import Imported, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.samples import booleans, complexes, real
 
 

@@ -17,14 +17,11 @@ from pullback.ops.elementwise.base import (
     both,
     equal,
     guarded,
-    op_functions,
     where,
 )
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.float_bits import CopySign
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type
-from pullback.ops.text import CORE
+from pullback.ops.prelude import CORE, Imported, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
 

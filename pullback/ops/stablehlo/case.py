@@ -12,8 +12,7 @@ from pullback.graph.graph import Graph
 from pullback.ops.control.cond import Choice
 from pullback.ops.control.holder import run
 from pullback.ops.elementwise.base import either, equal, negated
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Node, Op, Type
+from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 

@@ -10,12 +10,10 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
-from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import precision
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, constant
+from pullback.ops.prelude import TABLE, Composite, Imported, Node, Op, Text, Type, constant
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
-from pullback.ops.text import Text
 
 # Elementwise instructions, and the ops that have their meaning and derivative.
 MEANINGS = {

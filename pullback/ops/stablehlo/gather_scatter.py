@@ -13,8 +13,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.factor_rules import rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Op, Type, same_dtype
+from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, combined, elementwise
 

@@ -15,8 +15,7 @@ from pullback.ops.control.holder import run
 from pullback.ops.control.masked import one_after_the_other
 from pullback.ops.elementwise.base import Elementwise, less, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type
 from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
 from pullback.ops.sources import Input

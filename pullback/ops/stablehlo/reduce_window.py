@@ -12,8 +12,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.ops.conv.windows import pairs, spread, window_count
 from pullback.ops.factor_rules import rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Op, Type
+from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.stablehlo.reduce_sort import (
