@@ -105,10 +105,11 @@ def _infer(op: Op, types: tuple, where: Any) -> Any:
 
 
 @contextmanager
-def at_one_line() -> Iterator[None]:
-    """All that is recorded inside belongs to the line that called us, which is looked up once."""
+def at_one_line(called: str = "") -> Iterator[None]:
+    """All ops recorded inside belong to the line of user code that called us. Errors name what it
+    `called`, if that is given, instead of the op."""
     before = pending.where
-    pending.where = before or user_line()
+    pending.where = before or user_line(called)
     try:
         yield
     finally:

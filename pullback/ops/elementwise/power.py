@@ -97,7 +97,7 @@ class IntegerPow(Unary):
     """x ** exponent for a fixed integer, by multiplication, and a reciprocal if it is negative."""
 
     exponent: int
-    title = "**"
+    title = "pow"
     half_as = float32
     text = Text(("exponent",))
 

@@ -1,4 +1,4 @@
-"""Movement: the same elements in another arrangement."""
+"""Ops that rearrange elements: reshape, broadcast, transpose."""
 
 from __future__ import annotations
 
@@ -18,16 +18,29 @@ from pullback.ops.text import Text
 
 
 class Movement(Op, abstract=True):
-    """One operand of any element type; linear, so its jvp is the op itself."""
+    """One operand of any dtype; linear, so its jvp is the op itself."""
 
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
 
 
+class ToShape(Movement, abstract=True):
+    """A movement whose only parameter is the result's shape."""
+
+    shape: tuple[int, ...]
+
+    @classmethod
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return type(self)(out.shape)
+
+
 class _ReshapeText(Text):
     def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:
-        """In text, one extent may be -1: what the others leave."""
+        """In text, one size may be -1: it follows from the others."""
         others = math.prod([n for n in shape if n != -1])
         if shape.count(-1) == 1 and others > 0:
             rest = xs[0].size // others  # if it does not divide, the counts will not agree
@@ -35,25 +48,19 @@ class _ReshapeText(Text):
         return cls(shape)
 
 
-class Reshape(Movement):
-    """The elements in row-major order, in another shape."""
+class Reshape(ToShape):
+    """The same elements, in row-major order, in another shape."""
 
-    shape: tuple[int, ...]
     text = _ReshapeText(("shape",), "core-v1", spellings={"new_shape": "shape"})
     imported = Imported(("reshape",))
 
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].shape)
-
     def infer(self, x: Type) -> Type:
         if min(self.shape, default=0) < 0:
-            raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
+            raise ShapeError(f"sizes must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
-            raise ShapeError(
-                f"element counts must agree, got {x} to {list(self.shape)}",
-                code="E3007", counts=(x.size, math.prod(self.shape)),
-            )  # fmt: skip
+            counts = x.size, math.prod(self.shape)
+            what = f"element counts must agree, got {x} to {list(self.shape)}"
+            raise ShapeError(what, code="E3007", counts=counts)
         return x.with_shape(self.shape)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -63,12 +70,7 @@ class Reshape(Movement):
         return b.reshape(x, self.shape)
 
     def factors(self, x: Type) -> str:
-        if not x.size:
-            return super().factors(x)
-        return reshaped(x.shape, self.shape)
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Reshape(out.shape)
+        return reshaped(x.shape, self.shape) if x.size else super().factors(x)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Reshape(xs[0].type.shape)(g)]
@@ -84,16 +86,11 @@ class Reshape(Movement):
         yield cls((0, 5)), (real(3, 0),)
 
 
-class Broadcast(Movement):
-    """NumPy broadcasting to `shape`, written out."""
+class Broadcast(ToShape):
+    """NumPy broadcasting to `shape`."""
 
-    shape: tuple[int, ...]
     text = Text(("shape",), "core-v1+gradient")
     imported = Imported(("broadcast_in_dim",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].shape)
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -113,9 +110,6 @@ class Broadcast(Movement):
         old = [new[i + offset] if n == self.shape[i + offset] else "1"
                for i, n in enumerate(x.shape)]  # fmt: skip
         return rule([old], [new])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Broadcast(out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
@@ -158,11 +152,9 @@ class Transpose(Movement):
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):
-            raise ShapeError(
-                f"perm must be a permutation of the {x.rank} dimensions of {x}, "
-                f"got {list(self.perm)}",
-                code="E3008", permutation=self.perm, rank=x.rank,
-            )  # fmt: skip
+            what = f"perm must be a permutation of the {x.rank} dimensions of {x}"
+            got = f"{what}, got {list(self.perm)}"
+            raise ShapeError(got, code="E3008", permutation=self.perm, rank=x.rank)
         return x.with_shape(x.shape[p] for p in self.perm)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -191,7 +183,7 @@ class Transpose(Movement):
 
 
 def moved(x: Node, source: int, target: int) -> Node:
-    """One dimension in another place; the others keep their order."""
+    """Move one dimension to another position; the others keep their order."""
     if source == target:
         return x
     order = [i for i in range(x.type.rank) if i != source]

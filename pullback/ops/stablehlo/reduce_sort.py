@@ -16,8 +16,8 @@ from pullback.ops.control.masked import one_after_the_other
 from pullback.ops.elementwise.base import Elementwise, less, where
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type
-from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
 
 

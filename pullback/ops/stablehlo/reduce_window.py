@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.ops.conv.windows import pairs, spread, window_count
+from pullback.ops.conv.windows import dilated, pairs, window_count
 from pullback.ops.factor_rules import rule
 from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
@@ -61,7 +61,7 @@ class ReduceWindow(Combining):
         return tuple([x.with_shape(self.counts(x.shape)) for x in tensors])
 
     def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        apart = map(spread, shape, self.base_dilation)
+        apart = map(dilated, shape, self.base_dilation)
         moves = self.window, self.strides, self.padding, self.window_dilation
         return tuple(map(window_count, apart, *moves))
 
