@@ -45,6 +45,7 @@ class OpMeta(Interned):
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name).lower()
         cls.title = namespace.get("title", snake)
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
+        _check_parameters(cls)
         _into_records(cls, namespace)
         cls._left_open = _missing(cls, bases, namespace)
         if not abstract:
@@ -73,12 +74,23 @@ class OpMeta(Interned):
         table.replaced()
 
 
+def _check_parameters(cls: Any) -> None:
+    """Refuse a parameter that would hide a rule or flag of `Op`, the last op class of all."""
+    op = [base for base in cls.__mro__ if isinstance(base, OpMeta)][-1]
+    hidden = [f.name for f in dataclasses.fields(cls) if hasattr(op, f.name)]
+    if hidden:
+        raise ArgumentError(
+            f"{cls.name}: every op has an attribute {hidden[0]!r}; call the parameter otherwise"
+        )
+
+
 def _into_records(cls: Any, namespace: dict) -> None:
     """Let a class state a field of a record directly: `combine = "max"` is one of `parts`."""
+    parameters = [f.name for f in dataclasses.fields(cls)]
     for attribute in ("text", "parts"):
         record = getattr(cls, attribute)
-        names = [f.name for f in dataclasses.fields(record) if f.name in namespace]
-        stated = {n: namespace[n] for n in names if n not in cls.__dataclass_fields__}
+        names = [f.name for f in dataclasses.fields(record) if f.name not in parameters]
+        stated = {n: namespace[n] for n in names if n in namespace}
         if stated:
             setattr(cls, attribute, dataclasses.replace(record, **stated))
 

@@ -530,9 +530,16 @@ def test_elementwise_rules_may_be_stated_instead_of_partials():
     testing.check_op(Flipped(), X)
 
 
+@pytest.mark.parametrize("name", ["parts", "text", "numpy", "linear"])
+def test_a_parameter_must_not_hide_an_attribute_of_ops(name):
+    with told(ArgumentError, ValueError, f"Hiding: every op has an attribute {name!r}"):
+        type(pb.Op)("Hiding", (pb.Op,), {"__annotations__": {name: int}, "__module__": __name__})
+    assert "Hiding" not in TABLE
+
+
 def test_fields_of_records_may_be_stated_on_the_class():
     class Turned(type(scaled(2))):
-        positional = ("factor",)
+        positional: ClassVar[tuple[str, ...]] = ("factor",)
         combine = "max"
 
     assert Turned.text == Text(("factor",)) and Turned.parts == Parts(combine="max")
