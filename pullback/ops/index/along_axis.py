@@ -94,10 +94,7 @@ class PutAlongAxisAdd(Op):
     kinds: ClassVar[str] = "iufc"
     parts = Parts(linear_in=(0,), positions=1)
     batch = batch_along
-
-    @property
-    def fallible(self) -> bool:  # type: ignore[override]
-        return not self.trusted
+    fallible = TakeAlongAxis.fallible  # type: ignore[assignment]
 
     def infer(self, x: Type, indices: Type) -> Type:
         check_kind(x.dtype, self.kinds)
