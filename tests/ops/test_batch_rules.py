@@ -32,7 +32,7 @@ def whole(*shape, high):
 
 
 def looped(f, in_axes, *arrays):
-    """Apply f to one example after another, and stack the results."""
+    """Apply f to one example after the other."""
     count = next(a.shape[i] for a, i in zip(arrays, in_axes) if i is not None)
     rows = []
     for k in range(count):
@@ -42,7 +42,7 @@ def looped(f, in_axes, *arrays):
 
 
 def check(f, *arrays, in_axes=None):
-    """Compare vmap of f with a loop, for every choice of mapped arguments or the given one."""
+    """Check vmap of f against the loop, for every choice of mapped arguments or the given one."""
     choices = [in_axes] if in_axes else itertools.product((0, None), repeat=len(arrays))
     for axes in choices:
         if any(a is not None for a in axes):
@@ -52,7 +52,7 @@ def check(f, *arrays, in_axes=None):
 
 
 def nodes_of(*tensors):
-    """The pending nodes of tensors, which are still to be computed."""
+    """Return the pending nodes of tensors: those still to be computed."""
     nodes = ancestors([t._node for t in tensors], lambda n: n.value is not None)
     return [n for n in nodes if n.value is None]
 
@@ -157,7 +157,7 @@ def test_an_operand_that_all_examples_read_is_not_copied():
 
 
 def test_index_arrays_of_all_examples_are_not_copied():
-    """Cotangents for the same indices: the scatter writes once for all examples."""
+    """Cotangents for shared indices: the scatter has one write for all examples."""
     x, i = pb.tensor(real(6, 2)), pb.tensor(whole(4, high=6))
     _, pull = pb.vjp(lambda x: x[i], x)
     g = pb.vmap(pull)(pb.tensor(real(5, 4, 2)))[0]
@@ -242,7 +242,7 @@ def test_images_are_folded_into_one_convolution():
 # -- random numbers -------------------------------------------------------------------------------
 
 
-def test_the_numbers_of_a_key_do_not_depend_on_the_keys_beside_it(engine):
+def test_numbers_drawn_with_a_key_do_not_depend_on_other_keys(engine):
     keys = rng.integers(0, 2**32, (4, 2)).astype(np.uint32)
     for op in (RandomBits((3, 5), 32), RandomBits((), 64), RandomBits((2,), 8)):
         check(lambda key, op=op: record(op, (key._node,)), keys)
@@ -335,7 +335,7 @@ SOME = [axes for axes in itertools.product((0, None), repeat=3) if 0 in axes]
 
 @pytest.mark.parametrize("outer", SOME)
 def test_nested_vmap_of_indexing(outer):
-    """Map the operand, indices or updates in the outer and the inner vmap, in all combinations."""
+    """Operand, indices or updates are mapped by the outer or inner vmap, in every combination."""
     for inner in SOME:
         with pb.config(engine="reference"):
             check_nested(outer, inner)
@@ -347,7 +347,7 @@ def test_nested_vmap_of_indexing_compiled():
 
 
 def check_nested(outer, inner):
-    """Values and gradients of nested maps, at two of the examples."""
+    """Check values and gradients of nested maps at two of the examples."""
     given = []
     for array, a, b in zip(
         (real(2, 3, 4, 2), whole(2, 3, 5, high=4), real(2, 3, 5, 2)), outer, inner
@@ -394,7 +394,7 @@ OPS = [
 
 @pytest.mark.parametrize("name", OPS)
 def test_rules_on_the_engine(name):
-    """The op table compares the rules with loops, in NumPy; here XLA computes what they emit."""
+    """The op table compares the rules with loops in NumPy; here XLA runs the emitted programs."""
     samples = list(TABLE[name].samples())
     for op, arrays in (samples[0], samples[1], samples[-1]):
         arrays = [np.asarray(a) for a in arrays]
