@@ -32,7 +32,7 @@ def whole(*shape, high):
 
 
 def looped(f, in_axes, *arrays):
-    """Apply f to one example after the other."""
+    """Apply f to one example after another, and stack the results."""
     count = next(a.shape[i] for a, i in zip(arrays, in_axes) if i is not None)
     rows = []
     for k in range(count):
@@ -42,7 +42,7 @@ def looped(f, in_axes, *arrays):
 
 
 def check(f, *arrays, in_axes=None):
-    """Check vmap of f against the loop, for every choice of mapped arguments or the given one."""
+    """Compare vmap of f with a loop, for every choice of mapped arguments or the given one."""
     choices = [in_axes] if in_axes else itertools.product((0, None), repeat=len(arrays))
     for axes in choices:
         if any(a is not None for a in axes):
@@ -52,7 +52,7 @@ def check(f, *arrays, in_axes=None):
 
 
 def nodes_of(*tensors):
-    """Return the pending nodes of tensors: those still to be computed."""
+    """The pending nodes of tensors, which are still to be computed."""
     nodes = ancestors([t._node for t in tensors], lambda n: n.value is not None)
     return [n for n in nodes if n.value is None]
 
@@ -157,7 +157,7 @@ def test_an_operand_that_all_examples_read_is_not_copied():
 
 
 def test_index_arrays_of_all_examples_are_not_copied():
-    """Cotangents for shared indices: the scatter has one write for all examples."""
+    """Cotangents for the same indices: the scatter writes once for all examples."""
     x, i = pb.tensor(real(6, 2)), pb.tensor(whole(4, high=6))
     _, pull = pb.vjp(lambda x: x[i], x)
     g = pb.vmap(pull)(pb.tensor(real(5, 4, 2)))[0]
@@ -335,7 +335,7 @@ SOME = [axes for axes in itertools.product((0, None), repeat=3) if 0 in axes]
 
 @pytest.mark.parametrize("outer", SOME)
 def test_nested_vmap_of_indexing(outer):
-    """Operand, indices or updates are mapped by the outer or inner vmap, in every combination."""
+    """Map the operand, indices or updates in the outer and the inner vmap, in all combinations."""
     for inner in SOME:
         with pb.config(engine="reference"):
             check_nested(outer, inner)

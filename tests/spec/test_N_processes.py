@@ -9,14 +9,14 @@ import sys
 
 import numpy as np
 import pytest
-from paths import PYTHONPATH, SUPPORT
+from paths import SUPPORT, VIRTUAL_DEVICES
 
 
 def run(count, devices, *case):
     """The exit status, what each process printed, in its order, and what went wrong."""
     script = [str(SUPPORT / "distributed_training.py"), *map(str, case)]
     options = ["--nproc", str(count), "--devices", str(devices)]
-    path = {"PYTHONPATH": PYTHONPATH}
+    path = VIRTUAL_DEVICES
     ended = subprocess.run(
         [sys.executable, "-m", "pullback.distributed", *options, *script],
         env=os.environ | path, capture_output=True, text=True, timeout=120, check=False,

@@ -25,7 +25,7 @@ from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
 from pullback.ops.samples import real
 
 
-class Extremum(Binary, abstract=True):
+class BinaryExtremum(Binary, abstract=True):
     """One of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     kinds = "biuf"
@@ -37,7 +37,7 @@ class Extremum(Binary, abstract=True):
         return choose(b, self.direction, x, y)
 
 
-class Maximum(Extremum):
+class Maximum(BinaryExtremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.maximum
@@ -47,7 +47,7 @@ class Maximum(Extremum):
         return (lambda: share(x, y), lambda: share(y, x))
 
 
-class Minimum(Extremum):
+class Minimum(BinaryExtremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.minimum

@@ -30,7 +30,7 @@ class Case(Choice):
         if index.dtype is not int32:
             raise DTypeError(f"the branch index must be i32, got {index}", code="E2005")
 
-    def takes(self, index: Node, k: int) -> Node:
+    def selects(self, index: Node, k: int) -> Node:
         if k < len(self.branches) - 1:
             return equal(index, k)
         others: Node = TABLE["Const"](bool_, (), b"\0")()
@@ -38,7 +38,7 @@ class Case(Choice):
             others = either(others, equal(index, n))
         return negated(others)
 
-    def lowered(self, b: Any, index: Any) -> Any:
+    def lower_index(self, b: Any, index: Any) -> Any:
         return index
 
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:

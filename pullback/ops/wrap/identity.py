@@ -1,4 +1,4 @@
-"""Ops whose value is their operand's: they steer derivatives and compilers, not numbers."""
+"""Ops that return their operand: they affect derivatives or the compiler, not values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
 
 
-class _Identity(Op, abstract=True):
-    """One operand, handed on."""
+class Identity(Op, abstract=True):
+    """Returns its operand."""
 
     cheap: ClassVar[bool] = True
 
@@ -45,20 +45,20 @@ class _Identity(Op, abstract=True):
         yield cls(), (real(3, 4),)
 
 
-class Alias(_Identity, Transparent):
-    """An argument of a function under a derivative: the same value, a node of its own."""
+class Alias(Identity, Transparent):
+    """A separate node for an argument of a function that is being differentiated."""
 
 
-class StopGradient(_Identity, Transparent, Detached):
-    """Hands its operand on, as a constant of every derivative."""
+class StopGradient(Identity, Transparent, Detached):
+    """Returns its operand, which every derivative treats as a constant."""
 
 
-class Contiguous(_Identity):
-    """A layout request; layouts are the engine's, so it only marks the place."""
+class Contiguous(Identity):
+    """A request for a contiguous layout, which has no effect: the engine decides on layouts."""
 
 
-class OptimizationBarrier(_Identity, Distinct):
-    """Keeps the compiler from moving or merging work across it."""
+class OptimizationBarrier(Identity, Distinct):
+    """Prevents the compiler from moving or merging computations across it."""
 
     cheap: ClassVar[bool] = False
     imported = Imported(("optimization_barrier",))
@@ -78,7 +78,7 @@ class OptimizationBarrier(_Identity, Distinct):
 
 
 class Barrier(Op, Distinct, SparseCotangents):
-    """Hands its operands on, all of them together: none is used before every one is there."""
+    """Returns its operands once all of them are computed."""
 
     imported = Imported(("optimization_barrier",), last=True)
 
@@ -89,7 +89,7 @@ class Barrier(Op, Distinct, SparseCotangents):
         return self, xs
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        return types  # each as it was, also where it varies and how it lies
+        return types  # with named axes and sharding
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs
@@ -98,8 +98,8 @@ class Barrier(Op, Distinct, SparseCotangents):
         return b.barrier(*xs)
 
     def factors(self, *xs: Type) -> str:
-        words = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
-        return rule(words, words)
+        dims = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        return rule(dims, dims)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)
