@@ -7,6 +7,16 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.graph import Graph, by_number, graphs_within
+from pullback.graph.kinds import (
+    ConstSource,
+    Detached,
+    Distinct,
+    ForwardsOperands,
+    InputSource,
+    PerElement,
+    RunsAs,
+    Transparent,
+)
 from pullback.graph.merge_loops import subsume
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
@@ -75,7 +85,7 @@ class _Canonicaliser:
     """
 
     def __init__(self, graph: Graph, keep_stop_gradient: bool) -> None:
-        self.kept = "StopGradient" if keep_stop_gradient else None
+        self.kept = keep_stop_gradient
         self.executed = not keep_stop_gradient
         self.known: dict[tuple, Node] = {}
         self.results: dict[Node, tuple[Node, ...]] = {}
@@ -85,9 +95,9 @@ class _Canonicaliser:
             new[x] = _input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
-            if self.executed and op.executed is not None:
+            if self.executed and isinstance(op, RunsAs) and op.executed is not None:
                 op = op.executed
-            if op.transparent and op.name != self.kept:
+            if isinstance(op, Transparent) and not (self.kept and isinstance(op, Detached)):
                 new[node] = new[node.inputs[0]]
             else:
                 new[node] = self.place(node, op, tuple([new[x] for x in node.inputs]))
@@ -100,7 +110,7 @@ class _Canonicaliser:
             xs = tuple(sorted(xs, key=by_number))
         if self.results and xs and xs[0] in self.results:
             return self.results[xs[0]][op.index]
-        if not op.mergeable:
+        if isinstance(op, Distinct):
             return self.make(node, op, xs)
         folded = fold(node, xs)
         if folded is not None:
@@ -116,13 +126,15 @@ class _Canonicaliser:
         made = Node(op, xs, node.type, node.where, (), node.backward, value)
         if isinstance(made.type, tuple):
             # All results directly after their op: their numbers then agree with the text's.
-            self.results[made] = xs if op.hands_on and self.executed else results(made)
+            self.results[made] = (
+                xs if self.executed and isinstance(op, ForwardsOperands) else results(made)
+            )
         return made
 
 
 def _input(x: Node, name: str) -> Node:
     """A fresh input in place of an old one; a boundary of another kind becomes an input."""
-    op = x.op if x.op.name == "Input" else TABLE["Input"](name, x.type.shape, x.type.dtype)
+    op = x.op if isinstance(x.op, InputSource) else TABLE["Input"](name, x.type.shape, x.type.dtype)
     return Node(op, (), x.type, x.where, (), x.backward)
 
 
@@ -132,11 +144,11 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Any:
     The value is computed twice, in the element type and in unbounded integers: where they
     differ it overflowed, and what a run-time overflow gives is the engine's to say.
     """
-    if not xs or not _is_exact_scalar(node.type) or not _scalar_op(node.op):
+    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, PerElement)):
         return None
-    if not all(x.op.name == "Const" and _is_exact_scalar(x.type) for x in xs):
+    arrays = [x.op.array for x in xs if isinstance(x.op, ConstSource) and _is_exact_scalar(x.type)]
+    if len(arrays) < len(xs):
         return None
-    arrays = [x.op.array for x in xs]  # type: ignore[attr-defined]
     unbounded = [a if a.dtype == bool else a.astype(object) for a in arrays]
     dtype = node.type.dtype
     try:
@@ -153,8 +165,3 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Any:
 
 def _is_exact_scalar(type: Any) -> bool:
     return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
-
-
-def _scalar_op(op: Any) -> bool:
-    """Whether an op works element by element: loops and collectives mean more than that."""
-    return getattr(op, "foldable", hasattr(op, "partials"))

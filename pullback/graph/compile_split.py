@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Distinct, ResultSource, UnpackedScalar
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
@@ -53,7 +54,7 @@ class Segment:
 
 
 def _is_scalar(n: Node) -> bool:
-    return n.op.name == "Unpack"
+    return isinstance(n.op, UnpackedScalar)
 
 
 def _unpack_anew(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
@@ -106,7 +107,9 @@ def _free(nodes: Iterable[Node]) -> set[Node]:
     """What every piece writes for itself: scalars, and all that depends on no input."""
     found: set[Node] = set()
     for n in nodes:
-        fixed = n.op.mergeable and all(x in found and not _is_scalar(x) for x in n.inputs)
+        fixed = not isinstance(n.op, Distinct) and all(
+            x in found and not _is_scalar(x) for x in n.inputs
+        )
         if fixed or _is_scalar(n):
             found.add(n)
     return found
@@ -140,7 +143,7 @@ def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
 
 def _whole(order: list[Node], cut: int) -> int:
     """A cut that leaves an op's results with it."""
-    while cut < len(order) and order[cut].op.name == "Result":
+    while cut < len(order) and isinstance(order[cut].op, ResultSource):
         cut += 1
     return cut
 
@@ -203,7 +206,7 @@ def _phase(order: list[Node], start: int, stop: int, period: int) -> int:
     best, chosen = None, start
     for cut in range(start, min(start + period, stop - period * (FEWEST - 1))):
         middle = cut + period * max(1, (rounds - 1) // 2)
-        if order[middle].op.name == "Result":
+        if isinstance(order[middle].op, ResultSource):
             continue
         passing = _passing(order, middle, period)
         if best is None or passing < best:

@@ -7,6 +7,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
+from pullback.graph.kinds import Distinct
 from pullback.graph.node import Node, emit, origin
 
 by_number = attrgetter("number")
@@ -66,7 +67,7 @@ class Structure:
         parts: list = [count, *(x.type for x in graph.inputs)]
         for node in graph.nodes[count:]:
             # A leaf is itself: two of them are two, whatever they hold.
-            parts.append(node.op if node.inputs or node.op.mergeable else node)
+            parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
             parts += [index[x] for x in node.inputs]
             if node.op.fallible:
                 parts.append(node.where)
@@ -113,7 +114,7 @@ class Graph:
         saved = origin.where, origin.backward
         try:
             for node in self.nodes[len(self.inputs) :]:
-                if not node.inputs and not node.op.mergeable:
+                if not node.inputs and isinstance(node.op, Distinct):
                     new[node] = node  # a leaf is itself, however often it is used
                     continue
                 origin.where, origin.backward = node.where, node.backward

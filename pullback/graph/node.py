@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.graph.kinds import Detached
 from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, of_constant
 
@@ -146,7 +147,7 @@ def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
     tokens = merge_tokens(inputs)
     if not tokens:
         return ()
-    if op.detaches:
+    if isinstance(op, Detached):
         return of_constant(tokens)
     if not origin.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])

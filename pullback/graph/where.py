@@ -53,6 +53,12 @@ class SourceLine(NamedTuple):
         return _elsewhere, (self.file, self.line, self.function)
 
 
+class CalledLine(SourceLine):
+    """A line of user code that records ops under another name than theirs: `called`."""
+
+    called: str
+
+
 def _elsewhere(file: str, line: int, function: str) -> SourceLine:
     code = compile("0", file, "eval").replace(co_firstlineno=line, co_name=function)
     return SourceLine(code, len(code.co_code) - 2)  # which returns, at the line
@@ -63,8 +69,8 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
-def user_line() -> SourceLine | None:
-    """The innermost line on the stack that is not inside pullback."""
+def user_line(called: str = "") -> SourceLine | None:
+    """The innermost line on the stack that is not inside pullback; `called`: what it wrote."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -73,6 +79,10 @@ def user_line() -> SourceLine | None:
         if internal is None:
             internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
         if not internal:
+            if called:
+                line = CalledLine(code, frame.f_lasti)
+                line.called = called
+                return line
             return _make(SourceLine, (code, frame.f_lasti))  # twice as fast as calling Where
         frame = frame.f_back  # type: ignore[assignment]
     return None

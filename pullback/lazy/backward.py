@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
+from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node, origin
 from pullback.graph.tape import Consumed, consumption
 from pullback.lazy.history import forget
@@ -38,7 +39,9 @@ def backward(loss: Tensor) -> None:
         origin.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
-        if node.inputs and not node.op.transparent:  # an alias is as good as what is behind it
+        if node.inputs and not isinstance(
+            node.op, Transparent
+        ):  # an alias is as good as what is behind it
             _consume(node, mark)
 
 

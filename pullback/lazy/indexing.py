@@ -16,7 +16,7 @@ from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.lazy.index_plan import IndexPlan, plan
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
-from pullback.lazy.record import cut, record, register
+from pullback.lazy.record import at_one_line, cut, record, register
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -151,8 +151,10 @@ def _picked(view: Node, steps: IndexPlan) -> Node:
         return view
     indices = steps.indices()
     if len(steps.dims) == 1 and steps.place == steps.dims[0]:
-        return record(TABLE["Gather"](steps.dims[0]), (view, *indices))._node
-    made = record(TABLE["IndexArrays"](tuple(steps.dims)), (view, *indices))._node
+        with at_one_line("x[...]"):
+            return record(TABLE["Gather"](steps.dims[0]), (view, *indices))._node
+    with at_one_line("x[...]"):
+        made = record(TABLE["IndexArrays"](tuple(steps.dims)), (view, *indices))._node
     count = indices[0].type.rank
     if not (steps.place and count):
         return made
@@ -236,7 +238,8 @@ def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
         perm = (*range(at, at + count), *range(at), *range(at + count, rank))
         value = record(TABLE["Transpose"](perm), (value,))._node
     scatter = TABLE[_MODES[mode][1]](tuple(steps.dims))
-    return record(scatter, (view, value, *indices))._node
+    with at_one_line(f"x.at[...].{mode}"):
+        return record(scatter, (view, value, *indices))._node
 
 
 def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pullback.errors import InPlaceError, PullbackError
+from pullback.graph.kinds import Detached
 from pullback.graph.node import Node, origin, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
@@ -82,7 +83,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
         op, nodes = _conform(op, nodes, where)
         type = _infer(op, tuple([x.type for x in nodes]), where)
     tokens = merge_tokens(nodes)
-    if tokens and op.detaches:
+    if tokens and isinstance(op, Detached):
         tokens = of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
@@ -104,10 +105,11 @@ def _infer(op: Op, types: tuple, where: Any) -> Any:
 
 
 @contextmanager
-def at_one_line() -> Iterator[None]:
-    """All that is recorded inside belongs to the line that called us, which is looked up once."""
+def at_one_line(called: str = "") -> Iterator[None]:
+    """All ops recorded inside belong to the line of user code that called us. Errors name what it
+    `called`, if that is given, instead of the op."""
     before = pending.where
-    pending.where = before or user_line()
+    pending.where = before or user_line(called)
     try:
         yield
     finally:

@@ -46,7 +46,7 @@ gathers = pytest.mark.parametrize("name", GATHERS)
 @pytest.mark.usefixtures("_engine")
 def test_an_index_out_of_range_raises_when_the_result_is_read(name, bad, table):
     picked = GATHERS[name](table, index(0, bad))
-    with pytest.raises(IndexOutOfRange, match=r"test_checks\.py") as info:
+    with pytest.raises(IndexOutOfRange, match=r"test_runtime_checks\.py") as info:
         picked.numpy()
     assert isinstance(info.value, IndexError) and isinstance(info.value, pb.PullbackError)
     with pytest.raises(IndexOutOfRange):
@@ -144,7 +144,7 @@ def test_a_gradient_through_a_bad_index_raises(table):
 
 
 def test_a_known_index_raises_where_it_is_written(table):
-    with pytest.raises(IndexOutOfRange, match=r"test_checks\.py"):
+    with pytest.raises(IndexOutOfRange, match=r"test_runtime_checks\.py"):
         table[5]
     with pytest.raises(IndexOutOfRange):
         table[np.array([0, 7])]

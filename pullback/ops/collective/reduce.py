@@ -15,10 +15,12 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.op import over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.traits import HasNamedAxes
 
 
-class Collective(Op, abstract=True):
+class Collective(Op, HasNamedAxes, abstract=True):
     """An op along named axes, of a vmap or a mesh, which must be in scope.
 
     In a per-device program, `b.mesh.groups(axes)` are the groups of devices that communicate, and
@@ -26,6 +28,14 @@ class Collective(Op, abstract=True):
     """
 
     wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the named axes along which the result varies, given those of the operands."""
+        return axes
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        axes = self.varies(types[0].varying if types else ())
+        return over_axes(super()._derive_type(types), axes)
 
 
 class Exchange(Collective, abstract=True):
@@ -124,10 +134,6 @@ class PSum(Sharing):
     linear: ClassVar[bool] = True
     reduction = "Sum"
     combiner = "add"
-
-    @property
-    def together(self) -> AllReduce:  # type: ignore[override]
-        return AllReduce(self.axes)
 
     def reduce_equal(self, axis: Axis, x: Node) -> Node:
         return x * axis.size

@@ -41,7 +41,7 @@ class Reshard(Identity, Collective):
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
         return self.infer(types[0]).sharded(self.sharding)
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
         return to.ask(xs[0], self.sharding.dims(type.rank))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

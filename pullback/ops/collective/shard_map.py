@@ -97,7 +97,7 @@ class ShardMap(Holder):
 
     # -- execution --------------------------------------------------------------------------------
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:
         if to.mesh is not self.mesh:
             raise EngineError(f"runs on {self.mesh}, but the enclosing program on {to.mesh}")
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]

@@ -93,7 +93,7 @@ class Choice(Holder, abstract=True):
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
         return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         types = [x.type(to.mesh) for x in xs]
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
@@ -106,7 +106,7 @@ class Choice(Holder, abstract=True):
     jvp = cond_rules.jvp  # type: ignore[assignment]
     batch = cond_rules.batch  # type: ignore[assignment]
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """Each branch of `other` must contain the branch here, in the same results."""
         if type(other) is not type(self) or len(other.branches) != len(self.branches):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Detached
 from pullback.graph.node import Node
 
 
@@ -14,7 +15,7 @@ def dependence(graph: Graph) -> list[int]:
     for node in graph.nodes[len(graph.inputs) :]:
         found[node] = 0
         types = node.type if isinstance(node.type, tuple) else (node.type,)
-        if not node.op.detaches and any(t.inexact for t in types):
+        if not isinstance(node.op, Detached) and any(t.inexact for t in types):
             for x in node.inputs:
                 found[node] |= found[x]
     return [found[y] for y in graph.outputs]

@@ -5,30 +5,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import vary_over
 from pullback.ops.control.varying import Axes, axes_of, union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
 from pullback.ops.sources import placeholder
+from pullback.ops.traits import HasNamedAxes, communicates, named_axes
 
 if TYPE_CHECKING:
     from pullback.sharding.mesh import DeviceMesh
 
 
-class Holder(Op, abstract=True):
+class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
     """An op that runs graphs. It has a tuple of results, and its rules transform the graphs.
 
     Operands and results vary along the same named axes as inputs and outputs of its graphs.
     """
-
-    higher: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
 
     @cached_property
     def graphs(self) -> list[Graph]:
@@ -42,21 +41,18 @@ class Holder(Op, abstract=True):
         return self._named_axes
 
     def communicates(self) -> tuple[str, ...]:
-        nodes = [n for g in graphs_within(self.parameters()) for n in g.nodes]
-        return tuple(sorted({a for n in nodes for a in n.op.communicates()}))
+        nodes = [n for graph in self.graphs for n in graph.nodes]
+        return tuple(sorted({a for n in nodes for a in communicates(n.op)}))
 
     @cached_property
     def _named_axes(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
-
-    def over_axes(self, axes: tuple[str, ...], made: tuple[Type, ...]) -> tuple[Type, ...]:
-        pairs = zip(made, self.graphs[-1].outputs, strict=True)
-        return tuple([t.over(y.type.varying) for t, y in pairs])
+        return tuple(sorted({a for n in nodes for a in named_axes(n.op)}))
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         """Put results on the mesh of the graphs where no operand is on a mesh."""
-        made = super()._derive_type(types)
+        pairs = zip(super()._derive_type(types), self.graphs[-1].outputs, strict=True)
+        made = tuple([t.over(y.type.varying) for t, y in pairs])
         if self._mesh is None or any(t.sharding for t in types):
             return made
         found = self.shardings(self._mesh, types, made)
@@ -144,7 +140,7 @@ def captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[N
     """Return values from outside that users' rules captured: a held graph needs them as inputs."""
     known = set(boundary)
     found = ancestors(outputs, known.__contains__)
-    return [n for n in found if n not in known and not n.inputs and not n.op.mergeable]
+    return [n for n in found if n not in known and not n.inputs and isinstance(n.op, Distinct)]
 
 
 def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from pullback.graph.graph import ancestors, by_number
+from pullback.graph.kinds import Distinct
 from pullback.graph.node import Node
 
 _UNLIMITED = 1 << 62
@@ -113,7 +114,7 @@ class _Network:
 
 
 def _available(node: Node, known: set[Node]) -> bool:
-    return node in known or (not node.inputs and node.op.mergeable)
+    return node in known or (not node.inputs and not isinstance(node.op, Distinct))
 
 
 def _recomputable(node: Node) -> bool:

@@ -25,7 +25,7 @@ from pullback.ops.control.holder import (
 )
 from pullback.ops.control.varying import Axes, scan_body
 from pullback.ops.elementwise.base import cast
-from pullback.ops.prelude import TABLE, Node, Op, Type
+from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_operands
@@ -128,7 +128,7 @@ class Scan(Holder):
         others = [*[partition.row_type(t, mesh) for t in rows], *constants]
         return partition.stable_state(mesh, self.body, state, others)
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n, mesh = self.carries, to.mesh
         types = [x.type(mesh) for x in xs]
         state, _ = self._stable_state(mesh, types)
@@ -149,7 +149,7 @@ class Scan(Holder):
     jvp = scan_rules.jvp  # type: ignore[assignment]
     batch = scan_rules.batch  # type: ignore[assignment]
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must have this state and these rows among its own."""
         if not isinstance(other, Scan):
             return None

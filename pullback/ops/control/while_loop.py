@@ -31,9 +31,11 @@ from pullback.ops.control.holder import (
 from pullback.ops.control.masked import replace_inactive, select_examples
 from pullback.ops.control.varying import Axes, axes_of, while_graphs
 from pullback.ops.elementwise.base import both, greater, less
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
+from pullback.ops.traits import communicates
 from pullback.ops.wrap.call import check_operands
 from pullback.sharding.spec import layout
 
@@ -48,7 +50,7 @@ class While(Holder):
     body: Graph
     carries: int
     fallible: ClassVar[bool] = True  # it may never end
-    instructions = ("while",)
+    imported = Imported(("while",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -106,7 +108,7 @@ class While(Holder):
         state, _ = partition.stable_state(mesh, self.body, xs[: self.carries], xs[self.carries :])
         return [t.sharding for t in state]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         n = self.carries
         types = [x.type(to.mesh) for x in xs]
         state, _ = partition.stable_state(to.mesh, self.body, types[:n], types[n:])
@@ -116,7 +118,7 @@ class While(Holder):
         body = partition.local_graph(to, self.body, inner, layouts[:n])
         answer = partition.local_graph(to, self.condition, inner, [()])
         loop = While(answer, body, n)
-        if not any(node.op.communicates() for node in answer.nodes):
+        if not any(communicates(node.op) for node in answer.nodes):
             return to.placed(to.results(loop, operands), type, layouts[:n])
         # Devices cannot communicate in a condition: its next value becomes part of the state.
         given = [vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
@@ -203,7 +205,7 @@ class While(Holder):
         self._refuse_collectives(() if axis.name is None else (axis.name,))
         return _until_all_end(condition, body, n, flags), condition, flags
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must have this initial state and these constants among its own."""
         if not isinstance(other, While):
             return None

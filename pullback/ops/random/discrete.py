@@ -13,7 +13,7 @@ from pullback.graph.dtypes import dtype, float64, int32, int64, uint32, uint64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import Binary, check_kind
 from pullback.ops.factor_rules import alike, named, rule
-from pullback.ops.index.indexing import gather
+from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import (
     Axis,
     Node,
@@ -25,8 +25,8 @@ from pullback.ops.prelude import (
 )
 from pullback.ops.random.formulas import exp
 from pullback.ops.random.stepwise import NUMPY, bits_of, lifted
-from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import integers, positive, real
+from pullback.ops.shape.axes import check_axes
 
 
 class MulHigh(Binary):

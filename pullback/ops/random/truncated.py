@@ -11,13 +11,13 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float64
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import Elementwise, word
+from pullback.ops.elementwise.base import Elementwise, op_functions
 from pullback.ops.prelude import Node, Type, broadcast_types
 from pullback.ops.random.formulas import exp, log, mills, quantile
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.samples import real, unit
 
-exponential, erfc = word("Exp"), word("Erfc")
+exponential, erfc = op_functions("Exp", "Erfc")
 FAR = 1e150  # larger numbers have infinite squares
 
 

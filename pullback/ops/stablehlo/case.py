@@ -12,6 +12,7 @@ from pullback.graph.graph import Graph
 from pullback.ops.control.cond import Choice
 from pullback.ops.control.holder import run
 from pullback.ops.elementwise.base import either, equal, negated
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
@@ -20,7 +21,7 @@ from pullback.ops.sources import Input
 class Case(Choice):
     """The branch whose number is given (i32); a number without a branch takes the last."""
 
-    instructions = ("case",)
+    imported = Imported(("case",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

@@ -15,9 +15,10 @@ from pullback.graph.types import show
 from pullback.ops.prelude import Composite, Node, Op, Type, interpret
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
+from pullback.ops.traits import HasNamedAxes, communicates, named_axes
 
 
-class Call(Composite):
+class Call(Composite, HasNamedAxes):
     """Applies a graph to operands; it is differentiated and batched like the graph."""
 
     label: str
@@ -42,10 +43,10 @@ class Call(Composite):
         return self, xs  # the graph itself makes operands vary alike
 
     def named_axes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in named_axes(n.op)))
 
     def communicates(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.communicates()))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in communicates(n.op)))
 
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)

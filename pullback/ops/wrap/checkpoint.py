@@ -9,7 +9,9 @@ import numpy as np
 
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
 from pullback.graph.node import emit, origin, results, vary_over
+from pullback.ops.elementwise.base import is_singular
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
@@ -17,7 +19,7 @@ from pullback.ops.wrap.call import Call
 from pullback.ops.wrap.identity import Alias, Barrier, Identity
 
 
-class Named(Identity):
+class Named(Identity, RunsAs):
     """Returns its operand, named for checkpoint policies."""
 
     label: str
@@ -28,15 +30,13 @@ class Named(Identity):
         yield cls("a"), (real(3, 4),)
 
 
-class Kept(Op, abstract=True):
+class Kept(Op, Transparent, HigherOrder, abstract=True):
     """A saved value: its first operand, which equals `op` applied to the others.
 
     Programs use the operand; derivatives use the rules of `op`.
     """
 
     op: Op
-    transparent: ClassVar[bool] = True
-    higher: ClassVar[bool] = True
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -47,8 +47,8 @@ class Kept(Op, abstract=True):
         return self.op.differentiable
 
     @property
-    def singular(self) -> bool:  # type: ignore[override]
-        return self.op.singular
+    def singular(self) -> bool:
+        return is_singular(self.op)
 
     def infer(self, x: Type, *xs: Type) -> Type:
         return x
@@ -65,14 +65,14 @@ class Kept(Op, abstract=True):
     def hlo(self, b: Any, out: Type, x: Any, *xs: Any) -> Any:
         return x
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
         return xs[0]
 
     def vjp(
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
         if self.op.vjp is not None:
-            transform = (gradients,) if self.op.higher else ()
+            transform = (gradients,) if isinstance(self.op, HigherOrder) else ()
             return [None, *self.op.vjp(g, out, xs[1:], need[1:], *transform)]
         inputs = [Alias()(x) for x in xs[1:]]
         needed = [x for x, n in zip(inputs, need[1:], strict=True) if n]
@@ -83,7 +83,7 @@ class Kept(Op, abstract=True):
         self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None], tangents: Callable
     ) -> Node | None:
         if self.op.jvp is not None:
-            transform = (tangents,) if self.op.higher else ()
+            transform = (tangents,) if isinstance(self.op, HigherOrder) else ()
             return self.op.jvp(out, xs[1:], ts[1:], *transform)
         inputs = [Alias()(x) for x in xs[1:]]
         return tangents([self.op(*inputs)], inputs, ts[1:])[0]
@@ -94,7 +94,7 @@ class Kept(Op, abstract=True):
         return xs[0]  # computed from the same values, so its derivative is the same
 
 
-class Checkpoint(Call):
+class Checkpoint(Call, HigherOrder):
     """A call whose intermediate values are recomputed in the backward pass.
 
     The policy selects values that are saved: products (`dots`), and values named in `names`.
@@ -102,8 +102,6 @@ class Checkpoint(Call):
 
     dots: bool = False
     names: tuple[str, ...] = ()
-    higher: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -130,7 +128,7 @@ class Checkpoint(Call):
                 one_of_several = bool(x.inputs) and isinstance(x.inputs[0].type, tuple)
                 named.discard(node)
                 named.add(node if one_of_several else x)  # prefer the value that has the name
-        return [n for n in inner if n in named or (self.dots and n.op.product)]
+        return [n for n in inner if n in named or (self.dots and isinstance(n.op, SumOfProducts))]
 
     def _saved_values(self, xs: tuple[Node, ...], saved: list[Node]) -> list[Node]:
         """Return the values to save, as further results of the same graph."""
@@ -154,7 +152,7 @@ class Checkpoint(Call):
         for node in graph.nodes[len(graph.inputs) :]:
             origin.where = node.where
             xs = tuple([new[x] for x in node.inputs])
-            if not xs and not node.op.mergeable:
+            if not xs and isinstance(node.op, Distinct):
                 new[node] = node  # a leaf
             elif node in saved:
                 new[node] = emit(Kept(node.op), (saved[node], *xs))
@@ -182,7 +180,7 @@ class Checkpoint(Call):
     ) -> Node:
         return self._of(batched_graph(self.graph, axis, mapped)[0])(*xs)
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must be the same graph, perhaps with further results."""
         if not isinstance(other, Checkpoint) or tuple(xs) != tuple(ys):
             return None

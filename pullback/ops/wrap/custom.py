@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import UnsupportedOp
+from pullback.graph.kinds import ForwardsOperands, RunsAs
 from pullback.graph.node import origin
 from pullback.ops.collective.reduce import total, without
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
@@ -37,7 +38,7 @@ class DerivativeRule(ABC):
         """Return the rule for a batch: all results have the axis, and `mapped` arguments."""
 
 
-class Custom(Op, abstract=True):
+class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
     """Returns its first `count` operands, the results of a function, whose derivative with respect
     to the other operands, the function's arguments, is given by the rule.
 
@@ -46,7 +47,6 @@ class Custom(Op, abstract=True):
 
     rule: DerivativeRule | None
     count: int
-    hands_on: ClassVar[bool] = True
     pure: ClassVar[bool] = False  # the user's functions may depend on anything
 
     @property
@@ -72,7 +72,7 @@ class Custom(Op, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return xs[: self.count]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         return tuple(xs[: self.count])
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

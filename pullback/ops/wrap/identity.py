@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.kinds import Detached, Distinct, SparseCotangents, Transparent
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
 
@@ -43,29 +45,23 @@ class Identity(Op, abstract=True):
         yield cls(), (real(3, 4),)
 
 
-class Alias(Identity):
+class Alias(Identity, Transparent):
     """A separate node for an argument of a function that is being differentiated."""
 
-    transparent: ClassVar[bool] = True
 
-
-class StopGradient(Identity):
+class StopGradient(Identity, Transparent, Detached):
     """Returns its operand, which every derivative treats as a constant."""
-
-    transparent: ClassVar[bool] = True
-    detaches: ClassVar[bool] = True
 
 
 class Contiguous(Identity):
     """A request for a contiguous layout, which has no effect: the engine decides on layouts."""
 
 
-class OptimizationBarrier(Identity):
+class OptimizationBarrier(Identity, Distinct):
     """Prevents the compiler from moving or merging computations across it."""
 
-    mergeable: ClassVar[bool] = False
     cheap: ClassVar[bool] = False
-    instructions = ("optimization_barrier",)
+    imported = Imported(("optimization_barrier",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -81,13 +77,10 @@ class OptimizationBarrier(Identity):
         return None if ts[0] is None else self(ts[0])
 
 
-class Barrier(Op):
+class Barrier(Op, Distinct, SparseCotangents):
     """Returns its operands once all of them are computed."""
 
-    mergeable: ClassVar[bool] = False
-    sparse: ClassVar[bool] = True
-    instructions = ("optimization_barrier",)
-    reads_last = True
+    imported = Imported(("optimization_barrier",), last=True)
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs

@@ -11,6 +11,7 @@ import pullback as pb
 from pullback.errors import VerificationError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.lazy.collect import Work, pending_ancestors
 from pullback.lazy.program import build
@@ -72,7 +73,7 @@ def test_inner_loops_and_conditionals_are_shared(depth):
         return (ys * ys).sum() + c.sum()
 
     def count(graph: Graph) -> list:
-        held = [n.op for n in graph.nodes if n.op.higher]
+        held = [n.op for n in graph.nodes if isinstance(n.op, HigherOrder)]
         return [[count(g) for g in graphs_within(op.parameters())] for op in held]
 
     once = count(program(f(W)))
