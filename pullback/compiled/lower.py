@@ -13,7 +13,6 @@ from pullback.compiled.specialization import Version
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.static.text import print_graph
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Lowered:
 
     def text(self) -> str:
         """The program in pullback's IR."""
-        return print_graph(self.graph)
+        return str(self.graph)
 
     def stablehlo(self) -> str:
         """The program as XLA gets it."""

@@ -26,7 +26,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.builder import HloValue
+    from pullback.engines.xla.instructions import Block, HloValue
 
 Groups = Sequence[Sequence[int]]
 
@@ -162,7 +162,7 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
     return Type(shape, type.dtype)
 
 
-def _combine(b: Any, dtype: DType, kind: str) -> str:
+def _combine(b: Any, dtype: DType, kind: str) -> Block:
     """The region that joins two elements."""
     one = Type((), dtype)
     return b.region([one, one], lambda x, y: [b.op(f"stablehlo.{kind}", x, y, out=one)])

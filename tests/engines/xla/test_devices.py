@@ -113,7 +113,7 @@ def test_operands_of_one_type_are_reduced_by_one_instruction():
 
     def write(b, *values):
         made = b.all_reduce(values, grid.groups(("x",)), "add")
-        seen.extend(line for line in b.lines if "all_reduce" in line)
+        seen.extend(i for i in b.instructions if i.name == "all_reduce")
         return made
 
     made = run_words(grid, write, xs, ys, zs)
