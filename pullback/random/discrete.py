@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
@@ -22,8 +24,7 @@ from pullback.random.arguments import (
     Shape,
     key_of,
     parameter,
-    require_order,
-    require_range,
+    require,
     sample_shape,
 )
 
@@ -52,7 +53,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     [False, True]
     """
     op = "random.bernoulli"
-    require_range(op, "p", p, lambda p: (p >= 0) & (p <= 1), "be in [0, 1]")
+    require(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with at_one_line():
         chance = wrap(cut(parameter(op, p, float64)))  # a decision has no derivative
         words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))
@@ -82,7 +83,7 @@ def randint(
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
-    require_order(op, minval, maxval, ("minval", "maxval"))
+    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with at_one_line():
         low, last = _bound(op, minval, wanted), _bound(op, maxval, wanted, minus=1)
         shape = sample_shape(op, shape, low, last)
