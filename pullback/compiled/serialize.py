@@ -33,8 +33,8 @@ def _write(node: Any) -> Any:
     if kind in (dict, OrderedDict):
         return [kind.__name__, [[written_value(k), _write(v)] for k, v in node.items()]]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        name = _NAMES.get(kind.__name__, kind.__name__)
-        return ["namedtuple", [_write(x) for x in node], name, list(node._fields)]
+        written = _NAMES.get(kind.__name__, kind.__name__)
+        return ["namedtuple", [_write(x) for x in node], written, list(node._fields)]
     name = tree.registered_name(kind)
     if name is None:
         raise _cannot(f"a container of type {kind.__name__}")

@@ -138,16 +138,10 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
         ) from None  # fmt: skip
     if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
         made = asarray(value, dtype=type.dtype)
-    if made.shape != type.shape:
-        raise ShapeError(
-            f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
-            code="E2001", input=key,
-        )  # fmt: skip
-    if made.dtype is not type.dtype:
-        raise DTypeError(
-            f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
-            code="E2001", input=key,
-        )  # fmt: skip
+    if made.shape != type.shape or made.dtype is not type.dtype:
+        kind = ShapeError if made.shape != type.shape else DTypeError
+        what = f"{name}: input {key!r} is declared as {type}, got {made._node.type}"
+        raise kind(what, code="E2001", input=key)
     return made
 
 
