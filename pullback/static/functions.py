@@ -74,7 +74,7 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
     return Graph(graph.inputs, graph.outputs, chosen)
 
 
-def to_function(module: Module) -> Callable[..., Any]:
+def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     """The module as a function of tensors, which are passed by position or by name.
 
     It returns a tensor, or a tuple if there are several outputs, and can be differentiated,
@@ -88,7 +88,7 @@ def to_function(module: Module) -> Callable[..., Any]:
     # An invalid module raises here, not at the first call.
     graph = require_module("to_function", module).graph
 
-    def function(*args: Any, **named: Any) -> Any:
+    def function(*args: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
         made = apply(graph, bind("module", graph, args, named))
         return made[0] if len(made) == 1 else tuple(made)
 
