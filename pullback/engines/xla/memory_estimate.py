@@ -142,7 +142,7 @@ class _Flow:
         distinct = self._distinct([i for i in instructions if i.array is None])
         for i in distinct:
             if i.name in _SAME:
-                for x, y in zip(i.operands, i.results, strict=True):
+                for x, y in zip(self.reads[i], i.results, strict=True):
                     self.same[y] = self.root(x)
                     if len(i.operands) > 1:
                         self.tied[y] = [self.root(x) for x in i.operands]
@@ -194,7 +194,9 @@ class _Flow:
         return self.piece.get(self.origin(step.instruction)[1], 0)
 
     def root(self, x: HloValue) -> HloValue:
-        return self.same.get(x, x)
+        while x in self.same:
+            x = self.same[x]
+        return x
 
     def _needed(self, instructions: list[HloInstruction]) -> list[HloInstruction]:
         """The instructions that the outputs depend on and that write memory of their own."""
