@@ -11,19 +11,7 @@ from pullback.static.parser import parse
 from pullback.static.run import run
 
 __all__ = [
-    "CATALOGUE",
-    "Gradient",
-    "GradientOptions",
-    "Module",
-    "autodiff",
-    "canonicalise",
-    "extensions",
-    "fingerprint",
-    "from_function",
-    "from_stablehlo",
-    "parse",
-    "run",
-    "to_function",
-    "to_stablehlo",
+    "CATALOGUE", "Gradient", "GradientOptions", "Module", "autodiff", "canonicalise", "extensions",
+    "fingerprint", "from_function", "from_stablehlo", "parse", "run", "to_function", "to_stablehlo",
     "verify",
-]
+]  # fmt: skip

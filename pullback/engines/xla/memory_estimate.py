@@ -182,7 +182,8 @@ class _Flow:
         self.steps = list(self._steps())
         for step in self.steps:
             for x in step.reads:
-                if x in self.buffers and _is_backward(self.origin(step.instruction)[0]):
+                reader = self.origin(step.instruction)[0]
+                if x in self.buffers and reader is not None and reader.backward:
                     node = self.buffers[x].node
                     self.buffers[x].kept = node is not None and not node.backward
         return self
@@ -282,10 +283,6 @@ def _body(i: HloInstruction) -> int:
     last = [y for j in body for y in j.results if y not in read]
     flow = _Flow(body, [], last, {}).work_out()
     return _simulate(flow, flow.steps)[0] if flow.steps else 0
-
-
-def _is_backward(node: Node | None) -> bool:
-    return node is not None and node.backward
 
 
 def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
