@@ -82,7 +82,8 @@ class TensorNamespace:
                     walk.note(f"Tensor.{name}", line, Ref(value), name)
 
     def add_checks(self, checks: Checks) -> None:
-        checks.fetched(getter(attrgetter, tuple(self._read)), Tensor)
+        if self._read:
+            checks.fetched(getter(attrgetter, tuple(self._read)), Tensor)
 
 
 class InstanceNamespace:
