@@ -1,10 +1,10 @@
-"""Pytrees: nested containers of tensors, flattened and rebuilt."""
+"""Pytrees: nested containers of tensors, public as `pb.tree`."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import optree
 
@@ -14,6 +14,7 @@ from pullback.graph.interned import exact
 __all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
 
 NAMESPACE = "pullback"
+T = TypeVar("T")
 
 
 def __dir__() -> list[str]:
@@ -41,8 +42,7 @@ def unflatten(structure: Any, values: Iterable[Any]) -> Any:
     except ValueError as error:
         if "PyTreeSpec" not in str(error):  # it is from a function given to `register`
             raise
-        got = "more" if "many" in str(error) else "fewer"
-        count = f"{structure.num_leaves} leaves, got {got}"
+        count = f"{structure.num_leaves} leaves, got {'more' if 'many' in str(error) else 'fewer'}"
         raise ArgumentError(f"tree.unflatten: {show(structure)} needs {count}") from None
 
 
@@ -56,8 +56,8 @@ def leaves(tree: Any) -> list[Any]:
     return optree.tree_leaves(tree, namespace=NAMESPACE)
 
 
-def map(f: Callable, tree: Any, *rest: Any) -> Any:
-    """Apply `f` to the leaves of trees of one structure.
+def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply `f` to the leaves of trees with the same structure.
 
     >>> import pullback as pb
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
@@ -93,7 +93,7 @@ def show(structure: Any) -> str:
     if kind is list:
         return f"[{', '.join(parts)}]"
     if kind is tuple:
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     if issubclass(kind, dict):
         return f"{{{', '.join(f'{k!r}: {part}' for k, part in zip(entries, parts))}}}"
     names = getattr(kind, "_fields", entries)
@@ -108,13 +108,15 @@ def paths(tree: Any) -> list[str]:
     >>> pb.tree.paths({"layers": [1, 2]})
     ["['layers'][0]", "['layers'][1]"]
     """
-    found, _, _ = optree.tree_flatten_with_path(tree, namespace=NAMESPACE)[:3]
+    found = optree.tree_paths(tree, namespace=NAMESPACE)
     return ["".join(f"[{part!r}]" for part in path) for path in found]
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
-    """For each leaf of `tree` the entry of `prefix`, a tree that ends where it needs to; `None`
-    counts as an entry. `None` as a result: it is not a prefix of the tree."""
+    """Return, for each leaf of `tree`, the leaf of `prefix` above it; None counts as a leaf.
+
+    Return None if `prefix` is not a prefix of the tree.
+    """
     found: list[Any] = []
 
     def repeat(entry: Any, subtree: Any) -> None:
@@ -130,22 +132,35 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
     return found
 
 
-def register(cls: type, flatten: Callable | None = None, unflatten: Callable | None = None) -> type:
-    """Make a class a tree node: a dataclass by its fields, any other with two functions.
+def register(
+    cls: type[T], flatten: Callable | None = None, unflatten: Callable | None = None
+) -> type[T]:
+    """Register a class as a tree node: a dataclass by its fields, others with two functions.
 
-    `flatten(x)` gives the children and hashable static data; `unflatten(data, children)` rebuilds.
+    `flatten(x)` returns the children and hashable static data; `unflatten(data, children)` returns
+    the instance.
+
+    >>> import pullback as pb
+    >>> from dataclasses import dataclass
+    >>> @pb.tree.register
+    ... @dataclass
+    ... class Layer:
+    ...     w: object
+    ...     b: object
+    >>> pb.tree.map(lambda x: 2 * x, Layer(1, 2))
+    Layer(w=2, b=4)
     """
     split, join = (flatten, unflatten) if flatten is not None else _of_fields(cls)
 
-    def taken_apart(x: Any) -> tuple:
+    def flattened(x: Any) -> tuple:
         children, data, *entries = split(x)
         return (children, None if data is None else Static(data), *entries)
 
     def rebuilt(data: Any, children: Any) -> Any:
         return join(None if data is None else data.value, children)  # type: ignore[misc]
 
-    optree.register_pytree_node(cls, taken_apart, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
-    _registered[f"{cls.__module__}.{cls.__qualname__}"] = (cls, taken_apart, rebuilt)
+    optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
+    _registered[f"{cls.__module__}.{cls.__qualname__}"] = (cls, flattened, rebuilt)
     return cls
 
 
@@ -153,7 +168,7 @@ _registered: dict[str, tuple[type, Callable, Callable]] = {}
 
 
 class Static:
-    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, 1 is not True."""
+    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, nor 1 True."""
 
     __slots__ = ("value",)
 
@@ -186,13 +201,13 @@ def _of_fields(cls: type) -> tuple[Callable, Callable]:
 
 
 def registered_name(cls: type) -> str | None:
-    """The name of a class that was registered, to find it again in another process."""
+    """Return the name of a registered class, which another process can find it by, or None."""
     name = f"{cls.__module__}.{cls.__qualname__}"
     return name if _registered.get(name, (None,))[0] is cls else None
 
 
 def one_level(node: Any) -> tuple[list[Any], Any]:
-    """The children and the static data of an instance of a registered class."""
+    """Return the children and the static data of an instance of a registered class."""
     name = registered_name(type(node))
     assert name is not None
     children, data, *_ = _registered[name][1](node)
@@ -200,7 +215,7 @@ def one_level(node: Any) -> tuple[list[Any], Any]:
 
 
 def rebuild(name: str, data: Any, children: Any) -> Any:
-    """An instance of the class that is registered under a name."""
+    """Return an instance of the class that is registered under a name."""
     if name not in _registered:
         raise ArgumentError(
             f"tree: the class {name} is not registered here",

@@ -11,10 +11,10 @@ from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy import settings
-from pullback.lazy.evaluate import submit_pending
 from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
+from pullback.lazy.pending import submit_pending
 from pullback.lazy.record import cut, register
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown

@@ -20,7 +20,7 @@ from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import SourceLine
-from pullback.lazy.evaluate import submit_pending
+from pullback.lazy.pending import submit_pending
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import leaf

@@ -15,9 +15,9 @@ from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
-from pullback.lazy.evaluate import compute
 from pullback.lazy.launch import lock, state
 from pullback.lazy.operators import node_of, number, scalar
+from pullback.lazy.pending import compute
 from pullback.lazy.program import pack
 from pullback.lazy.runtime_checks import any_unchecked
 from pullback.lazy.settings import current

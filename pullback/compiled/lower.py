@@ -15,7 +15,6 @@ from pullback.engines.xla.builder import module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.static.text import print_graph
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -53,7 +52,7 @@ class Lowered(Generic[Parameters, Result]):
 
     def text(self) -> str:
         """Return the program in pullback's IR."""
-        return print_graph(self.graph)
+        return str(self.graph)
 
     def stablehlo(self) -> str:
         """Return the StableHLO module that XLA compiles."""

@@ -22,7 +22,7 @@ from pullback.lazy.launch import lock, refuse, state
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.settings import current
 from pullback.ops.sources import Input, Unpack
-from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.call import inline_calls
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -64,7 +64,7 @@ class CompiledProgram:
     @cached_property
     def executed(self) -> Graph:
         """The graph that is compiled: numbers are packed into one input, after all others."""
-        graph = written_out(self.graph)
+        graph = inline_calls(self.graph)
         if not self.numbers:
             return canonicalise(graph)
         sizes = [_words(k) for k in self.inputs]

@@ -9,6 +9,7 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
 
+_NAMES = {"OptimizerState": "State"}  # classes that had another name when the format was made
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "deque": deque}
 
 
@@ -33,7 +34,8 @@ def _write(node: Any) -> Any:
     if kind in (dict, OrderedDict):
         return [kind.__name__, [[value_to_data(k), _write(v)] for k, v in node.items()]]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return ["namedtuple", [_write(x) for x in node], kind.__name__, list(node._fields)]
+        known_as = _NAMES.get(kind.__name__, kind.__name__)
+        return ["namedtuple", [_write(x) for x in node], known_as, list(node._fields)]
     name = tree.registered_name(kind)
     if name is None:
         raise _cannot(f"a container of type {kind.__name__}")

@@ -14,7 +14,7 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.builder import HloValue
+    from pullback.engines.xla.instructions import Block, HloValue
     from pullback.sharding.mesh import DeviceMesh
 
 Value = TypeVar("Value")  # how an engine represents a value: an array, a buffer, parts on a mesh
@@ -94,7 +94,12 @@ class OpBuilder(Protocol):
     mesh: DeviceMesh | None
 
     def op(
-        self, mnemonic: str, *xs: HloValue, out: Any, regions: str = "", **attributes: Any
+        self,
+        mnemonic: str,
+        *xs: HloValue,
+        out: Any,
+        regions: Block | Sequence[Block] = (),
+        **attributes: Any,
     ) -> Any: ...
     def constant(self, value: Any, dtype: DType) -> HloValue: ...
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue: ...
@@ -112,7 +117,7 @@ class OpBuilder(Protocol):
     def select(self, condition: HloValue, x: HloValue, y: HloValue) -> HloValue: ...
     def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]: ...
     def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue: ...
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> str: ...
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block: ...
     def case(
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]: ...

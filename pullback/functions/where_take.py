@@ -28,7 +28,7 @@ from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
-from pullback.lazy.record import record
+from pullback.lazy.record import at_one_line, record
 from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.reduce.extrema import bounds
 
@@ -73,7 +73,8 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
-    return x[(*(slice(None),) * axis, indices)]
+    with at_one_line("take"):
+        return x[(*(slice(None),) * axis, indices)]
 
 
 def gather(x: Any, indices: Any, axis: int = 0) -> Tensor:
@@ -83,7 +84,8 @@ def gather(x: Any, indices: Any, axis: int = 0) -> Tensor:
     >>> pb.gather([10, 20, 30], [[2, 0]]).tolist()
     [[30, 10]]
     """
-    return take(x, indices, axis)
+    with at_one_line("gather"):
+        return take(x, indices, axis)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tensor:
@@ -124,7 +126,8 @@ def scatter(x: Any, index: Any, updates: Any, mode: str = "set") -> Tensor:
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
-    return updated(x, index, updates, mode)
+    with at_one_line("scatter"):
+        return updated(x, index, updates, mode)
 
 
 def repeat_each(x: Tensor, repeats: Any, axis: int) -> Tensor:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pullback.errors import Location
+    from pullback.graph.where import SourceLine
     from pullback.sharding.mesh import DeviceMesh
 
 # A pending graph with more handles than this is computed in pieces: a loop that never reads a value
@@ -22,7 +24,7 @@ class ThreadState(threading.local):
     """Work in progress on one thread."""
 
     # graph.node: what nodes that rules emit inherit from the node that the rule is called for
-    where: Any = None
+    where: Location = None
     backward = False
     leaf_tokens = True  # off while backward() runs: its gradients are not differentiable
 
@@ -32,7 +34,7 @@ class ThreadState(threading.local):
     # lazy.record
     pending_limit = PENDING_LIMIT  # how many handles there may be before they are looked through
     tracing_from = 0  # the first node number of the outermost function run on placeholders
-    user_line: Any = None  # where it is known already (see `at_one_line`)
+    user_line: SourceLine | None = None  # where it is known already (see `at_one_line`)
 
     # api
     transform_depth = 0

@@ -1,8 +1,6 @@
-"""Functions of higher layers that Tensor's methods call.
+"""Functions of higher layers that methods of Tensor call.
 
-`Tensor` has methods that are defined in terms of public functions, which themselves need `Tensor`.
-Each of these modules sets its own attributes of `hooks` when it is imported, so that `lazy` imports
-nothing above it.
+The modules that define them, which need Tensor themselves, set them when they are imported.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ class Hooks:
     """The functions, under the names of the modules that set them."""
 
     __slots__ = (
-        "asarray", "call_function", "call_ufunc", "functions", "namespace", "reshard", "stack",
-        "stop_gradient",
+        "asarray", "call_function", "call_ufunc", "functions", "indexing", "namespace",
+        "reshard", "stack", "stop_gradient",
     )  # fmt: skip
 
     # pullback
@@ -36,6 +34,9 @@ class Hooks:
     # pullback.interop.numpy
     call_ufunc: Callable[[Any, str, tuple, dict], Any]
     call_function: Callable[[Any, tuple, dict], Any]
+
+    # pullback.lazy.indexing
+    indexing: ModuleType  # itself: `hooks.indexing.get(x, index)`
 
     # pullback.lazy.host_data
     asarray: Callable[..., Tensor]

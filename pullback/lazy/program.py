@@ -1,4 +1,4 @@
-"""Programs: a piece of work as a Graph, compiled by an engine."""
+"""Engines, and the graphs of pending work that they compile."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.dtypes import complex128, int64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.collect import Work, base
-from pullback.ops.sources import Input, placeholder
+from pullback.ops.sources import Input, Unpack, placeholder
+from pullback.ops.traits import Positioned
 
 
 def build(
     work: Work, outputs: tuple[int, ...], anywhere: bool = False
 ) -> tuple[Graph, dict[Node, int]]:
-    """The work as a program, and for each of its nodes the number of one it stands for.
+    """Return the canonical graph of some work, and the number of the work's node for each node.
 
-    Leaves become inputs, scalars one packed input; with `anywhere`, positions are among them.
+    Leaves become inputs; scalars, and positions with `anywhere`, become one packed input.
     """
     inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(work.leaves)]
     new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
@@ -35,12 +35,12 @@ def build(
         inputs.append(packed)
         word = 0
         for s, size in zip(work.scalars, sizes, strict=True):
-            new[s] = TABLE["Unpack"](word, s.type.dtype)(packed)
+            new[s] = Unpack(word, s.type.dtype)(packed)
             word += size
-        starts = iter([TABLE["Unpack"](word + i, int64)(packed) for i in range(count)])
+        starts = iter([Unpack(word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
-        if anywhere and node.op.position:
+        if anywhere and isinstance(node.op, Positioned) and node.op.position:
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
         else:
@@ -55,7 +55,7 @@ def build(
 
 
 def pack(words: list[int], engine: Engine, program: Program) -> Any:
-    """The scalars of a run, as one argument."""
+    """Return the scalars of a run as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
     return packed if program.host_scalars else engine.put(packed, _words(len(words)))
 

@@ -473,7 +473,7 @@ X = pb.zeros((2, 3))
          "dimension 1 is 3 and 2"),
         (lambda: pb.where(X, X, X), DTypeError, TypeError, "where: the condition must be bool"),
         (lambda: pb.sin("a"), DTypeError, TypeError, "cannot hold str"),
-        (lambda: pb.astype(X, "quad"), DTypeError, TypeError, "astype: not an element type"),
+        (lambda: pb.astype(X, "quad"), DTypeError, TypeError, "astype: not a dtype"),
         (lambda: pb.bitwise_and(X, X), DTypeError, TypeError, "bitwise_and: needs"),
         (lambda: pb.take(X, [0]), ArgumentError, TypeError, "take: needs an axis"),
         (lambda: pb.take(X, [3], axis=1), IndexOutOfRange, IndexError, "index 3 is out of range"),

@@ -27,7 +27,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.builder import HloValue
+    from pullback.engines.xla.instructions import Block, HloValue
 
 _WIDER = {int16: int32, uint16: uint32}  # NCCL has no 16-bit integers
 
@@ -152,7 +152,7 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
     return Type(shape, type.dtype)
 
 
-def _combine(b: OpBuilder, dtype: DType, kind: str) -> str:
+def _combine(b: OpBuilder, dtype: DType, kind: str) -> Block:
     """Return the region that combines two elements."""
     one = Type((), dtype)
     return b.region([one, one], lambda x, y: [b.op(f"stablehlo.{kind}", x, y, out=one)])
