@@ -70,10 +70,10 @@ def entries(names: Sequence[str] | None = None, profile: str = EXTENDED) -> list
     classes = [
         cls
         for name, cls in sorted(TABLE.items())
-        if cls.profile and is_ours(cls) and PROFILES[cls.profile].level <= level
+        if cls.text.profile and is_ours(cls) and PROFILES[cls.text.profile].level <= level
         if names is None or name in names
     ]
-    classes.sort(key=lambda c: PROFILES[c.profile].level)
+    classes.sort(key=lambda c: PROFILES[c.text.profile].level)
     return made + [_entry(c, profile) for c in classes]
 
 
@@ -89,7 +89,7 @@ def _entry(cls: Any, profile: str) -> InstructionEntry:
     samples = list(islice(cls.samples(), 4))
     example, types = _told(*max(samples, key=_ranks)) if samples else (f"{cls.name}(...)", "")
     return InstructionEntry(
-        cls.name, cls.profile, summary, example, types, derivative(cls, profile)
+        cls.name, cls.text.profile, summary, example, types, derivative(cls, profile)
     )
 
 

@@ -20,7 +20,7 @@ from pullback.lazy.program import engine_for, mesh_of
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.settings import current
 from pullback.ops.sources import Input, Unpack
-from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.call import inline_calls
 
 
 class Program:
@@ -57,7 +57,7 @@ class Program:
     @cached_property
     def executed(self) -> Graph:
         """The graph as it is run: numbers come packed in one input, after all others."""
-        graph = written_out(self.graph)
+        graph = inline_calls(self.graph)
         if not self.numbers:
             return canonicalise(graph)
         sizes = [_words(k) for k in self.inputs]

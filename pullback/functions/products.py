@@ -25,12 +25,12 @@ from pullback.ops.elementwise.arithmetic import Add, Mul
 from pullback.ops.elementwise.complex_parts import Conj
 from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
 from pullback.ops.elementwise.select import Where
-from pullback.ops.index.indexing import Iota
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.linalg.einsum import Einsum
 from pullback.ops.linalg.matmul import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.axes import ExpandDims, Squeeze
+from pullback.ops.shape.iota import Iota
 
 if TYPE_CHECKING:
     from pullback.graph.node import Node

@@ -29,7 +29,7 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
-from pullback.lazy.record import record
+from pullback.lazy.record import at_one_line, record
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
 from pullback.ops.index.along_axis import TakeAlongAxis
@@ -80,7 +80,8 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
-    return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
+    with at_one_line("take"):
+        return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
 
 
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
@@ -89,7 +90,8 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
     >>> pb.gather([10, 20, 30], [[2, 0]]).tolist()
     [[30, 10]]
     """
-    return take(x, indices, axis)
+    with at_one_line("gather"):
+        return take(x, indices, axis)
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
@@ -132,7 +134,8 @@ def scatter(
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
-    return updated(x, index, updates, mode)
+    with at_one_line("scatter"):
+        return updated(x, index, updates, mode)
 
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:

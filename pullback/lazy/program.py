@@ -21,6 +21,7 @@ from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.collect import Work, base
 from pullback.ops.sources import Input, Unpack, placeholder
+from pullback.ops.traits import Positioned
 
 _engines: dict[tuple[str, str | None], Any] = {}
 _meshes: dict[tuple[Any, Any], Any] = {}
@@ -103,7 +104,7 @@ def build(
         starts = iter([Unpack(word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
-        if anywhere and node.op.position:
+        if anywhere and isinstance(node.op, Positioned) and node.op.position:
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
         else:

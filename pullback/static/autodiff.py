@@ -19,6 +19,7 @@ from pullback.errors import (
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
+from pullback.ops.sources import Const, Result
 from pullback.static.gradients import differentiate
 from pullback.static.link import link
 from pullback.static.module import Module, require_module
@@ -216,7 +217,7 @@ class _Autodiff:
         node = self.values[i]
         if not node.type.inexact:
             return str(node.type)
-        return "a constant" if node.op.name == "Const" else None
+        return "a constant" if isinstance(node.op, Const) else None
 
     def seed_name(self, seed: bool | str | None) -> str | None:
         if not seed:
@@ -235,7 +236,7 @@ class _Autodiff:
         """Refuse the last instruction on a path to a target that has no rule in the profile."""
         if self.options.strict_ops:
             for node in reversed(list(self.values.values())):
-                node = node.inputs[0] if node.op.name == "Result" else node
+                node = node.inputs[0] if isinstance(node.op, Result) else node
                 if node.inputs and not self.has_rule(node):
                     raise self.unsupported(node)
         active = on_path([y], targets)
@@ -246,9 +247,9 @@ class _Autodiff:
     def has_rule(self, node: Node) -> bool:
         op = node.op
         types = [x.type for x in node.inputs]
-        if self.core and (op.name in FORWARD_ONLY or op.least_profile(types) != CORE):
+        if self.core and (op.name in FORWARD_ONLY or op.text.least_profile(op, types) != CORE):
             return False
-        return op.differentiable or op.name == "Result"
+        return op.differentiable or isinstance(op, Result)
 
     def unsupported(self, node: Node) -> UnsupportedOp:
         i, op = self.number(node), node.op
@@ -265,7 +266,7 @@ class _Autodiff:
         """The number of a value in the module as it was given."""
         for i, value in sorted(self.values.items()):
             for found in (value, self.places.get(value, value)):
-                if found is node or (found.op.name == "Result" and found.inputs[0] is node):
+                if found is node or (isinstance(found.op, Result) and found.inputs[0] is node):
                     return i
         raise KeyError(node)
 
@@ -289,7 +290,7 @@ def _verify(graph: Graph, profile: str) -> None:
     try:
         verify(graph)
         for op, *types in {(n.op, *[x.type for x in n.inputs]): None for n in graph.nodes}:
-            if op.profile:
+            if op.text.profile:
                 PROFILES[profile].check_op(op, types)
     except PullbackError as error:
         raise GradientVerification(

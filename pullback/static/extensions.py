@@ -11,10 +11,12 @@ import pullback.ops  # noqa: F401  (fills the op table)
 from pullback.errors import UnsupportedOp
 from pullback.graph.dtypes import dtype
 from pullback.graph.graph import Graph, ancestors
+from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.sources import placeholder
+from pullback.ops.elementwise.arithmetic import Neg
+from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.gradients import without_guards
 from pullback.static.literals import literal
@@ -48,9 +50,9 @@ def extensions() -> list[Extension]:
     Floor ('none: it is 0 everywhere',)
     Sin ('g * Cos(x)',)
     """
-    classes = [cls for _, cls in sorted(TABLE.items()) if cls.profile not in ("", CORE)]
+    classes = [cls for _, cls in sorted(TABLE.items()) if cls.text.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
-    return [Extension(c.name, c.profile, _summary(c), derivative(c)) for c in own]
+    return [Extension(c.name, c.text.profile, _summary(c), derivative(c)) for c in own]
 
 
 def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
@@ -59,7 +61,7 @@ def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
     None if the profile has no rule for it.
     """
     core = profile != EXTENDED
-    if not cls.differentiable or (core and (cls.profile != CORE or cls.name in FORWARD_ONLY)):
+    if not cls.differentiable or (core and (cls.text.profile != CORE or cls.name in FORWARD_ONLY)):
         return None
     told = ["by its rule"]  # an op that cannot stand alone, as a collective, has no samples
     for op, arrays in cls.samples():
@@ -109,13 +111,15 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
     inner = [n for n in nodes if n not in names]
     if len(inner) > LONGEST or any(n.op.graphs for n in inner):
         return "by " + ", ".join(
-            dict.fromkeys(n.op.name for n in inner if n.inputs and not n.op.transparent)
+            dict.fromkeys(
+                n.op.name for n in inner if n.inputs and not isinstance(n.op, Transparent)
+            )
         )
     told = dict(names)
     for node in inner:
         told[node] = (
             told[node.inputs[0]]
-            if node.op.transparent
+            if isinstance(node.op, Transparent)
             else _applied(node, [told[x] for x in node.inputs])
         )
     made = told[g]
@@ -124,12 +128,12 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
 
 def _applied(node: Node, xs: Sequence[str]) -> str:
     op: Any = node.op
-    if op.name == "Const":
+    if isinstance(op, Const):
         return literal(op.array.item()) if not op.shape else "constant"
     if op.name in INFIX:
         return f"({xs[0]} {INFIX[op.name]} {xs[1]})"
-    if op.name == "Result":
+    if isinstance(op, Result):
         return f"{xs[0]}{op.index}"
-    if op.name == "Neg":
+    if isinstance(op, Neg):
         return f"-{xs[0]}"
     return f"{op.name}({', '.join(xs)})"

@@ -11,13 +11,14 @@ from pullback.errors import PullbackError, TraceError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
+from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
 from pullback.static.literals import has_literal
 from pullback.static.module import Instruction, Module
 from pullback.static.parameters import without_defaults
 from pullback.static.profiles import EXTENDED, PROFILES, Profile
 from pullback.static.text import constant_name
 
-_SOURCES = ("Leaf", "Scalar", "Const", "Input")
+_SOURCES = (Leaf, Scalar, Const, Input)
 
 
 def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, Numbering]:
@@ -47,16 +48,15 @@ class Flattener:
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
         for i, node in enumerate(nodes):
-            op = node.op.name
-            if op == "Result" and node.inputs[0] in several:
+            if isinstance(node.op, Result) and node.inputs[0] in several:
                 continue  # it was named on the line of its op
             results = several.get(node) or (numbers[node],)
             types = node.type if isinstance(node.type, tuple) else (node.type,)
             comment = comment_on(node) if self.provenance else ""
-            if node in inputs or op == "Leaf":
+            if node in inputs or isinstance(node.op, Leaf):
                 name = inputs.get(node, f"leaf{i}")
                 line = Instruction(results, "Input", types=types, name=name, comment=comment)
-            elif op in _SOURCES:
+            elif isinstance(node.op, _SOURCES):
                 array = _array(node)
                 name = constant_name(node.type)
                 line = Instruction(results, name, types=types, literal=array, comment=comment)
@@ -67,7 +67,8 @@ class Flattener:
                 if parameters is None:
                     stated = self.stated(node).items()
                     parameters = self.seen[key] = {k: self.value(v) for k, v in stated}
-                line = Instruction(results, op, operands, parameters, types, comment=comment)
+                name = node.op.name
+                line = Instruction(results, name, operands, parameters, types, comment=comment)
             made.append(line)
         return Module(made, [numbers[y] for y in graph.outputs], profile)
 
@@ -108,12 +109,12 @@ class Exact(Flattener):
 
 def _written(node: Node) -> dict[str, Any]:
     op = node.op
-    return without_defaults(type(op), op.written(tuple([x.type for x in node.inputs])))
+    return without_defaults(type(op), op.text.written(op, tuple([x.type for x in node.inputs])))
 
 
 def _array(node: Node) -> np.ndarray:
-    if node.op.name == "Const":
-        return node.op.array  # type: ignore[attr-defined]
+    if isinstance(node.op, Const):
+        return node.op.array
     return np.asarray(node.value, node.type.dtype.numpy)
 
 
@@ -121,7 +122,7 @@ def order(graph: Graph) -> list[Node]:
     """A graph's nodes; leaves, which a program sees as inputs, follow the declared ones."""
     count = len(graph.inputs)
     declared, inner = graph.nodes[:count], graph.nodes[count:]
-    return [*declared, *sorted(inner, key=lambda n: n.op.name != "Leaf")]
+    return [*declared, *sorted(inner, key=lambda n: not isinstance(n.op, Leaf))]
 
 
 class Numbering(NamedTuple):
@@ -137,8 +138,8 @@ def number_values(nodes: Sequence[Node]) -> Numbering:
     several: dict[Node, tuple[int, ...]] = {}
     count = 0
     for node in nodes:
-        if node.op.name == "Result" and node.inputs[0] in several:
-            numbers[node] = several[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
+        if isinstance(node.op, Result) and node.inputs[0] in several:
+            numbers[node] = several[node.inputs[0]][node.op.index]
         elif isinstance(node.type, tuple):
             several[node] = tuple(range(count, count + len(node.type)))
             count += len(node.type)
@@ -166,9 +167,9 @@ def _fits(node: Node, profile: Profile) -> bool:
     try:
         for t in node.type if isinstance(node.type, tuple) else (node.type,):
             profile.check_type(t)
-        if node.op.name in ("Const", "Scalar"):
+        if isinstance(node.op, (Const, Scalar)):
             profile.check_literal(_array(node))
-        elif node.op.name not in (*_SOURCES, "Result"):
+        elif not isinstance(node.op, (*_SOURCES, Result)):
             profile.check_op(node.op, [x.type for x in node.inputs])
     except PullbackError:
         return False

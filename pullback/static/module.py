@@ -11,6 +11,7 @@ from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.ops.sources import Result
 from pullback.static.profiles import CORE, PROFILES
 
 if TYPE_CHECKING:
@@ -188,8 +189,8 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     for i, node in module.values.items():
         if node in places:
             found[i] = numbers[places[node]]
-        elif node.op.name == "Result" and node.inputs[0] in places:  # unused, but still there
-            found[i] = several[places[node.inputs[0]]][node.op.index]  # type: ignore[attr-defined]
+        elif isinstance(node.op, Result) and node.inputs[0] in places:  # unused, but still there
+            found[i] = several[places[node.inputs[0]]][node.op.index]
     return made, found
 
 

@@ -10,10 +10,11 @@ from pullback.errors import PullbackError, VerificationError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
+from pullback.ops.sources import Input, Leaf, Result, Scalar
 
 # Rules that are handed the operands, and how many arguments come before them.
 _RULES = (("infer", 0), ("expand", 0), ("numpy", 0), ("partials", 1), ("hlo", 2))
-_SOURCES = ("Leaf", "Scalar")  # values that are there: they have a type, and no rule for it
+_SOURCES = (Leaf, Scalar)  # values that are there: they have a type, and no rule for it
 
 
 def verify(graph: Graph) -> None:
@@ -29,7 +30,7 @@ def verify(graph: Graph) -> None:
             verify(inner)
         if not (known and defined.issuperset(xs)):
             _check_operands(i, node, defined)
-            if op.name == "Input" and node not in inputs:
+            if isinstance(op, Input) and node not in inputs:
                 _fail(i, node, "E4001", "it is used, but it is not an input of the graph")
             _check_type(i, node)
         defined.add(node)
@@ -50,7 +51,7 @@ def _check_inputs(graph: Graph) -> None:
     for i, (x, name) in enumerate(zip(graph.inputs, graph.names, strict=True)):
         if x in seen:
             _fail(i, x, "E4002", "it is declared as an input twice")
-        if x.op.name != "Input":
+        if not isinstance(x.op, Input):
             _fail(i, x, "E4004", "an input of a graph must be an Input instruction")
         if not isinstance(name, str) or not name:
             _fail(i, x, "E4004", f"an input needs a name, got {name!r}")
@@ -58,14 +59,14 @@ def _check_inputs(graph: Graph) -> None:
 
 
 def _check_operands(i: int, node: Node, defined: set[Node]) -> None:
-    fewest, most = (0, 0) if node.op.name in _SOURCES else arity(type(node.op))
+    fewest, most = (0, 0) if isinstance(node.op, _SOURCES) else arity(type(node.op))
     if not fewest <= len(node.inputs) <= most:
         wanted = fewest if fewest == most else f"at least {fewest}"
         _fail(i, node, "E2007", f"it takes {wanted} operands, got {len(node.inputs)}")
     for k, x in enumerate(node.inputs):
         if x not in defined:
             _fail(i, node, "E4001", f"operand {k} is used before it is defined")
-        if node.op.name != "Result" and isinstance(x.type, tuple):
+        if not isinstance(node.op, Result) and isinstance(x.type, tuple):
             what = f"operand {k} must be one value; {x.op.name} has several: select a result"
             _fail(i, node, "E2001", what)
 
@@ -77,9 +78,9 @@ def _check_type(i: int, node: Node) -> None:
             _fail(i, node, "E2001", f"the declared type must be a Type, got {t!r}")
         if any(n < 0 for n in t.shape):
             _fail(i, node, "E3006", f"dimensions must not be negative, got {t}")
-    if node.op.name in _SOURCES:
+    if isinstance(node.op, _SOURCES):
         return
-    if node.op.name == "Result":
+    if isinstance(node.op, Result):
         _check_result(i, node)
     try:
         inferred = node.op.infer(*[_plain(x.type) for x in node.inputs])

@@ -126,6 +126,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_measured_peak_confirms_the_predicted_one(name):
     (loss, args), percent = PROGRAMS[name]

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from paths import PYTHONPATH, SUPPORT
+from paths import SUPPORT, VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import distributed
@@ -31,7 +31,7 @@ def command(count, *case, devices=1):
 
 
 def start(count, *case, devices=1):
-    path = {"PYTHONPATH": PYTHONPATH}
+    path = VIRTUAL_DEVICES
     return subprocess.Popen(
         command(count, *case, devices=devices), env=os.environ | path,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -256,7 +256,7 @@ def test_only_the_first_process_reads_and_all_may_write_anything(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "pullback.distributed", str(script)],
         input="word", capture_output=True, text=True, check=True, timeout=60,
-        env=os.environ | {"PYTHONPATH": PYTHONPATH, "PYTHONIOENCODING": "ascii"},
+        env=os.environ | VIRTUAL_DEVICES | {"PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     said = ["[0] ? and no more", "[0] word", "[1] ? and no more", "[1] nothing"]
     assert sorted(ended.stdout.splitlines()) == said

@@ -66,7 +66,7 @@ def test_tables_are_up_to_date() -> None:
 def test_every_instruction_and_code_is_there() -> None:
     table = reference.instructions_table()
     for name, cls in TABLE.items():
-        if cls.profile and reference.is_ours(cls):
+        if cls.text.profile and reference.is_ours(cls):
             assert re.search(rf"^\| `(BinOp\()?{name}[(,]", table, re.MULTILINE), name
     rows = reference.errors_table().splitlines()[2:]
     assert [row.split()[1] for row in rows] == list(CATALOGUE)

@@ -49,6 +49,7 @@ def _process():
 
 def _prepare():
     os.environ["PULLBACK_CPU_DEVICES"] = "8"
+    os.environ["PULLBACK_PLATFORM"] = "cpu"
 
 
 def _run(module, name, parameters):

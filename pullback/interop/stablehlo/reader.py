@@ -23,6 +23,7 @@ from pullback.graph.types import Type
 from pullback.interop.stablehlo.foreign import in_our_words
 from pullback.interop.stablehlo.writer import Unchecked, lowered
 from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.imported import from_hlo
 from pullback.ops.sources import Const, Input
 from pullback.static.module import Module
 
@@ -120,10 +121,10 @@ def readers(version: int) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for last in (False, True):
         for cls in TABLE.values():
-            words = cls.instructions
+            words = cls.imported.instructions
             if not words and issubclass(cls, Elementwise) and cls.stablehlo:
                 words = (cls.stablehlo,)
-            for word in words if cls.reads_last is last else ():
+            for word in words if cls.imported.last is last else ():
                 found.setdefault(word, []).append(cls)
     return found
 
@@ -144,7 +145,7 @@ class _Sought:
     def op(self) -> Any:
         for cls in readers(table.version).get(self.i.name, ()):
             try:
-                op = cls.from_hlo(self.i)
+                op = from_hlo(cls, self.i)
             except (PullbackError, KeyError):  # parameters do not fit, an attribute is missing
                 continue
             if op is not None and self._is_lowered(op):
@@ -174,7 +175,7 @@ def _told(i: HloInstruction) -> str:
 
 def _places(op: Any, i: HloInstruction) -> Sequence[int]:
     """Which operands of the instruction the op takes: not those that are its own constants."""
-    return op.taken or range(len(i.operands) - op.implied)
+    return op.imported.taken or range(len(i.operands) - op.imported.implied)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -20,7 +20,7 @@ from devices import (
     run_words,
     varying,
 )
-from paths import PYTHONPATH
+from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import testing
@@ -374,7 +374,7 @@ print("done")
 def test_a_thousand_programs_in_flight():
     settings = {"PULLBACK_CPU_DEVICES": "8", "PULLBACK_THREADS": "2", "PULLBACK_CACHE": "0"}
     ended = subprocess.run(
-        [sys.executable, "-c", IN_FLIGHT], env=os.environ | settings | {"PYTHONPATH": PYTHONPATH},
+        [sys.executable, "-c", IN_FLIGHT], env=os.environ | settings | VIRTUAL_DEVICES,
         capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert ended.stdout == "done\n", ended.stderr
@@ -383,7 +383,8 @@ def test_a_thousand_programs_in_flight():
 def test_the_number_of_devices_must_be_one():
     code = "import pullback as pb; (pb.tensor(1.0) + 1).item()"
     ended = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PULLBACK_CPU_DEVICES": "none"},
+        [sys.executable, "-c", code],
+        env=os.environ | VIRTUAL_DEVICES | {"PULLBACK_CPU_DEVICES": "none"},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert "PULLBACK_CPU_DEVICES must be a positive integer, got 'none'" in ended.stderr
