@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
 
-ArrayLike: TypeAlias = Tensor | np.ndarray | np.generic | complex | Sequence["ArrayLike"]
-Shape: TypeAlias = int | Sequence[int]
-DTypeLike: TypeAlias = DType | str | np.dtype | type
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def key_of(op: str, key: ArrayLike) -> Node:

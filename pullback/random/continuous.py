@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +23,6 @@ from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
 from pullback.ops.random.truncated import NormalBetween
 from pullback.random.arguments import (
-    ArrayLike,
-    DTypeLike,
-    Shape,
     computed_in,
     float_dtype,
     key_of,
@@ -32,6 +30,9 @@ from pullback.random.arguments import (
     require,
     sample_shape,
 )
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def uniform(

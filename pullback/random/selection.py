@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, float_node, literal, shape_of
@@ -20,8 +21,11 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import ArrayLike, Shape, key_of, known, parameter, require
+from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.discrete import randint
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Shape
 
 
 def categorical(
