@@ -100,7 +100,7 @@ def _static_positions(custom: CustomFunction, count: int) -> set[int]:
         if not isinstance(i, int) or i < -count:
             raise ArgumentError(
                 f"{custom.kind}: nondiff_argnums {i!r} does not name an argument of {custom.name}, "
-                f"which was called with {count}",
+                f"which was called with {count}"
             )
         if i < count:
             positions.add(i % count)
