@@ -68,6 +68,7 @@ class PullbackError(Exception):
         self.op = self.op or op
         if self._found and where is not None:
             self.where, self._found = where, False
+            self.op = getattr(where, "called", self.op)  # the name that the user wrote there
         return self
 
     def __str__(self) -> str:

@@ -42,8 +42,7 @@ def unflatten(structure: Any, values: Iterable[Any]) -> Any:
     except ValueError as error:
         if "PyTreeSpec" not in str(error):  # it is from a function given to `register`
             raise
-        got = "more" if "many" in str(error) else "fewer"
-        count = f"{structure.num_leaves} leaves, got {got}"
+        count = f"{structure.num_leaves} leaves, got {'more' if 'many' in str(error) else 'fewer'}"
         raise ArgumentError(f"tree.unflatten: {show(structure)} needs {count}") from None
 
 
@@ -94,7 +93,7 @@ def show(structure: Any) -> str:
     if kind is list:
         return f"[{', '.join(parts)}]"
     if kind is tuple:
-        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
     if issubclass(kind, dict):
         return f"{{{', '.join(f'{k!r}: {part}' for k, part in zip(entries, parts))}}}"
     names = getattr(kind, "_fields", entries)
@@ -109,7 +108,7 @@ def paths(tree: Any) -> list[str]:
     >>> pb.tree.paths({"layers": [1, 2]})
     ["['layers'][0]", "['layers'][1]"]
     """
-    found, _, _ = optree.tree_flatten_with_path(tree, namespace=NAMESPACE)[:3]
+    found = optree.tree_paths(tree, namespace=NAMESPACE)
     return ["".join(f"[{part!r}]" for part in path) for path in found]
 
 

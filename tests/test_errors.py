@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from helpers import Opaque, line, told
@@ -213,8 +215,32 @@ def test_indices_out_of_range(words, act, x):
 def test_computed_indices_out_of_range_raise_when_a_value_is_read(engine, x):
     with pb.config(engine=engine):
         y = x[pb.tensor([0, 7])]
-        with told(IndexOutOfRange, IndexError, "gather:", "axis 0", "size 2", at=line(-1)):
+        with told(IndexOutOfRange, IndexError, "x[...]:", "axis 0", "size 2", at=line(-1)):
             (y * 2.0).numpy()
+
+
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+@pytest.mark.parametrize(
+    ("name", "act"),
+    [
+        ("take:", lambda x, i: pb.take(x, i, axis=0)),
+        ("gather:", pb.gather),
+        ("x[...]:", lambda x, i: x[i, i]),
+        ("x.at[...].add:", lambda x, i: x.at[i].add(1.0)),
+        ("scatter:", lambda x, i: pb.scatter(x, i, 1.0)),
+        ("take_along_axis:", lambda x, i: pb.take_along_axis(x[0], i)),
+        ("take:", lambda x, i: pb.grad(lambda x: pb.take(x, i, axis=0).sum())(x)),
+        ("take:", lambda x, i: pb.compile(lambda x, i: pb.take(x, i, axis=0))(x, i)),
+    ],
+)
+def test_an_index_error_names_the_function_that_the_user_called(engine, name, act, x):
+    with pb.config(engine=engine), pytest.raises(IndexOutOfRange, match=rf"^{re.escape(name)} "):
+        act(x, pb.tensor([0, 7])).numpy()
+
+
+def test_an_integer_power_is_called_pow():
+    with told(DTypeError, TypeError, "pow:", "power -1"):
+        pb.pow(pb.tensor([1, 2]), -1)
 
 
 @pytest.mark.parametrize(

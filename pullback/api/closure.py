@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pullback.graph.graph import Graph, ancestors
+from pullback.graph.kinds import Detached, Transparent
 from pullback.graph.node import Node, constant
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import SCALAR, placeholder
@@ -39,8 +40,8 @@ def close_over(
         elif comes_in(node):
             new[node] = placeholder(f"captured{len(captured)}", node.type)
             captured.append(node)
-        elif node.op.transparent and not node.op.detaches:  # an inner derivative's argument
-            new[node] = new[node.inputs[0]]
+        elif isinstance(node.op, Transparent) and not isinstance(node.op, Detached):
+            new[node] = new[node.inputs[0]]  # the alias of an inner derivative's argument
         else:
             xs = tuple([new[x] for x in node.inputs])
             new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)

@@ -25,8 +25,8 @@ from pullback.lazy.evaluate import evaluate
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.index.indexing import Iota
 from pullback.ops.prelude import ones, zeros_like
+from pullback.ops.shape.iota import Iota
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 

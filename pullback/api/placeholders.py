@@ -19,7 +19,7 @@ from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.call import inline_calls
 
 
 class Staged(NamedTuple):
@@ -65,7 +65,7 @@ def program_of(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> G
     """The program that `f` would run on its arguments, which are tensors or types."""
     leaves, in_tree = tree.flatten((args, kwargs))
     types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
-    return canonicalise(written_out(stage(name, f, types, in_tree).graph))
+    return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
 
 
 @contextmanager

@@ -30,11 +30,11 @@ from pullback.ops.elementwise.maximum import Minimum, Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.elementwise.transcendental import Expm1, LogAddExp, Logistic
-from pullback.ops.index.indexing import Iota
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax, Softmax
 from pullback.ops.shape.axes import ExpandDims, Squeeze
+from pullback.ops.shape.iota import Iota
 from pullback.ops.wrap.identity import StopGradient
 
 if TYPE_CHECKING:

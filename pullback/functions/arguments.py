@@ -13,8 +13,17 @@ from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
 from pullback.lazy.indexing import handle
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands, weak
-from pullback.lazy.operators import scalar as scalar
+from pullback.lazy.operators import (
+    NUMBERS,
+    as_tensor,
+    cast_node,
+    node_of,
+    number,
+    operands,
+    renamed,
+    scalar,
+    weak,
+)
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
@@ -31,6 +40,14 @@ def apply(op: type[Op] | str, *nodes: Node) -> Tensor:
     """Record an op without parameters, given as its class or by its name in the table."""
     kind = TABLE[op] if isinstance(op, str) else op
     return record(kind(), nodes)
+
+
+def record_as(name: str, op: Op, *nodes: Node) -> Tensor:
+    """Record an op; errors show the name of the public function instead of the op's."""
+    try:
+        return record(op, nodes)
+    except PullbackError as error:
+        raise renamed(error, name, op.title) from None
 
 
 def node(x: ArrayLike) -> Node:
@@ -171,5 +188,5 @@ __all__ = [
     "Tensor", "along", "apply", "as_tensor", "axes_of", "axis_of", "bool_node", "cast_node",
     "counting_dtype", "dtype_or", "float_node", "float_operands", "fresh", "integer", "literal",
     "node", "node_of", "number", "one_or_many", "operands", "ordered_axes", "per_dimension",
-    "placed", "scalar", "shape_of", "tensors",
+    "placed", "record_as", "scalar", "shape_of", "tensors",
 ]  # fmt: skip

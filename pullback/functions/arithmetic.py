@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pullback.errors import PullbackError
 from pullback.functions.arguments import (
     Tensor,
     apply,
@@ -14,11 +13,11 @@ from pullback.functions.arguments import (
     node_of,
     number,
     operands,
+    record_as,
 )
 from pullback.functions.factory import Binary, Unary, binary, float_binary, float_unary, unary
 from pullback.graph.node import constant
-from pullback.lazy.operators import NUMBERS, renamed, scalar_dtype
-from pullback.lazy.record import record
+from pullback.lazy.operators import NUMBERS, scalar_dtype
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub
 from pullback.ops.elementwise.division import Div, FloorDiv, Mod, Reciprocal
 from pullback.ops.elementwise.float_bits import CopySign, NextAfter
@@ -104,10 +103,7 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     dtype = scalar_dtype(exponent, base.dtype)
     x = cast_node(node_of(base), dtype)
     if _is_whole(exponent):
-        try:
-            return record(IntegerPow(int(exponent)), (x,))
-        except PullbackError as error:
-            raise renamed(error, "pow", IntegerPow.title) from None
+        return record_as("pow", IntegerPow(int(exponent)), x)
     return apply(Pow, x, constant(exponent, dtype))
 
 

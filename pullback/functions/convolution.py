@@ -17,6 +17,7 @@ from pullback.functions.arguments import (
     node,
     per_dimension,
     placed,
+    record_as,
 )
 from pullback.graph.node import Node
 from pullback.lazy.record import record
@@ -56,7 +57,7 @@ def conv(
     apart = per_dimension("conv", dilation, rank, "dilation")
     inner = per_dimension("conv", input_dilation, rank, "input_dilation")
     border = _padding("conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart)
-    return record(Convolution(steps, border, inner, apart, groups), (a, b))
+    return record_as("conv", Convolution(steps, border, inner, apart, groups), a, b)
 
 
 def conv2d(
@@ -82,7 +83,8 @@ def max_pool(
     [[[1.0], [3.0]]]
     """
     a = node(x)
-    return record(WindowMax(*_window("max_pool", a, window, strides, padding)), (a,))
+    op = WindowMax(*_window("max_pool", a, window, strides, padding))
+    return record_as("max_pool", op, a)
 
 
 def avg_pool(
@@ -99,7 +101,7 @@ def avg_pool(
     counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
     if counts.size and (counts == counts.flat[0]).all():
         counts = counts.flat[0]
-    return record(op, (a,)) / literal(counts, a.type.dtype)
+    return record_as("avg_pool", op, a) / literal(counts, a.type.dtype)
 
 
 def _window(

@@ -138,11 +138,9 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
 
 
 def arange(
-    start: Number | Tensor,
-    stop: Number | Tensor | None = None,
-    step: Number | Tensor = 1,
+    start: Number | Tensor, stop: Number | Tensor | None = None, step: Number | Tensor = 1,
     dtype: DTypeLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the numbers from `start` (0 if only one number is given) up to, but without, `stop`.
 
     >>> pb.arange(3).tolist(), pb.arange(1, 2, 0.5).tolist()
@@ -168,12 +166,9 @@ def _as_number(value: Any) -> Any:
 
 
 def linspace(
-    start: Number | Tensor,
-    stop: Number | Tensor,
-    num: int,
-    dtype: DTypeLike | None = None,
+    start: Number | Tensor, stop: Number | Tensor, num: int, dtype: DTypeLike | None = None,
     endpoint: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return `num` evenly spaced numbers from `start` to `stop`.
 
     >>> pb.linspace(0, 1, 5).tolist()

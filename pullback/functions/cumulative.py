@@ -13,6 +13,7 @@ from pullback.functions.arguments import (
     dtype_or,
     float_node,
     node,
+    record_as,
 )
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 
 
 def cumulative_sum(
-    x: ArrayLike,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the cumulative sum along an axis; `include_initial` prepends a 0.
 
     >>> pb.cumulative_sum([1, 2, 3]).tolist()
@@ -39,11 +38,9 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: ArrayLike,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the cumulative product along an axis; `include_initial` prepends a 1.
 
     >>> pb.cumulative_prod([2, 3, 4]).tolist()
@@ -59,7 +56,7 @@ def cummax(x: ArrayLike, axis: int | None = None) -> Tensor:
     [1, 3, 3]
     """
     a = node(x)
-    return record(CumMax(_axis("cummax", a, axis), False), (a,))
+    return record_as("cummax", CumMax(_axis("cummax", a, axis), False), a)
 
 
 def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
@@ -69,7 +66,7 @@ def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
     [3, 1, 1]
     """
     a = node(x)
-    return record(CumMin(_axis("cummin", a, axis), False), (a,))
+    return record_as("cummin", CumMin(_axis("cummin", a, axis), False), a)
 
 
 def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
@@ -79,7 +76,7 @@ def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
     [1000.0, 1000.0]
     """
     a = float_node(x)
-    return record(CumLogSumExp(_axis("cumlogsumexp", a, axis), False), (a,))
+    return record_as("cumlogsumexp", CumLogSumExp(_axis("cumlogsumexp", a, axis), False), a)
 
 
 def _axis(op: str, x: Node, axis: int | None) -> int:
@@ -90,17 +87,13 @@ def _axis(op: str, x: Node, axis: int | None) -> int:
 
 
 def _cumulative(
-    op: str,
-    kind: type[CumSum] | type[CumProd],
-    x: ArrayLike,
-    axis: int | None,
-    dtype: DTypeLike | None,
-    initial: int | None,
-) -> Tensor:
+    op: str, kind: type[CumSum] | type[CumProd], x: ArrayLike, axis: int | None,
+    dtype: DTypeLike | None, initial: int | None,
+) -> Tensor:  # fmt: skip
     a = node(x)
     a = cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
     along = _axis(op, a, axis)
-    result = record(kind(along, False), (a,))
+    result = record_as(op, kind(along, False), a)
     if initial is None:
         return result
     none = (0,) * result.ndim

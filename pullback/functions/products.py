@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pullback.errors import ArgumentError, PullbackError, ShapeError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
     Tensor,
     apply,
@@ -15,22 +15,22 @@ from pullback.functions.arguments import (
     node_of,
     operands,
     ordered_axes,
+    record_as,
 )
 from pullback.functions.reductions import sum
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
-from pullback.lazy.operators import renamed
 from pullback.lazy.record import record
 from pullback.ops.elementwise.arithmetic import Add, Mul
 from pullback.ops.elementwise.complex_parts import Conj
 from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
 from pullback.ops.elementwise.select import Where
-from pullback.ops.index.indexing import Iota
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.linalg.einsum import Einsum
 from pullback.ops.linalg.matmul import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.axes import ExpandDims, Squeeze
+from pullback.ops.shape.iota import Iota
 
 if TYPE_CHECKING:
     from pullback.graph.node import Node
@@ -55,10 +55,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     if min(ranks) >= 2:
         return apply(MatMul, a, b)
     if max(ranks) <= 2:
-        try:
-            return apply(Dot, a, b)
-        except PullbackError as error:
-            raise renamed(error, "matmul", Dot.title) from None
+        return record_as("matmul", Dot(), a, b)
     if ranks[0] == 1:
         row = record(ExpandDims((0,)), (a,))._node
         product = apply(MatMul, row, b)
@@ -86,7 +83,7 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> 
         count = integer("tensordot", axes, "the number of axes")
         left = tuple(axis_of("tensordot", i - count, a.type.rank) for i in range(count))
         right = tuple(axis_of("tensordot", i, b.type.rank) for i in range(count))
-    return record(DotGeneral((left, right), ((), ())), (a, b))
+    return record_as("tensordot", DotGeneral((left, right), ((), ())), a, b)
 
 
 def _tensor_operands(*xs: ArrayLike) -> list[Node]:

@@ -18,6 +18,7 @@ from pullback.functions.arguments import (
     one_or_many,
     ordered_axes,
     placed,
+    record_as,
     shape_of,
 )
 from pullback.graph.node import Node
@@ -178,7 +179,9 @@ def broadcast_to(x: ArrayLike, shape: Shape) -> Tensor:
 
 def spread(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Broadcast `x`, without a new node if it has the shape already."""
-    return fresh(x) if x.shape == shape else record(Broadcast(shape), (node(x),))
+    if x.shape == shape:
+        return fresh(x)
+    return record_as("broadcast_to", Broadcast(shape), node(x))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

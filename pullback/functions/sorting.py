@@ -60,11 +60,9 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> TopKResult:
 
 
 def searchsorted(
-    x1: ArrayLike,
-    x2: ArrayLike,
-    side: Literal["left", "right"] = "left",
+    x1: ArrayLike, x2: ArrayLike, side: Literal["left", "right"] = "left",
     sorter: ArrayLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the indices at which elements of `x2` must be inserted into the sorted vector `x1`
     to keep it sorted: before equal elements, or after them if `side` is "right".
 

@@ -104,12 +104,9 @@ def _root(x: Tensor) -> Tensor:
 
 
 def diff(
-    x: ArrayLike,
-    axis: int = -1,
-    n: int = 1,
-    prepend: ArrayLike | None = None,
+    x: ArrayLike, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return the differences of neighbours along an axis, taken `n` times.
 
     >>> pb.diff([1, 4, 9]).tolist()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pullback.errors import ArgumentError, IndexOutOfRange, PullbackError, ShapeError
+from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import (
     Tensor,
     along,
@@ -20,6 +20,7 @@ from pullback.functions.arguments import (
     number,
     operands,
     placed,
+    record_as,
     scalar,
     shape_of,
 )
@@ -28,8 +29,7 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
-from pullback.lazy.operators import renamed
-from pullback.lazy.record import record
+from pullback.lazy.record import at_one_line, record
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
 from pullback.ops.index.along_axis import TakeAlongAxis
@@ -66,10 +66,7 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
     least, most = bounds(a.type.dtype)
     low = constant(least, a.type.dtype) if min is None else limits[0]
     high = constant(most, a.type.dtype) if max is None else limits[-1]
-    try:
-        return apply(Clamp, a, low, high)
-    except PullbackError as error:
-        raise renamed(error, "clip", Clamp.title) from None
+    return record_as("clip", Clamp(), a, low, high)
 
 
 def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
@@ -83,7 +80,8 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
-    return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
+    with at_one_line("take"):
+        return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
 
 
 def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
@@ -92,7 +90,8 @@ def gather(x: ArrayLike, indices: ArrayLike, axis: int = 0) -> Tensor:
     >>> pb.gather([10, 20, 30], [[2, 0]]).tolist()
     [[30, 10]]
     """
-    return take(x, indices, axis)
+    with at_one_line("gather"):
+        return take(x, indices, axis)
 
 
 def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
@@ -127,17 +126,16 @@ def _check_range(indices: np.ndarray, axis: int, size: int) -> None:
 
 
 def scatter(
-    x: ArrayLike,
-    index: Index,
-    updates: ArrayLike,
+    x: ArrayLike, index: Index, updates: ArrayLike,
     mode: Literal["set", "add", "multiply", "min", "max"] = "set",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return `x` with updates at an index: set, add, multiply, min or max, as with `x.at[index]`.
 
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
-    return updated(x, index, updates, mode)
+    with at_one_line("scatter"):
+        return updated(x, index, updates, mode)
 
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.graph.graph import Graph, by_number, graphs_within
+from pullback.graph.kinds import (
+    ConstSource,
+    Detached,
+    Distinct,
+    ForwardsOperands,
+    InputSource,
+    PerElement,
+    RunsAs,
+    Transparent,
+)
 from pullback.graph.merge_loops import subsume
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
@@ -78,7 +88,7 @@ class _Canonicaliser:
     """
 
     def __init__(self, graph: Graph, keep_stop_gradient: bool) -> None:
-        self.kept = "StopGradient" if keep_stop_gradient else None
+        self.kept = keep_stop_gradient
         self.executed = not keep_stop_gradient
         self.known: dict[tuple, Node] = {}
         self.results: dict[Node, tuple[Node, ...]] = {}
@@ -88,9 +98,9 @@ class _Canonicaliser:
             new[x] = _input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
-            if self.executed and op.executed is not None:
+            if self.executed and isinstance(op, RunsAs) and op.executed is not None:
                 op = op.executed
-            if op.transparent and op.name != self.kept:
+            if isinstance(op, Transparent) and not (self.kept and isinstance(op, Detached)):
                 new[node] = new[node.inputs[0]]
             else:
                 new[node] = self.place(node, op, tuple([new[x] for x in node.inputs]))
@@ -103,7 +113,7 @@ class _Canonicaliser:
             xs = tuple(sorted(xs, key=by_number))
         if self.results and xs and xs[0] in self.results:
             return self.results[xs[0]][op.index]
-        if not op.mergeable:
+        if isinstance(op, Distinct):
             return self.make(node, op, xs)
         folded = fold(node, xs)
         if folded is not None:
@@ -114,18 +124,20 @@ class _Canonicaliser:
             found = self.known[key] = self.make(node, op, xs)
         return found
 
-    def make(self, node: Node, op: Op, xs: tuple[Node, ...]) -> Node:
+    def make(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
         value = None if xs else node.value  # only the values of leaves are part of the program
         made = Node(op, xs, node.type, node.where, (), node.backward, value)
         if isinstance(made.type, tuple):
             # Results directly follow their op, as in the text
-            self.results[made] = xs if op.hands_on and self.executed else results(made)
+            self.results[made] = (
+                xs if self.executed and isinstance(op, ForwardsOperands) else results(made)
+            )
         return made
 
 
 def _input(x: Node, name: str) -> Node:
     """Return a new input; an old one that is not an `Input` becomes one."""
-    op = x.op if x.op.name == "Input" else TABLE["Input"](name, x.type.shape, x.type.dtype)
+    op = x.op if isinstance(x.op, InputSource) else TABLE["Input"](name, x.type.shape, x.type.dtype)
     return Node(op, (), x.type, x.where, (), x.backward)
 
 
@@ -135,11 +147,11 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
     The value is computed in its dtype and in unbounded integers. Where they differ it overflowed,
     and the result of an overflow depends on the engine.
     """
-    if not xs or not _is_exact_scalar(node.type) or not _scalar_op(node.op):
+    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, PerElement)):
         return None
-    if not all(x.op.name == "Const" and _is_exact_scalar(x.type) for x in xs):
+    arrays = [x.op.array for x in xs if isinstance(x.op, ConstSource) and _is_exact_scalar(x.type)]
+    if len(arrays) < len(xs):
         return None
-    arrays = [x.op.array for x in xs]  # type: ignore[attr-defined]
     unbounded = [a if a.dtype == bool else a.astype(object) for a in arrays]
     dtype = node.type.dtype
     try:
@@ -156,8 +168,3 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
 
 def _is_exact_scalar(type: Any) -> bool:
     return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
-
-
-def _scalar_op(op: Op) -> bool:
-    """Whether an op works element by element."""
-    return getattr(op, "foldable", hasattr(op, "partials"))

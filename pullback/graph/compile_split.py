@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Distinct, ResultSource, UnpackedScalar
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
@@ -53,7 +54,7 @@ class Segment:
 
 
 def _is_scalar(n: Node) -> bool:
-    return n.op.name == "Unpack"
+    return isinstance(n.op, UnpackedScalar)
 
 
 def _pack(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
@@ -106,7 +107,9 @@ def _free(nodes: Iterable[Node]) -> set[Node]:
     """Return the nodes that each segment copies: scalars, and what depends on no input."""
     found: set[Node] = set()
     for n in nodes:
-        fixed = n.op.mergeable and all(x in found and not _is_scalar(x) for x in n.inputs)
+        fixed = not isinstance(n.op, Distinct) and all(
+            x in found and not _is_scalar(x) for x in n.inputs
+        )
         if fixed or _is_scalar(n):
             found.add(n)
     return found
@@ -127,8 +130,7 @@ def _cuts(order: list[Node]) -> list[int]:
 
 def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
     """Add cuts to the parts without repetition that are too long."""
-    made = []
-    before = 0
+    made, before = [], 0
     for cut in [*cuts, len(order)]:
         while cut - before > LONGEST:
             before = _whole(order, before + LONGEST)
@@ -140,7 +142,7 @@ def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
 
 def _whole(order: list[Node], cut: int) -> int:
     """Move a cut, so that the results of an op stay with it."""
-    while cut < len(order) and order[cut].op.name == "Result":
+    while cut < len(order) and isinstance(order[cut].op, ResultSource):
         cut += 1
     return cut
 
@@ -203,15 +205,11 @@ def _phase(order: list[Node], start: int, stop: int, period: int) -> int:
     best, chosen = None, start
     for cut in range(start, min(start + period, stop - period * (FEWEST - 1))):
         middle = cut + period * max(1, (rounds - 1) // 2)
-        if order[middle].op.name == "Result":
+        if isinstance(order[middle].op, ResultSource):
             continue
-        passing = _passing(order, middle, period)
+        before = set(order[max(0, middle - period) : middle])
+        after = order[middle : middle + period]
+        passing = len({x for n in after for x in n.inputs if x in before})
         if best is None or passing < best:
             best, chosen = passing, cut
     return chosen
-
-
-def _passing(order: list[Node], cut: int, period: int) -> int:
-    before = set(order[max(0, cut - period) : cut])
-    after = order[cut : cut + period]
-    return len({x for n in after for x in n.inputs if x in before})

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from pullback.graph.ambient import thread
+from pullback.graph.kinds import Distinct
 from pullback.graph.node import Node, emit
 
 by_number = attrgetter("number")
@@ -73,7 +74,7 @@ class Structure:
         parts: list = [count, *(x.type for x in graph.inputs)]
         for node in graph.nodes[count:]:
             # Two leaves are different, even with equal values
-            parts.append(node.op if node.inputs or node.op.mergeable else node)
+            parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
             parts += [index[x] for x in node.inputs]
             if node.op.fallible:
                 parts.append(node.where)
@@ -94,10 +95,7 @@ class Graph:
     """
 
     def __init__(
-        self,
-        inputs: Sequence[Node],
-        outputs: Sequence[Node],
-        names: Sequence[str] | None = None,
+        self, inputs: Sequence[Node], outputs: Sequence[Node], names: Sequence[str] | None = None
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -123,7 +121,7 @@ class Graph:
         saved = thread.where, thread.backward
         try:
             for node in self.nodes[len(self.inputs) :]:
-                if not node.inputs and not node.op.mergeable:
+                if not node.inputs and isinstance(node.op, Distinct):
                     new[node] = node  # leaves are shared
                     continue
                 thread.where, thread.backward = node.where, node.backward

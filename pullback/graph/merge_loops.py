@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.graph.graph import Graph, node_dependence
+from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
@@ -18,7 +20,9 @@ def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
 
     Return None if there are none. The order of recording is kept as far as possible.
     """
-    holders = [n for n in graph.nodes if n.op.higher and isinstance(n.type, tuple)]
+    holders = [
+        n for n in graph.nodes if isinstance(n.op, HigherOrder) and isinstance(n.type, tuple)
+    ]
     if len(holders) < 2:
         return None
     instead = _included(graph, holders)
@@ -38,10 +42,11 @@ def _included(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
             users.setdefault(x, []).append(holder)
     found: dict[Node, Place] = {}
     for i, small in enumerate(holders):
+        op: Any = small.op
         for large in users[small.inputs[0] if small.inputs else None]:
             if len(large.type) <= len(small.type) or above[large] >> i & 1:
                 continue
-            positions = small.op.within(small.inputs, large.op, large.inputs)
+            positions = op.within(small.inputs, large.op, large.inputs)
             if positions is not None:
                 found[small] = large, positions
                 break

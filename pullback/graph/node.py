@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from pullback.graph.ambient import thread
+from pullback.graph.kinds import Detached
 from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, of_constant
 
@@ -36,15 +37,9 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self,
-        op: Op,
-        inputs: tuple[Node, ...],
-        type: Any,
-        where: Location = None,
-        tokens: tuple = (),
-        backward: bool = False,
-        value: Any = None,
-    ) -> None:
+        self, op: Op, inputs: tuple[Node, ...], type: Any, where: Location = None,
+        tokens: tuple = (), backward: bool = False, value: Any = None,
+    ) -> None:  # fmt: skip
         self.op = op
         self.inputs = inputs
         self.type = type
@@ -139,7 +134,7 @@ def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
     tokens = merge_tokens(inputs)
     if not tokens:
         return ()
-    if op.detaches:
+    if isinstance(op, Detached):
         return of_constant(tokens)
     if not thread.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])
@@ -165,11 +160,8 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
 
 def results(node: Node) -> tuple[Node, ...]:
     """Return the results of an op with several results, as nodes."""
-    inputs, where, tokens, backward = (node,), node.where, node.tokens, node.backward
-    return tuple([
-        Node(_selection(i), inputs, type, where, tokens, backward)
-        for i, type in enumerate(node.type)
-    ])  # fmt: skip
+    rest = node.where, node.tokens, node.backward
+    return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])
 
 
 @lru_cache(maxsize=64)

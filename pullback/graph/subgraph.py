@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.graph.graph import Graph, by_number
+from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
@@ -14,8 +16,12 @@ def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None
 
     `inputs[i]` is the input of `whole` that input `i` of `part` stands for.
     """
-    known = {_key(n, n.inputs): n for n in whole.nodes[len(whole.inputs) :] if n.op.mergeable}
-    holders = [n for n in whole.nodes if n.op.higher]
+    known = {
+        _key(n, n.inputs): n
+        for n in whole.nodes[len(whole.inputs) :]
+        if not isinstance(n.op, Distinct)
+    }
+    holders = [n for n in whole.nodes if isinstance(n.op, HigherOrder)]
     places: dict[Node, Node] = {
         x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)
     }
@@ -28,7 +34,7 @@ def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None
         else:
             xs = tuple([places[x] for x in node.inputs])
             node_in_whole = known.get(_key(node, xs))
-            if node_in_whole is None and node.op.higher:
+            if node_in_whole is None and isinstance(node.op, HigherOrder):
                 found = _within(node, xs, holders)
                 if found is None:
                     return None
@@ -48,8 +54,9 @@ def _within(
     node: Node, xs: tuple[Node, ...], holders: Sequence[Node]
 ) -> tuple[Node, Sequence[int]] | None:
     """Return an application that computes the results of a node over `xs`, and their positions."""
+    op: Any = node.op
     for other in holders:
-        positions = node.op.within(xs, other.op, other.inputs)
+        positions = op.within(xs, other.op, other.inputs)
         if positions is not None:
             return other, positions
     return None

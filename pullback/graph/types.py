@@ -23,12 +23,9 @@ class Type(metaclass=Interned):
     equal_is_same = True
 
     def __init__(
-        self,
-        shape: Iterable[int],
-        dtype: DType,
-        sharding: Sharding | None = None,
+        self, shape: Iterable[int], dtype: DType, sharding: Sharding | None = None,
         varying: tuple[str, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.shape: tuple[int, ...] = tuple(map(int, shape))
         self.dtype = dtype
         self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set

@@ -13,12 +13,9 @@ from typing import NamedTuple
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Frames between user code and pullback: `with` blocks, threads, NumPy's dispatch
 _BETWEEN = (
-    contextlib.__file__,
-    functools.__file__,
-    threading.__file__,
-    "<__array_function__",
+    contextlib.__file__, functools.__file__, threading.__file__, "<__array_function__",
     "<frozen runpy>",
-)
+)  # fmt: skip
 # Whether a source file is skipped; a cache, because it is looked up for every recorded op
 _internal: dict[str, bool] = {}
 _make = tuple.__new__
@@ -53,6 +50,12 @@ class SourceLine(NamedTuple):
         return _unpickled_line, (self.file, self.line, self.function)
 
 
+class CalledLine(SourceLine):
+    """A line of user code that records ops under another name than theirs: `called`."""
+
+    called: str
+
+
 def _unpickled_line(file: str, line: int, function: str) -> SourceLine:
     code = compile("0", file, "eval").replace(co_firstlineno=line, co_name=function)
     return SourceLine(code, len(code.co_code) - 2)  # its last instruction
@@ -63,8 +66,11 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
-def user_line() -> SourceLine | None:
-    """Return the innermost line on the stack that is not inside pullback."""
+def user_line(called: str = "") -> SourceLine | None:
+    """Return the innermost line on the stack that is not inside pullback.
+
+    `called` is the name that its errors show instead of the op's.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -73,6 +79,10 @@ def user_line() -> SourceLine | None:
         if internal is None:
             internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
         if not internal:
+            if called:
+                line = CalledLine(code, frame.f_lasti)
+                line.called = called
+                return line
             return _make(SourceLine, (code, frame.f_lasti))  # twice as fast as a call
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.ambient import thread
+from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, consumption
 from pullback.lazy.history import forget
@@ -38,7 +39,7 @@ def backward(loss: Tensor) -> None:
         thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
-        if node.inputs and not node.op.transparent:  # aliases are not consumed
+        if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
             _consume(node, mark)
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 from pullback.errors import HostReadError
 from pullback.graph.graph import by_number
+from pullback.graph.kinds import RunsAs, Transparent
 from pullback.graph.node import Node
 from pullback.ops.op import Op
 from pullback.ops.sources import SCALAR, Input
+from pullback.ops.traits import position
 
 
 def base(node: Node) -> Node:
     """Return the node behind aliases, which derivatives see and programs do not."""
-    while node.value is None and node.op.transparent:
+    while node.value is None and isinstance(node.op, Transparent):
         node = node.inputs[0]
     return node
 
@@ -26,7 +28,7 @@ def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
     for node in stack:  # grows while iterated
         for x in node.inputs:
             if x.value is None:
-                if x.op.transparent:
+                if isinstance(x.op, Transparent):
                     x = base(x)
                     if x.value is not None:
                         continue
@@ -70,7 +72,7 @@ def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = Fa
     leaves: set[Node] = set()
     for node in stack:
         for x in node.inputs:
-            if x.value is None and x.op.transparent:
+            if x.value is None and isinstance(x.op, Transparent):
                 x = base(x)
             if x.value is not None:
                 if x.op is not SCALAR:
@@ -107,7 +109,7 @@ class Work:
         key: list[Any] = []
         for number, node in enumerate(self.nodes):
             op = node.op
-            key.append(op.executed or op)
+            key.append(op if not isinstance(op, RunsAs) else op.executed or op)
             for x in node.inputs:
                 i = index.get(x)
                 if i is None:
@@ -138,18 +140,18 @@ class Work:
         """
         if any(x.type.sharding is not None for x in self.leaves):
             return ()
-        if not any(n.op.position for n in self.nodes):
+        if not any(position(n.op) for n in self.nodes):
             return ()
         nodes = iter(self.nodes)
         key: list[Any] = [Work.anywhere]  # differs from every key with positions
         for part in self.key:
             node = next(nodes) if isinstance(part, Op) else None
-            key += (type(part), node.type) if node and part.position else (part,)
+            key += (type(part), node.type) if node and position(part) else (part,)
         return tuple(key)
 
     def positions(self) -> list[int]:
         """Return the positions that a program for any position takes, in the order of the nodes."""
-        return [i for n in self.nodes for i in n.op.position]
+        return [i for n in self.nodes for i in position(n.op)]
 
 
 def _no_value(node: Node) -> HostReadError:

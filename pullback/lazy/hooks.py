@@ -1,8 +1,6 @@
-"""Functions of higher layers that Tensor's methods call.
+"""Functions of higher layers that methods of Tensor call.
 
-`Tensor` has methods that are defined in terms of public functions, which themselves need `Tensor`.
-Each of these modules sets its own attributes of `hooks` when it is imported, so that `lazy` imports
-nothing above it.
+The modules that define them, which need Tensor themselves, set them when they are imported.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,9 +29,6 @@ from pullback.ops.elementwise.select import Where
 from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.shape.movement import Broadcast
 
-# Parts of an index besides ints, slices and picks
-_ELLIPSIS, _NEW = object(), object()
-
 
 class Pick:
     """An index array for one dimension: on the host, or a tensor."""
@@ -43,12 +38,7 @@ class Pick:
         self.fresh = fresh  # whether it indexes a new dimension of size 1
         self.size = size  # the size of the mask that it comes from
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
 
-
-@dataclass
 class IndexPlan:
     """The steps of an index of a tensor.
 
@@ -57,14 +47,15 @@ class IndexPlan:
     dimensions `dims` of the view; their own dimensions are at `place` of the result.
     """
 
-    ranges: list[range] = field(default_factory=list)
-    flipped: list[int] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
-    added: list[int] = field(default_factory=list)
-    view: list[int] = field(default_factory=list)
-    dims: list[int] = field(default_factory=list)
-    picks: list[Any] = field(default_factory=list)
-    place: int = 0
+    def __init__(self) -> None:
+        self.ranges: list[range] = []
+        self.flipped: list[int] = []
+        self.dropped: list[int] = []
+        self.added: list[int] = []
+        self.view: list[int] = []
+        self.dims: list[int] = []
+        self.picks: list[Pick] = []
+        self.place = 0
 
     @property
     def block(self) -> tuple[int, ...]:
@@ -85,7 +76,7 @@ class IndexPlan:
 
     def pick_shape(self) -> tuple[int, ...]:
         try:
-            return broadcast_shapes((), *[p.shape for p in self.picks])
+            return broadcast_shapes((), *[p.array.shape for p in self.picks])
         except ShapeError as error:
             raise error.at("index", user_line()) from None
 
@@ -105,11 +96,11 @@ def plan(shape: tuple[int, ...], index: Any) -> IndexPlan:
     before = 0  # dimensions of the result before the first of them
     axis = 0
     for number, part in enumerate(parts):
-        if part is _NEW:
+        if part is None:
             made.added.append(len(made.view))
             made.view.append(1)
             continue
-        if part is _ELLIPSIS:  # for no dimension, but it separates its neighbours
+        if part is Ellipsis:  # for no dimension, but it separates its neighbours
             continue
         if isinstance(part, (Pick, int)):
             if not advanced:
@@ -160,7 +151,7 @@ def _range(part: slice, size: int) -> range:
         if isinstance(error, PullbackError):
             raise
         raise ArgumentError(
-            f"index: the bounds and step of a slice must be integers, the step not 0, got {part}",
+            f"index: the bounds and step of a slice must be integers, the step not 0, got {part}"
         ) from None
     return taken if len(taken) else range(0)
 
@@ -169,43 +160,33 @@ def _range(part: slice, size: int) -> range:
 
 
 def read(index: Any) -> list[Any]:
-    """Return the parts of an index: ints, slices, picks, and marks for `None` and `...`."""
-    given = index if isinstance(index, tuple) else (index,)
+    """Return the parts of an index: ints, slices, picks, `None` and `...`."""
     parts: list[Any] = []
-    for item in given:
-        if item is None:
-            parts.append(_NEW)
-        elif item is Ellipsis:
-            parts.append(_ELLIPSIS)
-        elif isinstance(item, slice):
+    for item in index if isinstance(index, tuple) else (index,):
+        if item is None or item is Ellipsis or isinstance(item, slice):
             parts.append(item)
         elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
             parts.append(operator.index(item))
         else:
             parts.extend(_picks(item))
-    if sum(1 for p in parts if p is _ELLIPSIS) > 1:
+    if parts.count(Ellipsis) > 1:
         raise ArgumentError("index: `...` may occur only once")
     return parts
 
 
 def _expand_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """Replace `...` by full slices; without one, add them at the end."""
-    used = _consumed(parts)
+    used = sum(
+        p is not None and p is not Ellipsis and not (isinstance(p, Pick) and p.fresh) for p in parts
+    )
     if used > len(shape):
-        raise AxisError(
-            f"index: too many indices, a tensor of rank {len(shape)} got {used}", code="E4006",
-        )  # fmt: skip
+        message = f"index: too many indices, a tensor of rank {len(shape)} got {used}"
+        raise AxisError(message, code="E4006")
     rest: list[Any] = [slice(None)] * (len(shape) - used)
-    if _ELLIPSIS not in parts:
+    if Ellipsis not in parts:
         return parts + rest
-    at = next(i for i, p in enumerate(parts) if p is _ELLIPSIS)
-    return parts[:at] + (rest or [_ELLIPSIS]) + parts[at + 1 :]
-
-
-def _consumed(parts: Sequence[Any]) -> int:
-    """Return how many dimensions the parts index."""
-    marks = (_NEW, _ELLIPSIS)
-    return sum(1 for p in parts if p not in marks and not (isinstance(p, Pick) and p.fresh))
+    at = parts.index(Ellipsis)
+    return parts[:at] + (rest or [Ellipsis]) + parts[at + 1 :]
 
 
 def _picks(item: Any) -> list[Pick]:
@@ -237,10 +218,8 @@ def _as_array(item: Any) -> Any:
 
 
 def _wrong_type(found: Any) -> DTypeError:
-    return DTypeError(
-        "index: must consist of integers, slices, `...`, None, integer arrays and masks, "
-        f"got {found}", code="E4011",
-    )  # fmt: skip
+    expected = "integers, slices, `...`, None, integer arrays and masks"
+    return DTypeError(f"index: must consist of {expected}, got {found}", code="E4011")
 
 
 def _mask(mask: Any) -> list[Pick]:
@@ -271,12 +250,8 @@ def _check_pick(pick: Pick, axis: int, size: int) -> None:
 
 
 def out_of_range(index: int, axis: int, size: int) -> IndexOutOfRange:
-    return IndexOutOfRange(
-        f"index {index} is out of range for axis {axis} with size {size}",
-        index=index,
-        axis=axis,
-        extent=size,
-    )
+    message = f"index {index} is out of range for axis {axis} with size {size}"
+    return IndexOutOfRange(message, index=index, axis=axis, extent=size)
 
 
 def _index_node(pick: Pick, shape: tuple[int, ...], size: int) -> Node:

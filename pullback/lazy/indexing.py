@@ -17,7 +17,7 @@ from pullback.graph.node import Node, constant
 from pullback.lazy.hooks import hooks
 from pullback.lazy.index_plan import IndexPlan, plan
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
-from pullback.lazy.record import cut, record, record_node, register, wrap
+from pullback.lazy.record import at_one_line, cut, record, record_node, register, wrap
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
@@ -157,8 +157,10 @@ def _picked(view: Node, steps: IndexPlan) -> Node:
         return view
     indices = steps.indices()
     if len(steps.dims) == 1 and steps.place == steps.dims[0]:
-        return record_node(Gather(steps.dims[0]), view, *indices)
-    made = record_node(IndexArrays(tuple(steps.dims)), view, *indices)
+        with at_one_line("x[...]"):
+            return record_node(Gather(steps.dims[0]), view, *indices)
+    with at_one_line("x[...]"):
+        made = record_node(IndexArrays(tuple(steps.dims)), view, *indices)
     count = indices[0].type.rank
     if not (steps.place and count):
         return made
@@ -245,7 +247,8 @@ def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
         at = steps.place
         perm = (*range(at, at + count), *range(at), *range(at + count, rank))
         value = record_node(Transpose(perm), value)
-    return record_node(_MODES[mode][1](tuple(steps.dims)), view, value, *indices)
+    with at_one_line(f"x.at[...].{mode}"):
+        return record_node(_MODES[mode][1](tuple(steps.dims)), view, value, *indices)
 
 
 def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:

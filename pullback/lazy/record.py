@@ -14,6 +14,7 @@ import numpy as np
 
 from pullback.errors import InPlaceError, Location, PullbackError
 from pullback.graph.ambient import thread
+from pullback.graph.kinds import Detached
 from pullback.graph.node import Node, results
 from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
@@ -76,7 +77,7 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
         op, nodes = _conform(op, nodes, where)
         type = _infer(op, tuple([x.type for x in nodes]), where)
     tokens = merge_tokens(nodes)
-    if tokens and op.detaches:
+    if tokens and isinstance(op, Detached):
         tokens = of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
@@ -98,10 +99,13 @@ def _infer(op: Op, types: tuple, where: Location) -> Any:
 
 
 @contextmanager
-def at_one_line() -> Iterator[None]:
-    """Record everything inside at the line of the caller, which is looked up once."""
+def at_one_line(called: str = "") -> Iterator[None]:
+    """Record everything inside at the line of the caller, which is looked up once.
+
+    Errors name `called`, if it is given, instead of the op.
+    """
     before = thread.user_line
-    thread.user_line = before or user_line()
+    thread.user_line = before or user_line(called)
     try:
         yield
     finally:

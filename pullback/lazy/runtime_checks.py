@@ -25,13 +25,9 @@ class Run:
     """A run whose checks, or those of runs whose results it used, were not examined yet."""
 
     def __init__(
-        self,
-        program: Any,
-        word: Any,
-        lines: Sequence[Location],
-        sources: list[Source],
+        self, program: Any, word: Any, lines: Sequence[Location], sources: list[Source],
         nodes: Sequence[Node],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.program, self.word, self.lines, self.sources = program, word, lines, sources
         self.nodes = [(i, weakref.ref(n)) for i, n in enumerate(nodes)]
         self.errors: dict[int, PullbackError] | None = None  # by output, once examined
@@ -68,12 +64,9 @@ _unchecked: weakref.WeakKeyDictionary[Node, tuple[Run, int]] = weakref.WeakKeyDi
 
 
 def started(
-    program: Any,
-    word: Any,
-    lines: Sequence[Location],
-    arguments: Sequence[Node],
+    program: Any, word: Any, lines: Sequence[Location], arguments: Sequence[Node],
     nodes: Sequence[Node],
-) -> None:
+) -> None:  # fmt: skip
     """Note a run that has checks, or that used results of such a run.
 
     `lines` are the lines of the checked ops.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import weakref
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.engines.byte_sizes import bytes_of, from_environment
+from pullback.engines.registry import engine as find_engine
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
-from pullback.lazy.program import engine
 
 
 @dataclass(frozen=True)
@@ -29,47 +30,33 @@ class Settings:
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     outer: Settings | None = field(default=None, compare=False, repr=False)
-    scope: weakref.ref[Scope] | None = field(default=None, compare=False, repr=False)
+    # A weak reference to the scope; that of the outermost settings is never None
+    scope: Callable[[], object] = field(default=object, compare=False, repr=False)
     changes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    plain = True
 
     def __post_init__(self) -> None:
         # Recording reads this alone: whether there is nothing to do besides recording
         object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
-
-    plain = True
 
     @property
     def one_by_one(self) -> bool:
         """Whether each op is executed as it is recorded."""
         return self.eager or self.verify_shapes
 
-    @property
-    def permanent(self) -> bool:
-        """Whether the scope that made these settings can no longer be left."""
-        return self.scope is not None and self.scope() is None
-
-    def within(self, scope: weakref.ref[Scope] | None, changes: dict[str, Any]) -> Settings:
-        """These settings with the changes of a scope."""
-        outer = self
-        if self.permanent and self.outer is not None and self.outer.permanent:
-            # Join them, so that calling config() in a loop does not grow the chain
-            joined = self.outer.changes | self.changes
-            outer = self._replace(outer=self.outer.outer, changes=joined)
+    def within(self, scope: Callable[[], object], changes: dict[str, Any]) -> Settings:
+        """Return these settings with the changes of a scope."""
+        outer, before = self, self.outer
+        if before is not None and self.scope() is None and before.scope() is None:
+            # Neither scope can be left: join them, so that config() in a loop needs no memory
+            joined = before.changes | self.changes
+            outer = self._replace(outer=before.outer, changes=joined)
         return outer._replace(**changes, outer=outer, scope=scope, changes=changes)
 
-    def _replace(self, **fields: Any) -> Settings:
-        # dataclasses.replace takes four times as long, and no_grad() is used in inner loops
-        made = object.__new__(Settings)
-        made.__dict__.update(self.__dict__)
-        made.__dict__.update(fields)
-        made.__post_init__()
-        return made
-
     def without(self, scope: Scope) -> Settings:
-        """These settings without the innermost changes of a scope, which need not be the last."""
-        later = []
-        settings = self
-        while settings.scope is None or settings.scope() is not scope:
+        """Return these settings without the innermost changes of a scope, also if others follow."""
+        later, settings = [], self
+        while settings.scope() is not scope:
             if settings.outer is None:
                 return self  # it was not entered in this context
             later.append(settings)
@@ -79,6 +66,14 @@ class Settings:
         for entry in reversed(later):
             settings = settings.within(entry.scope, entry.changes)
         return settings
+
+    def _replace(self, **fields: Any) -> Settings:
+        # dataclasses.replace takes four times as long, and no_grad() is used in inner loops
+        made = object.__new__(Settings)
+        made.__dict__.update(self.__dict__)
+        made.__dict__.update(fields)
+        made.__post_init__()
+        return made
 
 
 def _from_environment() -> Settings:
@@ -135,7 +130,7 @@ class Scope:
         return inside
 
 
-_PUBLIC = {"eager", "verify_shapes", "engine", "cache_bytes"}
+_PUBLIC = ("cache_bytes", "eager", "engine", "verify_shapes")
 
 
 def config(**changes: Any) -> Scope:
@@ -153,22 +148,20 @@ def config(**changes: Any) -> Scope:
     ...     pb.engine_info().platform
     'numpy'
     """
-    unknown = set(changes) - _PUBLIC
+    unknown = changes.keys() - _PUBLIC
     if unknown:
-        raise ArgumentError(
-            f"config: unknown setting {sorted(unknown)[0]!r}; known are {sorted(_PUBLIC)}",
-        )
-    if changes.get("engine", "xla") not in ("xla", "reference"):
-        raise ArgumentError(
-            f'config: engine must be "xla" or "reference", got {changes["engine"]!r}',
-        )
+        known = ", ".join(_PUBLIC)
+        raise ArgumentError(f"config: unknown setting {min(unknown)!r}; known are {known}")
+    engine = changes.get("engine", "xla")
+    if engine not in ("xla", "reference"):
+        raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
     if "cache_bytes" in changes:
         try:
             changes["cache_bytes"] = bytes_of(changes["cache_bytes"])
         except (TypeError, ValueError):
             raise ArgumentError(
                 'config: cache_bytes must be a number of bytes or a size such as "256M", '
-                f"got {changes['cache_bytes']!r}",
+                f"got {changes['cache_bytes']!r}"
             ) from None
     return Scope(**changes)
 
@@ -233,7 +226,7 @@ def default_device(name: str) -> Scope:
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    engine(current().engine, name)  # raises if there is none
+    find_engine(current().engine, name)  # raises if there is none
     return Scope(device=name)
 
 

@@ -197,11 +197,11 @@ class Tensor(Operators, Methods):
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
-                "requires a gradient",
+                "requires a gradient"
             )
         if on and not self.dtype.is_inexact:
             raise NonDifferentiableInput(
-                f"requires_grad: needs float or complex elements, got {self._node.type}",
+                f"requires_grad: needs float or complex elements, got {self._node.type}"
             )
         if any(t.alive and not t.leaf for t in self._node.tokens):
             raise ArgumentError(
@@ -233,8 +233,7 @@ class Tensor(Operators, Methods):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
             raise ArgumentError(
-                f"grad: a gradient of {self._node.type} must have that type, got "
-                f"{value._node.type}",
+                f"grad: a gradient of {self._node.type} must have that type, got {value._node.type}"
             )
         self._grad = value
 
@@ -282,7 +281,7 @@ class Tensor(Operators, Methods):
         new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
             raise ArgumentError(
-                f"assign: the value must be {self._node.type}, got {new._node.type}",
+                f"assign: the value must be {self._node.type}, got {new._node.type}"
             )
         return self._rebind(node_of(new), "assign")
 

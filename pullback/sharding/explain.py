@@ -12,11 +12,12 @@ from pullback.api.memory_plan import readable
 from pullback.api.placeholders import program_of
 from pullback.api.signatures import Tree
 from pullback.engines.mesh import per_device
+from pullback.engines.registry import mesh_of
 from pullback.errors import ArgumentError, Location
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
-from pullback.lazy.program import mesh_of
+from pullback.ops.traits import communicates
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.prices import applied, operations
@@ -136,7 +137,7 @@ def explain_sharding(
 def _exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
 ) -> Communication:
-    axes = node.op.communicates()
+    axes = communicates(node.op)
     out = _types(node)
     before = sum([x.type.nbytes for x in node.inputs])
     sent = traffic(node.op.wire, max(before, sum([t.nbytes for t in out])), mesh.extent(axes))  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""An op's parameters, as a text states them: bound to names, in the types that its fields have."""
+"""Bind the parameters that a text states to names, and convert them to the types of fields."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from pullback.graph.graph import Graph
 from pullback.graph.interned import exact
 from pullback.graph.table import TABLE
 from pullback.ops.text import Applied, Nan, Pair, Word
+from pullback.static.instructions import InstructionList
 
 _MISSING = inspect.Parameter.empty
 
 
 class Parameter(NamedTuple):
-    """A parameter's type, and what it is where the text does not state it."""
+    """A parameter's type and default."""
 
     hint: Any
     default: Any
@@ -29,13 +30,15 @@ class Parameter(NamedTuple):
 
 @cache
 def parameters_of(cls: Any) -> dict[str, Parameter]:
-    """What a text states about an op: the keywords of its `read`, or else its fields."""
-    signature = inspect.signature(cls.read)
-    keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    if not keywords:
-        return fields_of(cls)
-    hints = _hints(cls.read)
-    return {p.name: Parameter(hints.get(p.name, Any), p.default) for p in keywords}
+    """What a text states about an op: the keywords of its `text.read`, and its fields."""
+    given = inspect.signature(cls.text.read).parameters.values()
+    hints = _hints(cls.text.read)
+    stated = {
+        p.name: Parameter(hints.get(p.name, Any), p.default)
+        for p in given if p.kind is p.KEYWORD_ONLY
+    }  # fmt: skip
+    others = any(p.kind is p.VAR_KEYWORD for p in given)
+    return {**fields_of(cls), **stated} if others else stated
 
 
 @cache
@@ -56,13 +59,13 @@ def _hints(annotated: Any) -> dict[str, Any]:
 
 
 def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by name: `arguments` are the positional ones, then the others in their order."""
+    """Parameters by name: `arguments` fill the positional ones, then the others in order."""
     known = parameters_of(cls)
     if not (known or arguments or keys):
         return {}
-    order = [*cls.positional, *(n for n in known if n not in cls.positional)]
-    if cls.spellings:
-        keys = {cls.spellings.get(name, name): value for name, value in keys.items()}
+    order = [*cls.text.positional, *(n for n in known if n not in cls.text.positional)]
+    if cls.text.spellings:
+        keys = {cls.text.spellings.get(name, name): value for name, value in keys.items()}
     return without_defaults(cls, _bound(known, order, arguments, keys))
 
 
@@ -91,13 +94,14 @@ def _bound(
 
 
 def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be written: positional parameters that are there, and others that are not
-    their defaults."""
+    """The parameters to write: positional ones that are set, and others that differ from their
+    defaults."""
     known = parameters_of(cls)
     return {
         name: value
         for name, value in stated.items()
-        if (name in cls.positional and value is not None) or not _same(value, known[name].default)
+        if (name in cls.text.positional and value is not None)
+        or not _same(value, known[name].default)
     }
 
 
@@ -110,7 +114,7 @@ def _wrong(what: str) -> VerificationError:
 
 
 def converted(value: Any, hint: Any, name: str) -> Any:
-    """A stated value as one of the type that `hint` annotates."""
+    """Convert a value to the annotated type `hint`."""
     made = _convert(value, hint)
     if made is _MISSING:
         wanted = getattr(hint, "__name__", None) if isinstance(hint, type) else None
@@ -120,7 +124,7 @@ def converted(value: Any, hint: Any, name: str) -> Any:
 
 
 def _convert(value: Any, hint: Any) -> Any:
-    """The value as `hint` wants it, or `_MISSING` if it is of another kind."""
+    """The value converted to `hint`, or `_MISSING` if it has another type."""
     if hint is Any:
         return _plain(value)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -156,7 +160,7 @@ def _convert_one(value: Any, hint: Any) -> Any:
     if hint is complex and kind is Pair:
         return _plain(value)
     if hint is Graph:
-        return value if hasattr(value, "outputs") else _MISSING
+        return value if isinstance(value, InstructionList) else _MISSING
     if kind is Applied and value.name in TABLE and issubclass(TABLE[value.name], hint):
         return _plain(value)
     return value if kind is hint else _MISSING
@@ -170,7 +174,7 @@ def _bytes(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A stated value where the op does not say what it wants."""
+    """A value for a parameter without an annotation."""
     if type(value) is tuple:
         made = tuple(map(_plain, value))
         return _MISSING if any(m is _MISSING for m in made) else made

@@ -8,9 +8,11 @@ from typing import Any
 from pullback.errors import GradientVerification, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import Node, emit, results
 from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE, Axis, spread
+from pullback.ops.traits import named_axes
 from pullback.transforms.call_rules import check_nodes, deriving, is_result
 
 Batched = tuple[Node, bool]  # (value for all examples, whether it has the axis in front)
@@ -52,7 +54,7 @@ def _batch_node(node: Node, axis: Axis, known: dict[Node, Any]) -> Batched | lis
     """The node's result for all examples; a list for an op with several results."""
     if is_result(node):
         return known[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
-    if not node.inputs and not node.op.mergeable:
+    if not node.inputs and isinstance(node.op, Distinct):
         return node, False  # a leaf stays the same node
     pairs = [known[x] for x in node.inputs]
     made = _apply_rule(node, axis, tuple([x for x, _ in pairs]), [has for _, has in pairs])
@@ -66,12 +68,12 @@ def _batch_node(node: Node, axis: Axis, known: dict[Node, Any]) -> Batched | lis
 
 
 def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
-    names_axis = axis.name is not None and axis.name in node.op.named_axes()
+    names_axis = axis.name is not None and axis.name in named_axes(node.op)
     if not any(mapped) and not names_axis:
         return emit(node.op, xs)  # the same for all examples
     rule = node.op.batch
     if rule is not None:
-        transforms = (batched_graph,) if node.op.higher else ()
+        transforms = (batched_graph,) if isinstance(node.op, HigherOrder) else ()
         try:
             return rule(axis, xs, mapped, *transforms)
         except PullbackError as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import GradientVerification
+from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE
 from pullback.transforms.call_rules import (
@@ -59,7 +60,7 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
 def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
-        transforms = (tangents,) if node.op.higher else ()
+        transforms = (tangents,) if isinstance(node.op, HigherOrder) else ()
         return rule(out, node.inputs, ts, *transforms)
     # A composite without a rule of its own: differentiate its expansion.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
