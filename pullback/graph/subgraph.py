@@ -1,4 +1,4 @@
-"""Finding one program inside another: the same work is then done once."""
+"""Find one program inside another, so that the same work is done once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 from pullback.graph.graph import Graph, by_number
 from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 
 
 def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
-    """The nodes of `whole` that compute the outputs of `part`; `None` if there is one missing.
+    """Return the nodes of `whole` that compute the outputs of `part`; None if one is missing.
 
-    `inputs` says which input of `whole` each input of `part` is.
+    `inputs[i]` is the input of `whole` that input `i` of `part` stands for.
     """
     known = {
         _key(n, n.inputs): n
@@ -24,11 +25,12 @@ def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None
     places: dict[Node, Node] = {
         x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)
     }
-    moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops found inside others, with results
+    moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops that others contain
     for node in part.nodes[len(part.inputs) :]:
         if node.inputs and node.inputs[0] in moved:
             place, positions = moved[node.inputs[0]]
-            node_in_whole = known.get(_result(place, positions[node.op.index]))  # type: ignore[attr-defined]
+            index = positions[node.op.index]  # type: ignore[attr-defined]
+            node_in_whole = known.get((TABLE["Result"](index), (place,)))
         else:
             xs = tuple([places[x] for x in node.inputs])
             node_in_whole = known.get(_key(node, xs))
@@ -48,16 +50,10 @@ def _key(node: Node, xs: tuple[Node, ...]) -> tuple:
     return node.op, tuple(sorted(xs, key=by_number)) if node.op.commutative else xs
 
 
-def _result(place: Node, index: int) -> tuple:
-    from pullback.graph.table import TABLE
-
-    return TABLE["Result"](index), (place,)
-
-
 def _within(
     node: Node, xs: tuple[Node, ...], holders: Sequence[Node]
 ) -> tuple[Node, Sequence[int]] | None:
-    """Another application that gives the results of a node (over `xs`), and which they are."""
+    """Return an application that computes the results of a node over `xs`, and their positions."""
     op: Any = node.op
     for other in holders:
         positions = op.within(xs, other.op, other.inputs)

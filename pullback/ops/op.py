@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback.errors import PullbackError, UnsupportedOp, VerificationError
 from pullback.graph.graph import graphs_within
+from pullback.graph.memo import remember
 from pullback.graph.node import Node, emit, results, vary_alike
 from pullback.graph.types import Type
 from pullback.ops.helpers import Axis, zeros
@@ -24,8 +25,6 @@ from pullback.ops.parts import Parts
 from pullback.ops.registration import OpMeta
 from pullback.ops.text import Text
 from pullback.sharding.propagate import lay_out, plan
-
-_INFERRED_LIMIT = 1024
 
 
 class Op(metaclass=OpMeta, abstract=True):
@@ -126,12 +125,11 @@ class Op(metaclass=OpMeta, abstract=True):
         """Return `infer`'s result, cached: the same types come again at every step of a loop."""
         found = self.inferred.get(types)
         if found is None:
-            if len(self.inferred) > _INFERRED_LIMIT:
-                self.inferred.clear()
             try:
-                found = self.inferred[types] = self._derive_type(types)
+                found = self._derive_type(types)
             except PullbackError as error:
                 raise error.at(self.title, None) from None
+            remember(self.inferred, types, found, bound=1024)
         return found
 
     @cached_property

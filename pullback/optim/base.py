@@ -198,7 +198,7 @@ def _leaves_like(structure: Any, other: object, name: str) -> list[Any]:
     """Return the leaves of a tree that must have the structure of the parameters."""
     leaves, found = tree.flatten(other)
     if found != structure:
-        wanted, got = (tree.unflatten(s, ["*"] * s.num_leaves) for s in (structure, found))
+        wanted, got = tree.show(structure), tree.show(found)
         raise ArgumentError(
             f"update: {name} must have the tree structure of params, {wanted}, got {got}"
         )

@@ -209,7 +209,7 @@ def gamma(
 
 def _is(value: ArrayLike, wanted: float) -> bool:
     """Return whether a parameter is this Python number, not a tensor."""
-    return type(value) in (int, float) and value == wanted
+    return isinstance(value, (int, float)) and value == wanted
 
 
 def _require_finite(op: str, low: ArrayLike, high: ArrayLike, dtype: DType) -> None:

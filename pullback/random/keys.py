@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import integer, shape_of
-from pullback.functions.creation import made
+from pullback.functions.arguments import (
+    as_tensor,
+    cast_node,
+    integer,
+    node_of,
+    number,
+    scalar,
+    shape_of,
+)
+from pullback.functions.creation import from_array
 from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -30,7 +37,7 @@ def key(seed: int | Tensor) -> Tensor:
     """
     if not isinstance(seed, (Tensor, Unknown)):
         word = _modulo_64("random.key", seed, "seed")
-        return made(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
+        return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
         given = as_tensor(seed)
         if given.shape:

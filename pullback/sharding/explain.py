@@ -116,7 +116,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         from pullback.engines.mesh import per_device
-        from pullback.lazy.program import mesh_of
+        from pullback.engines.registry import mesh_of
 
         graph = program_of("explain_sharding", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import GradientVerification, PullbackError
+from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder
-from pullback.graph.node import Node, emit, origin, results
+from pullback.graph.node import Node, emit, results
 from pullback.ops.prelude import TABLE, Axis, spread
 from pullback.ops.traits import named_axes
 from pullback.transforms.call_rules import check_nodes, deriving
@@ -26,7 +27,7 @@ def batched(
         known[old] = (new, has_axis)
     with deriving():
         for node in graph.nodes[len(graph.inputs) :]:
-            origin.where, origin.backward = node.where, node.backward
+            thread.where, thread.backward = node.where, node.backward
             known[node] = _place(node, axis, known)
     return [known[y] for y in graph.outputs]
 

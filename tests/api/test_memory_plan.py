@@ -7,8 +7,8 @@ import pytest
 from helpers import line
 
 import pullback as pb
+from pullback.engines.registry import engine
 from pullback.graph.canonical import canonicalise
-from pullback.lazy.program import engine
 
 RNG = np.random.default_rng(0)
 

@@ -38,7 +38,7 @@ def test_invalid_seeds():
 
 
 def test_invalid_shapes():
-    with told(ShapeError, ValueError, "random.normal: extents must not be negative"):
+    with told(ShapeError, ValueError, "random.normal: sizes must not be negative"):
         R.normal(KEY, (2, -1))
     with told(ShapeError, ValueError, "parameters must broadcast to shape [2], got [3]"):
         R.uniform(KEY, (2,), minval=pb.zeros(3) - 1)

@@ -15,10 +15,11 @@ from helpers import Opaque, array, count_calls, gradient, line, random_dag, sour
 import pullback as pb
 from pullback import debug
 from pullback.errors import UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import dtype, float64
 from pullback.graph.graph import ancestors
 from pullback.graph.kinds import HigherOrder
-from pullback.graph.node import Node, constant, origin
+from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.record import apply, record_several
@@ -164,11 +165,11 @@ def test_tokens_are_those_of_the_operands(leaf_tokens):
     def nodes():
         x, w = pb.tensor(A), pb.tensor(B, requires_grad=True)
         y, pull = pb.vjp(lambda x: pb.top_k(x * w, 2).values, x)
-        origin.leaf_tokens = leaf_tokens
+        thread.leaf_tokens = leaf_tokens
         try:
             return written([g._node for g in pull(y)])
         finally:
-            origin.leaf_tokens = True
+            thread.leaf_tokens = True
 
     derived, again = nodes(), nodes()
     assert again == derived

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError, UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import bool_, float64, int64
 from pullback.graph.graph import Graph
-from pullback.graph.node import origin, vary_over
+from pullback.graph.node import vary_over
 from pullback.graph.subgraph import embed
 from pullback.graph.types import show
 from pullback.ops.control import partition
@@ -149,7 +150,7 @@ class While(Holder):
         raise UnsupportedOp(
             "has no reverse-mode rule: the number of iterations, and so the memory for their "
             "residuals, is unknown",
-            op="while_loop", where=origin.where,
+            op="while_loop", where=thread.where,
             hint="Use pb.scan, pb.fori_loop with bounds that are Python ints, forward mode "
             "(pb.jvp, pb.jacfwd),\nor pb.custom_vjp if the gradient has a closed form.",
         )  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, GradientVerification, UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
-from pullback.graph.node import origin
 from pullback.ops.prelude import (
     TABLE,
     Axis,
@@ -110,7 +110,7 @@ class Elementwise(Op, PerElement, abstract=True):
         if not isinstance(made, (tuple, list)) or len(made) != len(xs):
             raise GradientVerification(
                 f"partials must return a tuple of {len(xs)}, one for each operand, got {made!r}",
-                op=self.title, where=origin.where,
+                op=self.title, where=thread.where,
             )  # fmt: skip
         return made
 

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
-from pullback.graph.node import emit, origin, results, vary_over
+from pullback.graph.node import emit, results, vary_over
 from pullback.ops.elementwise.base import is_singular
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
@@ -148,9 +149,9 @@ class Checkpoint(Call, HigherOrder):
         graph = self.graph
         pairs = zip(graph.inputs, inputs, strict=True)
         new = {i: vary_over(x, i.type.varying) for i, x in pairs}
-        where = origin.where
+        where = thread.where
         for node in graph.nodes[len(graph.inputs) :]:
-            origin.where = node.where
+            thread.where = node.where
             xs = tuple([new[x] for x in node.inputs])
             if not xs and isinstance(node.op, Distinct):
                 new[node] = node  # a leaf
@@ -158,7 +159,7 @@ class Checkpoint(Call, HigherOrder):
                 new[node] = emit(Kept(node.op), (saved[node], *xs))
             else:
                 new[node] = emit(node.op, xs)
-        origin.where = where
+        thread.where = where
         return [new[y] for y in graph.outputs]
 
     def jvp(

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.kinds import ForwardsOperands, RunsAs
-from pullback.graph.node import origin
 from pullback.ops.collective.reduce import total, without
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
@@ -100,7 +100,7 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         """Return the rule; raise if a tensor that the function closes over is differentiated."""
         assert self.rule is not None, "only the executed op has no rule"
         if any(need[: self.count]):
-            raise closes_over(self.title, origin.where)
+            raise closes_over(self.title, thread.where)
         return self.rule
 
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pullback.errors import EngineError
+from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import SumOfProducts
-from pullback.graph.node import Node, emit, origin, results, vary_over
+from pullback.graph.node import Node, emit, results, vary_over
 from pullback.ops.composite import Expandable
 from pullback.ops.parts import local_op
 from pullback.ops.prelude import Op, Type
@@ -66,7 +67,7 @@ class Partitioner(Explained):
         made = self.run(graph, inputs)
         with deriving():
             for y, p in zip(graph.outputs, made, strict=True):
-                origin.where = y.where
+                thread.where = y.where
                 ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
@@ -82,7 +83,7 @@ class Partitioner(Explained):
         around, outermost = self._user, self.node is None
         with deriving():
             for node in graph.nodes[len(graph.inputs) :]:
-                origin.where, origin.backward = node.where, node.backward
+                thread.where, thread.backward = node.where, node.backward
                 self.node = node if outermost else self.node
                 operands = [known[x] for x in node.inputs]
                 if operands and isinstance(operands[0], tuple):
