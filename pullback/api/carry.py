@@ -154,7 +154,7 @@ def array_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
     if not is_value(x):
         raise ArgumentError(
-            f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}",
+            f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
         )
     return asarray(x)
 

@@ -69,7 +69,7 @@ def _check(
         if not np.isclose(left, right, rtol=tolerance * 10, atol=tolerance * 10):
             raise GradientVerification(
                 f"check_grads: reverse mode of order {level} disagrees with differences: "
-                f"{right} against {left}",
+                f"{right} against {left}"
             )
     if order > 1:
         if "fwd" in modes:
@@ -123,5 +123,5 @@ def _compare(what: str, level: int, got: list, want: list, tolerance: float) -> 
             worst = float(np.abs(a - b).max())
             raise GradientVerification(
                 f"check_grads: {what} of order {level} disagrees with differences in result {i}: "
-                f"largest deviation {worst:.3g}",
+                f"largest deviation {worst:.3g}"
             )

@@ -40,10 +40,8 @@ def close_over(
         elif comes_in(node):
             new[node] = placeholder(f"captured{len(captured)}", node.type)
             captured.append(node)
-        elif isinstance(node.op, Transparent) and not isinstance(
-            node.op, Detached
-        ):  # an inner derivative's argument
-            new[node] = new[node.inputs[0]]
+        elif isinstance(node.op, Transparent) and not isinstance(node.op, Detached):
+            new[node] = new[node.inputs[0]]  # the alias of an inner derivative's argument
         else:
             xs = tuple([new[x] for x in node.inputs])
             new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)

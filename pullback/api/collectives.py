@@ -200,7 +200,7 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
             raise ArgumentError(
                 f"ppermute: sources and targets must be different numbers below {size}, got "
-                f"{list(pairs)}",
+                f"{list(pairs)}"
             )
     return record(PPermute(name, pairs), (_varying(x, (name,)),))
 
@@ -228,7 +228,7 @@ def _unfolded(what: str, x: Tensor, dim: int, name: str) -> Tensor:
     if n % size:
         raise ShapeError(
             f"{what}: dimension {dim} must divide into {size} parts along {name!r}, got "
-            f"{x._node.type}",
+            f"{x._node.type}"
         )
     return reshape(x, (*x.shape[:dim], size, n // size, *x.shape[dim + 1 :]))
 

@@ -154,6 +154,6 @@ def _agree(name: str, branches: Sequence[_Branch]) -> Any:
         if not same or b.types != first.types:
             raise ArgumentError(
                 f"{name}: branches must return the same tree of types, got\n  "
-                f"{types_of(first.result)!r}\nand\n  {types_of(b.result)!r}\n",
+                f"{types_of(first.result)!r}\nand\n  {types_of(b.result)!r}\n"
             )
     return first.staged.structure

@@ -88,7 +88,7 @@ def _entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list
             f"{name}: {what} must be a tree like the argument, "
             f"{tree.show(tree.flatten(argument)[1])}, got {tree.show(tree.flatten(c)[1])}",
             where=line_of(bwd),
-            hint="None stands for a zero cotangent of any subtree.",
+            hint="None stands for a zero cotangent of any subtree, * for a leaf.",
         )
     return found
 
@@ -100,7 +100,7 @@ def _static_positions(custom: CustomFunction, count: int) -> set[int]:
         if not isinstance(i, int) or i < -count:
             raise ArgumentError(
                 f"{custom.kind}: nondiff_argnums {i!r} does not name an argument of {custom.name}, "
-                f"which was called with {count}",
+                f"which was called with {count}"
             )
         if i < count:
             positions.add(i % count)
@@ -134,6 +134,7 @@ def expect(
             f"{name}: {what} must be a tree like the function's result, {tree.show(structure)}, "
             f"got {tree.show(got)}",
             where=line_of(f),
+            hint="* stands for a leaf.",
         )
     return [fitting(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)]
 

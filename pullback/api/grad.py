@@ -20,10 +20,7 @@ def grad(
 ) -> Callable[Params, Tree]: ...
 @overload
 def grad(
-    f: Callable[Params, tuple[Scalar, Aux]],
-    argnums: Argnums = 0,
-    *,
-    has_aux: Literal[True],
+    f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[Tree, Aux]]: ...
 def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f` with respect to selected arguments.
@@ -49,10 +46,7 @@ def value_and_grad(
 ) -> Callable[Params, tuple[Tensor, Tree]]: ...
 @overload
 def value_and_grad(
-    f: Callable[Params, tuple[Scalar, Aux]],
-    argnums: Argnums = 0,
-    *,
-    has_aux: Literal[True],
+    f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[tuple[Tensor, Aux], Tree]]: ...
 def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the value of `f` and its gradient in one forward pass.
@@ -73,12 +67,7 @@ def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
 
 
 def _differentiate(
-    name: str,
-    f: Callable,
-    argnums: Argnums,
-    has_aux: bool,
-    args: tuple,
-    kwargs: dict[str, Any],
+    name: str, f: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[Tensor, Any, Tree]:
     """The value of `f`, its auxiliary data and the gradient."""
     selected = normal_argnums(name, argnums, len(args))
@@ -109,8 +98,7 @@ def _scalar(name: str, value: Tree) -> Tensor:
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         raise UnsupportedShape(
-            f"{name}: the function must return one scalar, got {got}",
-            hint=_advice(tensors),
+            f"{name}: the function must return one scalar, got {got}", hint=_advice(tensors)
         )
     y = tensors[0]
     if not y.dtype.is_float:

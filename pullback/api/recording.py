@@ -136,7 +136,7 @@ def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     if not is_value(x):
         raise ArgumentError(
             f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__} at "
-            f"argument{tree.paths(selected)[i]}",
+            f"argument{tree.paths(selected)[i]}"
         )
     return asarray(x)
 
@@ -158,7 +158,7 @@ def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tre
     if found is None:
         raise ArgumentError(
             f"{transform}: {name} must be {kind}, or a tree of them that is a prefix of the "
-            f"{'arguments' if inward else 'results'}, got {prefix!r}",
+            f"{'arguments' if inward else 'results'}, got {prefix!r}"
         )
     return found
 
@@ -173,7 +173,7 @@ def normal_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
     if not all(isinstance(i, int) and -count <= i < count for i in selected):
         raise ArgumentError(
             f"{name}: argnums {argnums} but the function was called with {count} positional "
-            "arguments",
+            "arguments"
         )
     made = tuple(i % count for i in selected)
     if len(set(made)) != len(made):

@@ -13,7 +13,6 @@ from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, outputs, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -58,7 +57,7 @@ def shard_map(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise ArgumentError(
-                f"shard_map: arguments must be positional, as in_specs is, got {list(kwargs)}",
+                f"shard_map: arguments must be positional, as in_specs is, got {list(kwargs)}"
             )
         call = _Call(f, mesh, in_specs, out_specs, args)
         inside = bound_mesh()
@@ -96,7 +95,7 @@ class _Call:
             if len(spec):
                 raise ArgumentError(
                     f"shard_map: only tensors can be split, {place} is a {type(x).__name__} with "
-                    f"the spec {spec}",
+                    f"the spec {spec}"
                 )
             return x
         node = node_of(x)
@@ -137,7 +136,13 @@ class _Call:
             varying = [a for a in y.type.varying if a in self.mesh.sizes]
             missing = [a for a in varying if a not in _axes(dims) and a not in free]
             if missing:
-                raise _varies(f"result{path}", spec, missing)
+                along = " and ".join(map(repr, missing))
+                raise ArgumentError(
+                    f"shard_map: result{path} differs between devices along {along}, which its "
+                    f"spec {spec} does not name",
+                    hint=f"Reduce it, for example with pb.psum(x, {missing[0]!r}), or name the "
+                    "axis in out_specs to concatenate the values of the devices.",
+                )
             found.append(dims)
         return found
 
@@ -149,10 +154,9 @@ class _Call:
                 if a in x.type.varying:
                     raise ArgumentError(
                         f"shard_map: a value that is already split along {a!r} cannot be split "
-                        f"along it again, got {x.type} with the spec {P(*dims)}",
+                        f"along it again, got {x.type} with the spec {P(*dims)}"
                     )
-        with deriving():
-            thread.where = user_line()
+        with deriving(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
@@ -163,8 +167,7 @@ class _Call:
         mine = {a for spec in specs for a in _axes(spec.dims)}
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
-        with deriving():
-            thread.where = user_line()
+        with deriving(user_line()):
             whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
         return tree.unflatten(structure, whole)
 
@@ -179,9 +182,7 @@ def _axes(dims: Dims) -> tuple[str, ...]:
 def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
     for spec in tree.leaves(specs):
         if not isinstance(spec, P):
-            raise ArgumentError(
-                f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}",
-            )
+            raise ArgumentError(f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}")
         for a in _axes(spec.dims):
             if a not in mesh.sizes:
                 raise ArgumentError(
@@ -199,19 +200,9 @@ def _specs(name: str, specs: Tree, like: Tree) -> list[P]:
 def _dims(name: str, spec: P, type: Type, place: str) -> Dims:
     if len(spec) > type.rank:
         raise ShapeError(
-            f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}",
+            f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}"
         )
     return (*spec.dims, *[()] * (type.rank - len(spec)))
-
-
-def _varies(place: str, spec: P, axes: Sequence[str]) -> ArgumentError:
-    along = " and ".join(map(repr, axes))
-    return ArgumentError(
-        f"shard_map: {place} differs between devices along {along}, which its spec {spec} does not "
-        "name",
-        hint=f"Reduce it, for example with pb.psum(x, {axes[0]!r}), or name the axis in out_specs "
-        "to concatenate the values of the devices.",
-    )
 
 
 def _refuse_layouts(made: Sequence[Node]) -> None:

@@ -130,7 +130,7 @@ def matching_nodes(name: str, given: Tree, structure: Any, like: Sequence[Tensor
     leaves, got = tree.flatten(given)
     if got != structure:
         shown = f"expected {tree.show(structure)}, got {tree.show(got)}"
-        raise ArgumentError(f"{name}: trees must agree, {shown}")
+        raise ArgumentError(f"{name}: trees must agree, {shown}", hint="* stands for a leaf.")
     nodes = []
     for leaf, want in zip(leaves, like, strict=True):
         made = asarray(leaf)

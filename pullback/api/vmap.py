@@ -12,7 +12,6 @@ from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, is_value, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
-from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -68,8 +67,7 @@ def vmap(
         axes = [*_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
         examples = _Examples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
-        with deriving():
-            thread.where = user_line()
+        with deriving(user_line()):
             xs = examples.nodes()
             with bind(axis):
                 staged = stage("vmap", f, examples.types(axis), in_tree, numbers=True)
@@ -193,7 +191,7 @@ def _spmd_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     made = () if names is None else (names,) if isinstance(names, str) else names
     if not isinstance(made, tuple) or not all(isinstance(a, str) for a in made):
         raise ArgumentError(
-            f"vmap: spmd_axis_name must be a mesh axis or a tuple of mesh axes, got {names!r}",
+            f"vmap: spmd_axis_name must be a mesh axis or a tuple of mesh axes, got {names!r}"
         )
     return made
 

@@ -132,8 +132,7 @@ class ShardingPlan:
 
 def _refuse(what: str) -> NoReturn:
     raise ArgumentError(
-        f"auto_shard: {what}",
-        hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).",
+        f"auto_shard: {what}", hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args)."
     )
 
 

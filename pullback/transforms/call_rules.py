@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.errors import GradientVerification, UnsupportedOp
+from pullback.errors import GradientVerification, Location, UnsupportedOp
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
@@ -36,9 +36,13 @@ def logged_rules() -> Iterator[list[str]]:
 
 
 @contextmanager
-def deriving() -> Iterator[None]:
-    """Restore the origin of new nodes after a block that calls rules."""
+def deriving(where: Location = None) -> Iterator[None]:
+    """Restore the origin of new nodes after a block that calls rules.
+
+    With `where`, new nodes of the block carry that line.
+    """
     saved = thread.where, thread.backward
+    thread.where = where or thread.where
     try:
         yield
     finally:
