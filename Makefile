@@ -1,13 +1,13 @@
-# Needs make and Python 3.11 or newer; everything else is installed into .venv.
+# Needs make and Python 3.11 or newer. Everything else is installed into .venv.
 #
 #   make demo    train a small classifier on handwritten digits
 #   make test    run every test, with the examples in the documentation
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
 #                random programs on meshes, 100,000 broken texts
-#   make docs    update the tables of docs/ir.md
-#   make lint    run the linter and the type checker
+#   make docs    regenerate the tables of docs/ir.md
+#   make lint    run the linter, the type checker and the import contract
 #   make bench   measure overheads, beside JAX and PyTorch where they are installed
-#   make clean   remove what was made, .venv included
+#   make clean   remove everything that was built, including .venv
 
 PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 	'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(p))))
@@ -36,7 +36,9 @@ docs: .venv/ready
 
 lint: .venv/ready
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check pullback tests benchmarks examples
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py
@@ -49,7 +51,7 @@ clean:
 	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis examples/out
 	find pullback tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The virtual environment, made again only when what it installs has changed.
+# The virtual environment, updated when the list of dependencies changes.
 .venv/ready: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

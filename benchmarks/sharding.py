@@ -126,9 +126,8 @@ def forget_rules() -> None:
 def bare(self: Op, types: tuple) -> Any:
     """`Op._derive_type` without shardings."""
     several = bool(types) and isinstance(types[0], tuple)
-    axes = types[0].varying if types and not several else ()
     plain = types if several else tuple([t.plain for t in types])
-    return self.over_axes(axes, self._checked_type(plain))
+    return self.infer(*plain)
 
 
 def cost_off_the_mesh(rounds: int) -> float:

@@ -1,12 +1,18 @@
+# mypy: implicit-reexport
 """pullback: tensors with gradients that can be trusted and read.
 
-The functions on tensors are listed in `pullback.functions`; everything else is named here.
+The functions on tensors are listed in `pullback.functions`, all other public names in `__all__`.
 """
 
 from __future__ import annotations
 
-import pullback.ops  # noqa: F401  (enters every op into the table)
-from pullback import debug, distributed, functions, ir, optim, random, tree
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pullback.interop.numpy  # sets its hooks
+import pullback.ops  # enters every op into the table
+import pullback.static  # prints graphs
+from pullback import debug, distributed, errors, functions, ir, optim, random, tree, typing
 from pullback.api import checkpoint_policies
 from pullback.api.auto_shard import auto_shard
 from pullback.api.check_grads import check_grads
@@ -60,6 +66,7 @@ from pullback.graph.dtypes import (
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
 from pullback.lazy.evaluate import evaluate
+from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
 from pullback.lazy.settings import config, default_device, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
@@ -69,34 +76,52 @@ from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.plan import ShardingPlan
 from pullback.sharding.spec import P, Sharding
+from pullback.version import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from pullback import testing
+
+_hooks.namespace = pullback
 
 # the constants of the array API standard
 e, pi, inf, nan, newaxis = 2.718281828459045, 3.141592653589793, float("inf"), float("nan"), None
 
-__all__ = [
-    "Composite", "DType", "DeviceMesh", "Elementwise", "Machine", "MemoryPlan", "Op", "P",
-    "PullbackError", "Sharding", "ShardingPlan", "Tensor", "Trace", "Type", "all_gather",
-    "all_to_all", "apply", "auto_shard", "axis_index", "axis_size", "backward_on_trace", "bfloat16",
-    "bool", "cache_info", "check_grads", "checkpoint", "checkpoint_name", "checkpoint_policies",
-    "clear_cache", "compile", "complex128", "complex64", "cond", "config", "custom_jvp",
-    "custom_vjp", "debug", "default_device", "default_dtype", "distributed", "e", "engine_info",
-    "eval_shape", "evaluate", "float16", "float32", "float64", "fori_loop", "grad", "hessian",
-    "hvp", "inf", "int16", "int32", "int64", "int8", "ir", "jacfwd", "jacobian", "jacrev", "jvp",
-    "linearize", "load_compiled", "map", "memory_plan", "nan", "newaxis", "no_grad", "no_recompile",
-    "op", "optim", "pi", "pmax", "pmean", "pmin", "ppermute", "psum", "psum_scatter", "pvary",
-    "random", "reduce_scatter", "scan", "shard_map", "switch", "trace", "tree", "uint16", "uint32",
-    "uint64", "uint8", "value_and_grad", "vjp", "vmap", "while_loop",
-    *functions.__all__,
-]  # fmt: skip
+if not TYPE_CHECKING:  # checkers export every import above, and know all names
+    __all__ = [
+        # tensors, their types and settings
+        "Tensor", "Type", "DType", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16",
+        "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+        "e", "inf", "nan", "newaxis", "pi",
+        "config", "default_device", "default_dtype", "no_grad", "no_recompile",
+        "evaluate", "cache_info", "clear_cache", "engine_info",
+        # functions on tensors
+        *functions.__all__, "random",
+        # derivatives
+        "grad", "value_and_grad", "vjp", "jvp", "linearize", "hvp", "jacobian", "jacfwd", "jacrev",
+        "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint", "checkpoint_name",
+        "checkpoint_policies", "memory_plan", "MemoryPlan",
+        # batching, loops and choices
+        "vmap", "map", "scan", "fori_loop", "while_loop", "cond", "switch",
+        # programs
+        "compile", "load_compiled", "trace", "backward_on_trace", "Trace", "eval_shape", "ir",
+        # sharding and communication
+        "DeviceMesh", "P", "Sharding", "ShardingPlan", "Machine", "shard_map", "auto_shard",
+        "all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute",
+        "psum", "psum_scatter", "pvary", "reduce_scatter", "distributed",
+        # new ops
+        "Op", "Elementwise", "Composite", "apply", "op",
+        # modules
+        "debug", "errors", "optim", "testing", "tree", "typing", "PullbackError",
+    ]  # fmt: skip
 
+    def __getattr__(name: str) -> object:
+        """Load `pullback.testing` at its first use; hint at names that differ from NumPy's."""
+        if name == "testing":
+            return import_module("pullback.testing")
+        more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
+        ours = (pullback.interop.numpy.NAMES | more).get(name)
+        hint = f": it is pullback.{ours} here" if ours else ""
+        raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)
 
-def __getattr__(name: str) -> object:
-    """Names that are not there: NumPy's older ones say which is."""
-    from pullback.interop.numpy import NAMES
-
-    more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
-    ours = (NAMES | more).get(name)
-    hint = f": it is pullback.{ours} here" if ours else ""
-    raise AttributeError(f"module 'pullback' has no attribute {name!r}{hint}", name=name)
+    def __dir__() -> list[str]:
+        return sorted(__all__)

@@ -1,18 +1,34 @@
-"""Every error that pullback raises.
+"""The errors that pullback raises, public as `pb.errors`.
 
-Each carries `code` (a stable name, or the static IR's catalogue number), `op` and `where`, and
-also inherits the builtin that a Python user would catch.
+Each has a `code` (a stable name, or a number of the static IR's catalogue), `op` and `where`, and
+also derives from the builtin exception that Python raises in such a case.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pullback.graph.where import user_line
+from pullback.graph.where import SourceLine, user_line
+
+if TYPE_CHECKING:
+    from pullback.lazy.cache import Cause
+
+__all__ = [
+    "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
+    "GradientVerification", "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange",
+    "InvalidAxis", "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory",
+    "ParseError", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
+    "TextPosition", "TimeLimit", "TraceError", "UnsupportedOp", "UnsupportedShape",
+    "VerificationError", "WorkerLost",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class TextPosition(NamedTuple):
-    """A place in the text of a module; both numbers count from 1."""
+    """A position in the text of a module; line and column start at 1."""
 
     line: int
     column: int
@@ -21,8 +37,11 @@ class TextPosition(NamedTuple):
         return f"line {self.line}, column {self.column}"
 
 
+Location = SourceLine | TextPosition | None  # where an op was written
+
+
 class PullbackError(Exception):
-    """The base of every error: what must hold, what was got, and the user's line."""
+    """The base class of all errors; the message ends with the line that caused the error."""
 
     code = "E0000"
 
@@ -32,23 +51,24 @@ class PullbackError(Exception):
         *,
         hint: str | None = None,
         op: str | None = None,
-        where: Any = None,
+        where: Location = None,
         code: str | None = None,
         **values: Any,
     ) -> None:
         super().__init__(message)
         self.message, self.hint, self.op = message, hint, op
-        self._found = where is None  # nobody said where: the line was looked up
-        self.where = user_line() if where is None else where
+        self._found = where is None  # the line was looked up, so `at` may replace it
+        self.where: Location = user_line() if where is None else where
         if code is not None:
             self.code = code
         self.values = values
 
-    def at(self, op: str | None, where: Any) -> PullbackError:
-        """The same error with an op and a line, unless it was raised with its own."""
+    def at(self, op: str | None, where: Location) -> PullbackError:
+        """Set the op and the line, unless the error was raised with its own; return the error."""
         self.op = self.op or op
         if self._found and where is not None:
             self.where, self._found = where, False
+            self.op = getattr(where, "called", self.op)  # the name that the user wrote there
         return self
 
     def __str__(self) -> str:
@@ -75,19 +95,19 @@ class IndexOutOfRange(PullbackError, IndexError):
 
 
 class ArgumentError(PullbackError, TypeError, ValueError):
-    """A call that cannot mean anything: wrong kind of argument, wrong tree, wrong option."""
+    """A call with a wrong kind of argument, a wrong tree or a wrong option."""
 
     code = "E2007"
 
 
 class VerificationError(PullbackError, ValueError):
-    """A graph that breaks the IR's rules."""
+    """A graph that violates the rules of the IR."""
 
     code = "E4001"
 
 
 class ParseError(PullbackError, ValueError):
-    """A text that is no module. `line` and `column` count from 1; `source` is the whole line."""
+    """A text that is not a module. `line` and `column` start at 1; `source` is the whole line."""
 
     code = "syntax"
 
@@ -110,13 +130,13 @@ class OutOfMemory(EngineError, MemoryError):
 
 
 class NumericOverflow(EngineError, OverflowError):
-    """Finite numbers gave an infinite one, where all must be finite."""
+    """An infinite result of finite operands where all results must be finite."""
 
     code = "E6005"
 
 
 class InvalidNumber(EngineError, FloatingPointError):
-    """NaN, or an infinite number that was given, where all must be finite."""
+    """NaN, or an infinite operand, where all values must be finite."""
 
     code = "E6006"
 
@@ -126,19 +146,19 @@ class TimeLimit(EngineError, TimeoutError):
 
 
 class InPlaceError(PullbackError, RuntimeError):
-    """A write that would change a value some derivative still needs."""
+    """A write to a value that a derivative may still need."""
 
     code = "in-place"
 
 
 class HostReadError(PullbackError, TypeError):
-    """A value was asked for where none exists yet."""
+    """A value was read where none exists yet."""
 
     code = "host-read"
 
 
 class TraceError(PullbackError, RuntimeError):
-    """A trace that cannot be replayed or exported, because it branched on a value."""
+    """A trace that cannot be replayed or exported because it branched on a value."""
 
     code = "trace"
 
@@ -170,29 +190,29 @@ class NonDifferentiableInput(AutodiffError, TypeError):
 
 
 class GraphConsumed(AutodiffError, RuntimeError):
-    """The graph was used up by an earlier backward()."""
+    """The graph was consumed by an earlier backward()."""
 
     code = "consumed"
 
 
 class DonatedError(PullbackError, RuntimeError):
-    """A tensor was read after its buffer was given to a compiled function."""
+    """A tensor was read after its buffer was donated to a compiled function."""
 
     code = "donated"
 
 
 class RecompileError(PullbackError, RuntimeError):
-    """A program had to be compiled where `no_recompile` forbids it; `cause` says why."""
+    """A program had to be compiled inside `no_recompile`; `cause` says why."""
 
     code = "recompile"
 
     @property
-    def cause(self) -> Any:
+    def cause(self) -> Cause:
         return self.values["cause"]
 
 
 class WorkerLost(PullbackError, ConnectionError):
-    """A process of the cluster is gone or does not answer; `process` is its number."""
+    """A process of the cluster has ended or does not respond; `process` is its number."""
 
     code = "worker-lost"
 

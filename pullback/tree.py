@@ -1,55 +1,122 @@
-"""Pytrees: nested containers of tensors, flattened and rebuilt."""
+"""Pytrees: nested containers of tensors, public as `pb.tree`."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import optree
 
 from pullback.errors import ArgumentError
 from pullback.graph.interned import exact
 
+__all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
+
 NAMESPACE = "pullback"
+T = TypeVar("T")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a tree in order, and its structure. `None` is a node without leaves."""
+    """Return the leaves of a tree in order, and its structure. `None` has no leaves.
+
+    >>> import pullback as pb
+    >>> leaves, structure = pb.tree.flatten({"a": 1, "b": (2, None)})
+    >>> leaves
+    [1, 2]
+    >>> pb.tree.unflatten(structure, [3, 4])
+    {'a': 3, 'b': (4, None)}
+    """
     found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
     return found, structure
 
 
-def unflatten(structure: Any, values: Any) -> Any:
-    return optree.tree_unflatten(structure, values)
+def unflatten(structure: Any, values: Iterable[Any]) -> Any:
+    """Return the tree of a structure, as `flatten` returns it, with other leaves."""
+    try:
+        return optree.tree_unflatten(structure, values)
+    except ValueError as error:
+        if "PyTreeSpec" not in str(error):  # it is from a function given to `register`
+            raise
+        count = f"{structure.num_leaves} leaves, got {'more' if 'many' in str(error) else 'fewer'}"
+        raise ArgumentError(f"tree.unflatten: {show(structure)} needs {count}") from None
 
 
 def leaves(tree: Any) -> list[Any]:
+    """Return the leaves of a tree in order.
+
+    >>> import pullback as pb
+    >>> pb.tree.leaves({"a": 1, "b": [2, 3]})
+    [1, 2, 3]
+    """
     return optree.tree_leaves(tree, namespace=NAMESPACE)
 
 
-def map(f: Callable, tree: Any, *rest: Any) -> Any:
-    """Apply `f` to the leaves of trees of one structure.
+def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply `f` to the leaves of trees with the same structure.
 
     >>> import pullback as pb
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
     found, structure = flatten(tree)
-    columns = [structure.flatten_up_to(r) for r in rest]
-    # called from here, `f` has no other package between itself and the user's line
+    columns = [_leaves_like(structure, r) for r in rest]
+    # Not optree's map: errors in `f` are located at the first line outside this package
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
+def _leaves_like(structure: Any, tree: Any) -> list[Any]:
+    """The parts of a tree at the leaves of a structure."""
+    try:
+        return structure.flatten_up_to(tree)
+    except ValueError:
+        expected, got = show(structure), show(flatten(tree)[1])
+        raise ArgumentError(f"tree.map: trees must agree, expected {expected}, got {got}") from None
+
+
+def show(structure: Any) -> str:
+    """Return a structure as nested Python containers, with `*` for the leaves.
+
+    >>> show(flatten({"a": 1, "b": (2, [3, None])})[1])
+    "{'a': *, 'b': (*, [*, None])}"
+    """
+    kind, entries = structure.type, structure.entries()
+    if kind is None:
+        return "*"
+    if kind is type(None):
+        return "None"
+    parts = [show(child) for child in structure.children()]
+    if kind is list:
+        return f"[{', '.join(parts)}]"
+    if kind is tuple:
+        return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+    if issubclass(kind, dict):
+        return f"{{{', '.join(f'{k!r}: {part}' for k, part in zip(entries, parts))}}}"
+    names = getattr(kind, "_fields", entries)
+    named = [f"{k}={part}" if isinstance(k, str) else part for k, part in zip(names, parts)]
+    return f"{kind.__name__}({', '.join(named)})"
+
+
 def paths(tree: Any) -> list[str]:
-    """The path of each leaf, as a user would write it: `['layers'][0]`."""
-    found, _, _ = optree.tree_flatten_with_path(tree, namespace=NAMESPACE)[:3]
+    """Return the path of each leaf as it is written in Python.
+
+    >>> import pullback as pb
+    >>> pb.tree.paths({"layers": [1, 2]})
+    ["['layers'][0]", "['layers'][1]"]
+    """
+    found = optree.tree_paths(tree, namespace=NAMESPACE)
     return ["".join(f"[{part!r}]" for part in path) for path in found]
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
-    """For each leaf of `tree` the entry of `prefix`, a tree that ends where it needs to; `None`
-    counts as an entry. `None` as a result: it is not a prefix of the tree."""
+    """Return, for each leaf of `tree`, the leaf of `prefix` above it; None counts as a leaf.
+
+    Return None if `prefix` is not a prefix of the tree.
+    """
     found: list[Any] = []
 
     def repeat(entry: Any, subtree: Any) -> None:
@@ -65,22 +132,35 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
     return found
 
 
-def register(cls: type, flatten: Callable | None = None, unflatten: Callable | None = None) -> type:
-    """Make a class a tree node: a dataclass by its fields, any other with two functions.
+def register(
+    cls: type[T], flatten: Callable | None = None, unflatten: Callable | None = None
+) -> type[T]:
+    """Register a class as a tree node: a dataclass by its fields, others with two functions.
 
-    `flatten(x)` gives the children and hashable static data; `unflatten(data, children)` rebuilds.
+    `flatten(x)` returns the children and hashable static data; `unflatten(data, children)` returns
+    the instance.
+
+    >>> import pullback as pb
+    >>> from dataclasses import dataclass
+    >>> @pb.tree.register
+    ... @dataclass
+    ... class Layer:
+    ...     w: object
+    ...     b: object
+    >>> pb.tree.map(lambda x: 2 * x, Layer(1, 2))
+    Layer(w=2, b=4)
     """
     split, join = (flatten, unflatten) if flatten is not None else _of_fields(cls)
 
-    def taken_apart(x: Any) -> tuple:
+    def flattened(x: Any) -> tuple:
         children, data, *entries = split(x)
         return (children, None if data is None else Static(data), *entries)
 
     def rebuilt(data: Any, children: Any) -> Any:
         return join(None if data is None else data.value, children)  # type: ignore[misc]
 
-    optree.register_pytree_node(cls, taken_apart, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
-    _registered[f"{cls.__module__}.{cls.__qualname__}"] = (cls, taken_apart, rebuilt)
+    optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
+    _registered[f"{cls.__module__}.{cls.__qualname__}"] = (cls, flattened, rebuilt)
     return cls
 
 
@@ -88,7 +168,7 @@ _registered: dict[str, tuple[type, Callable, Callable]] = {}
 
 
 class Static:
-    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, 1 is not True."""
+    """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, nor 1 True."""
 
     __slots__ = ("value",)
 
@@ -121,13 +201,13 @@ def _of_fields(cls: type) -> tuple[Callable, Callable]:
 
 
 def registered_name(cls: type) -> str | None:
-    """The name of a class that was registered, to find it again in another process."""
+    """Return the name of a registered class, which another process can find it by, or None."""
     name = f"{cls.__module__}.{cls.__qualname__}"
     return name if _registered.get(name, (None,))[0] is cls else None
 
 
 def one_level(node: Any) -> tuple[list[Any], Any]:
-    """The children and the static data of an instance of a registered class."""
+    """Return the children and the static data of an instance of a registered class."""
     name = registered_name(type(node))
     assert name is not None
     children, data, *_ = _registered[name][1](node)
@@ -135,7 +215,7 @@ def one_level(node: Any) -> tuple[list[Any], Any]:
 
 
 def rebuild(name: str, data: Any, children: Any) -> Any:
-    """An instance of the class that is registered under a name."""
+    """Return an instance of the class that is registered under a name."""
     if name not in _registered:
         raise ArgumentError(
             f"tree: the class {name} is not registered here",

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import pullback as pb
+from pullback.engines.registry import engine as xla_engine
 from pullback.transforms import gradient_cache
 
 # The same examples every time: a failure is a change of ours, not a throw of dice.
@@ -56,6 +57,14 @@ def cold_disk(no_disk):
 def no_templates(monkeypatch):
     """Every derivative calls its rules: for tests that watch how."""
     monkeypatch.setattr(gradient_cache, "LARGEST", -1)
+
+
+@pytest.fixture
+def on_cpu():
+    """For figures that hold for XLA's CPU compiler alone."""
+    platform = xla_engine("xla").platform
+    if platform != "cpu":
+        pytest.skip(f"the expected figures are those of the CPU, and tensors are on {platform}")
 
 
 @pytest.fixture(params=["reference", "xla"])

@@ -15,7 +15,7 @@ from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.call import inline_calls
 from pullback.sharding.auto.flatten import flat
 from pullback.sharding.auto.groups import Groups
 from pullback.sharding.auto.integer_program import choose, solver
@@ -164,7 +164,7 @@ class Search:
         or an updated parameter."""
         leaves, structure = self.call.types, self.call.structure
         graph = stage("auto_shard", self.f, leaves, structure).graph
-        return flat(canonicalise(written_out(graph))), self._alike(leaves, structure)
+        return flat(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
 
     def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
         """Every dimension of an argument gets an axis of its own on a mesh of one device; results

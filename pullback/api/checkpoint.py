@@ -15,7 +15,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import Tensor
-from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.call import inline_calls
 from pullback.ops.wrap.checkpoint import Checkpoint, Named
 
 
@@ -47,7 +47,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
         nodes = [node_of(asarray(x)) if is_array(x) else None for x in leaves]
         given = [x if n is None else n.type for x, n in zip(leaves, nodes, strict=True)]
         staged = stage("checkpoint", f, given, in_tree, numbers=True)
-        op = Checkpoint(name, written_out(staged.graph), policy.dots, policy.names)
+        op = Checkpoint(name, inline_calls(staged.graph), policy.dots, policy.names)
         operands = (*[n for n in nodes if n is not None], *staged.captured)
         return tree.unflatten(staged.structure, record_several(op, operands))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pullback.graph.graph import Graph, ancestors
+from pullback.graph.kinds import Detached, Transparent
 from pullback.graph.node import Node, constant
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import SCALAR, placeholder
@@ -39,7 +40,9 @@ def close_over(
             label = f"captured{len(captured)}"
             new[node] = placeholder(label, node.type)
             captured.append(node)
-        elif node.op.transparent and not node.op.detaches:  # an inner derivative's argument
+        elif isinstance(node.op, Transparent) and not isinstance(
+            node.op, Detached
+        ):  # an inner derivative's argument
             new[node] = new[node.inputs[0]]
         else:
             xs = tuple([new[x] for x in node.inputs])

@@ -18,8 +18,8 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, number, scalar, scalar_dtype
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.control.cond import Cond, Switch, no_branch
-from pullback.ops.control.holder import held
-from pullback.ops.control.varying import alike
+from pullback.ops.control.holder import canonical
+from pullback.ops.control.varying import unify_branches
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
 from pullback.ops.sources import placeholder
@@ -92,9 +92,11 @@ def _choose(
     branches = [_Branch(name, f, types, in_tree) for f in functions]
     structure = _agree(name, branches)
     joined = Joined([b.staged for b in branches], len(operands))
-    graphs = alike(joined.graphs, joined.axes, index.type.varying)
+    graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
     nodes = [node_of(x) for x in operands.values()]
-    return tree.unflatten(structure, joined.apply(op(tuple(map(held, graphs))), [index, *nodes]))
+    return tree.unflatten(
+        structure, joined.apply(op(tuple(map(canonical, graphs))), [index, *nodes])
+    )
 
 
 class _Branch:

@@ -77,8 +77,8 @@ def _entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list
     found = tree.broadcast_prefix(c, argument)
     if found is None or len([g for g in found if g is not None]) != len(tree.leaves(c)):
         raise ArgumentError(
-            f"{name}: {what} must be a tree like the argument, {tree.flatten(argument)[1]}, got "
-            f"{tree.flatten(c)[1]}",
+            f"{name}: {what} must be a tree like the argument, "
+            f"{tree.show(tree.flatten(argument)[1])}, got {tree.show(tree.flatten(c)[1])}",
             where=line_of(bwd),
             hint="None stands for a zero cotangent, of any part.",
         )
@@ -123,7 +123,8 @@ def expect(
     leaves, got = tree.flatten(given)
     if got != structure:
         raise ArgumentError(
-            f"{name}: {what} must be a tree like the function's result, {structure}, got {got}",
+            f"{name}: {what} must be a tree like the function's result, {tree.show(structure)}, "
+            f"got {tree.show(got)}",
             where=line_of(f),
         )
     return [fitting(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from pullback.api.custom_arguments import expect, line_of
 from pullback.api.named_axes import bind, bound_axes, rebind
 from pullback.api.placeholders import stage, tracing
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
-from pullback.graph.node import Node, next_number, origin
+from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import Axis, spread, sum_to, zeros
@@ -85,7 +85,7 @@ class UserRule(DerivativeRule):
         if rule is None:
             raise UnsupportedOp(
                 "forward mode needs a jvp rule, and the function has only a vjp",
-                op=self.name, where=origin.where,
+                op=self.name, where=thread.where,
                 hint=f"Give it one: {self.name}.defjvp(rule), with rule(primals, tangents) -> "
                 "(result, tangent).\nReverse mode (grad, vjp, jacrev) works as it is.",
             )  # fmt: skip
@@ -110,25 +110,17 @@ class UserRule(DerivativeRule):
     def _answering(self, xs: Sequence[Node], outs: Sequence[Node]) -> Iterator[None]:
         """A rule that calls its own function, on what it was called on, is given the results that
         are there: nothing is computed twice."""
-        _answers.known.append((self, tuple(xs), tuple(outs)))
+        thread.custom_calls.append((self, tuple(xs), tuple(outs)))
         try:
             with rebind(self.axes):
                 yield
         finally:
-            _answers.known.pop()
-
-
-class _Answers(threading.local):
-    def __init__(self) -> None:
-        self.known: list[tuple] = []
-
-
-_answers = _Answers()
+            thread.custom_calls.pop()
 
 
 def answer(key: tuple, xs: Sequence[Node]) -> Any:
     """The result of a call that is being differentiated, if this is the same call."""
-    for rule, nodes, outs in reversed(_answers.known):
+    for rule, nodes, outs in reversed(thread.custom_calls):
         if rule.key == key and len(nodes) == len(xs) and all(a is b for a, b in zip(nodes, xs)):
             return tree.unflatten(rule.out_tree, [wrap(y) for y in outs])
     return None
@@ -204,6 +196,6 @@ def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
     for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
         if node.number >= first:
             node.backward = True
-            if not origin.leaf_tokens:
+            if not thread.leaf_tokens:
                 node.tokens = tuple([t for t in node.tokens if not t.leaf])
     return found

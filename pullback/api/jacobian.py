@@ -16,14 +16,15 @@ from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape
 from pullback.functions import zeros as zero_tensor
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import pending, record
+from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-from pullback.ops.index.indexing import Iota
 from pullback.ops.prelude import ones, zeros_like
+from pullback.ops.shape.iota import Iota
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
@@ -192,13 +193,13 @@ class _Linear:
         step = min(chunk_size or total, total)
         starts = range(0, total - step + 1, step)
         parts = []
-        if len(starts) > 1 and pending.placeholders:  # one program does them all, in turns
+        if len(starts) > 1 and thread.tracing_from:  # one program does them all, in turns
             made = map_rows(lambda start: chunk(start, step), np.array(starts))
             parts.append([self._joined(y) for y in made])
         else:
             for start in starts:
                 parts.append(chunk(start, step))
-                if step < total and not pending.placeholders:
+                if step < total and not thread.tracing_from:
                     evaluate(parts[-1])  # what this chunk needed is free again
         if total % step:
             parts.append(chunk(total - total % step, total % step))

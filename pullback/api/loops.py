@@ -14,7 +14,7 @@ from pullback.graph.dtypes import bool_, promote
 from pullback.graph.types import Type
 from pullback.lazy.operators import node_of, number, weak
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.control.holder import held, row
+from pullback.ops.control.holder import canonical, row
 from pullback.ops.control.scan import Scan
 from pullback.ops.control.varying import scan_body, while_graphs
 from pullback.ops.control.while_loop import While
@@ -128,7 +128,7 @@ def _scan(
     types = [_row(x._node.type) for x in rows]
     staged = state.settle(lambda given: _stage(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
-    body = held(scan_body(joined.graphs[0], joined.axes, count))
+    body = canonical(scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.given(made[:count]), tree.unflatten(emitted, made[count:])
@@ -160,7 +160,7 @@ def _while(state: Carry, cond: Callable, body: Callable) -> Any:
     joined = Joined([ends, work], count)
     first, second = joined.graphs
     first, second = while_graphs(first, second, joined.axes, count)
-    op = While(held(first), held(second), count)
+    op = While(canonical(first), canonical(second), count)
     return state.given(joined.apply(op, state.nodes()))
 
 

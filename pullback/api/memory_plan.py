@@ -10,11 +10,11 @@ from typing import Any
 
 from pullback.api.placeholders import program_of
 from pullback.engines.mesh import per_device
+from pullback.engines.registry import engine, mesh_of
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.lazy.program import engine, mesh_of
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pullback.errors import ArgumentError
+from pullback.graph.ambient import thread
 from pullback.ops.prelude import Axis
 from pullback.sharding.mesh import DeviceMesh
 
 Names = str | tuple[str, ...]
 
 
-class _Bound(threading.local):
-    def __init__(self) -> None:
-        self.sizes: dict[str, int] = {}
-        self.mesh: DeviceMesh | None = None  # of the shard_map that we are in
-
-
-_bound = _Bound()
-
-
 def bound_axes() -> tuple[Any, ...]:
     """The named axes that are known here, with their sizes; inside a shard_map also its mesh,
     which has no name."""
-    axes: tuple = tuple(_bound.sizes.items())
-    return axes if _bound.mesh is None else (*axes, (None, _bound.mesh))
+    axes: tuple = tuple(thread.axis_sizes.items())
+    return axes if thread.mesh is None else (*axes, (None, thread.mesh))
 
 
 def bound_mesh() -> DeviceMesh | None:
     """The mesh of the shard_map whose function is running."""
-    return _bound.mesh
+    return thread.mesh
 
 
 class bind:
@@ -44,7 +35,7 @@ class bind:
         self.sizes = {axis.name: axis.size for axis in axes if axis.name is not None}
         self.mesh = mesh
         for name in self.sizes:
-            if name in _bound.sizes:
+            if name in thread.axis_sizes:
                 raise ArgumentError(
                     f"{'vmap' if mesh is None else 'shard_map'}: the axis name {name!r} is in use "
                     "further out",
@@ -52,14 +43,14 @@ class bind:
                 )
 
     def __enter__(self) -> None:
-        _bound.sizes |= self.sizes
-        _bound.mesh = self.mesh or _bound.mesh
+        thread.axis_sizes |= self.sizes
+        thread.mesh = self.mesh or thread.mesh
 
     def __exit__(self, *exception: object) -> None:
         for name in self.sizes:
-            del _bound.sizes[name]
+            del thread.axis_sizes[name]
         if self.mesh is not None:
-            _bound.mesh = None
+            thread.mesh = None
 
 
 def bind_mesh(mesh: DeviceMesh) -> bind:
@@ -69,19 +60,19 @@ def bind_mesh(mesh: DeviceMesh) -> bind:
 @contextmanager
 def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
     """The axes that were bound where a function was called, for a rule of it that runs later."""
-    before = _bound.sizes, _bound.mesh
+    before = thread.axis_sizes, thread.mesh
     sizes = {**before[0], **dict(axes)}
     mesh = sizes.pop(None, before[1])
-    _bound.sizes, _bound.mesh = sizes, mesh
+    thread.axis_sizes, thread.mesh = sizes, mesh
     try:
         yield
     finally:
-        _bound.sizes, _bound.mesh = before
+        thread.axis_sizes, thread.mesh = before
 
 
 def size_of(*names: str) -> int:
     """How many examples or devices there are along named axes that are bound."""
-    return math.prod([_bound.sizes[name] for name in names])
+    return math.prod([thread.axis_sizes[name] for name in names])
 
 
 def one_name(what: str, axis_name: str) -> str:
@@ -102,8 +93,8 @@ def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise ArgumentError(f"{what}: {axis_name!r} names an axis twice")
     for name in names:
-        if name not in _bound.sizes:
-            known = ", ".join(map(repr, _bound.sizes)) or "none"
+        if name not in thread.axis_sizes:
+            known = ", ".join(map(repr, thread.axis_sizes)) or "none"
             raise ArgumentError(
                 f"{what}: no axis is named {name!r} here; bound are: {known}",
                 hint='Name it where it is mapped: pb.vmap(f, axis_name="..."), or call this inside '

@@ -10,15 +10,15 @@ from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.custom_arguments import is_array
 from pullback.api.recording import outputs
+from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
-from pullback.lazy.record import pending
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
-from pullback.ops.wrap.call import written_out
+from pullback.ops.wrap.call import inline_calls
 
 
 class Staged:
@@ -60,18 +60,18 @@ def program_of(name: str, f: Callable, args: tuple, kwargs: dict) -> Graph:
     types in their place."""
     leaves, in_tree = tree.flatten((args, kwargs))
     types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
-    return canonicalise(written_out(stage(name, f, types, in_tree).graph))
+    return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
 
 
 @contextmanager
 def tracing(first: int) -> Iterator[None]:
     """A function is being run on placeholders; nodes numbered before `first` are from outside."""
-    saved, handles = pending.placeholders, pending.handles
-    pending.placeholders, pending.handles = max(first, 1), []
+    saved, handles = thread.tracing_from, thread.handles
+    thread.tracing_from, thread.handles = max(first, 1), []
     try:
         yield
     finally:
-        pending.placeholders, pending.handles = saved, handles
+        thread.tracing_from, thread.handles = saved, handles
 
 
 def eval_shape(f: Callable, *args: Any, **kwargs: Any) -> Any:

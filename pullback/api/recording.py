@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from pullback import tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
+from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy import settings
-from pullback.lazy.evaluate import submit_pending
 from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
+from pullback.lazy.pending import submit_pending
 from pullback.lazy.record import cut, register
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -26,25 +26,18 @@ _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
-class _Depth(threading.local):
-    depth = 0
-
-
-_running = _Depth()
-
-
 class Transform:
     """Entering the outermost transform submits what is pending: a root is never pending."""
 
     def __enter__(self) -> Transform:
-        if not _running.depth:
+        if not thread.transform_depth:
             submit_pending()
             start_log()
-        _running.depth += 1
+        thread.transform_depth += 1
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _running.depth -= 1
+        thread.transform_depth -= 1
 
 
 class Recording:

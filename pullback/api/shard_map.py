@@ -12,8 +12,9 @@ from pullback.api.named_axes import bind_mesh, bound_mesh
 from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, outputs
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
-from pullback.graph.node import Node, origin
+from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
@@ -157,7 +158,7 @@ class _Call:
                         f"along it again, got {x.type} with the spec {P(*dims)}",
                     )
         with deriving():
-            origin.where = user_line()
+            thread.where = user_line()
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
@@ -169,7 +170,7 @@ class _Call:
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
         with deriving():
-            origin.where = user_line()
+            thread.where = user_line()
             whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
         return tree.unflatten(structure, whole)
 

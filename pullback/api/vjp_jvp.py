@@ -111,7 +111,8 @@ def _matching(name: str, given: Any, structure: Any, like: Sequence[Any]) -> lis
     """The leaves of `given`, which must have the tree, shapes and dtypes of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:
-        raise ArgumentError(f"{name}: trees must agree, expected {structure}, got {got}")
+        shown = f"expected {tree.show(structure)}, got {tree.show(got)}"
+        raise ArgumentError(f"{name}: trees must agree, {shown}")
     nodes = []
     for leaf, want in zip(leaves, like, strict=True):
         made = asarray(leaf)

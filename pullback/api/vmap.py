@@ -11,7 +11,8 @@ from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, is_value
 from pullback.errors import ArgumentError, AxisError
-from pullback.graph.node import Node, origin
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
@@ -70,7 +71,7 @@ def vmap(
         examples = _Examples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
         with deriving():
-            origin.where = user_line()
+            thread.where = user_line()
             xs = examples.nodes()
             with bind(axis):
                 staged = stage("vmap", f, examples.types(axis), in_tree, numbers=True)

@@ -1,54 +1,81 @@
-"""What the public functions share: their arguments in normal form."""
+"""Argument handling that the public functions share."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
 from pullback.graph.dtypes import DType, bool_, int64, uint64
+from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
 from pullback.lazy.indexing import handle
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands, weak
-from pullback.lazy.operators import scalar as scalar
+from pullback.lazy.operators import (
+    NUMBERS,
+    as_tensor,
+    cast_node,
+    node_of,
+    number,
+    operands,
+    renamed,
+    scalar,
+    weak,
+)
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 
-_INEXACT_NUMBERS = (float, complex)
+if TYPE_CHECKING:
+    from pullback.ops.op import Op
+    from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
+
+T = TypeVar("T")
 
 
-def apply(name: str, *nodes: Node) -> Tensor:
-    """The op called `name`, which has no parameters, on nodes."""
-    return record(TABLE[name](), nodes)
+def apply(op: type[Op] | str, *nodes: Node) -> Tensor:
+    """Record an op without parameters, given as its class or by its name in the table."""
+    kind = TABLE[op] if isinstance(op, str) else op
+    return record(kind(), nodes)
 
 
-def node(x: Any) -> Node:
-    """Anything that can be a tensor, as a node."""
+def record_as(name: str, op: Op, *nodes: Node) -> Tensor:
+    """Record an op; errors show the name of the public function instead of the op's."""
+    try:
+        return record(op, nodes)
+    except PullbackError as error:
+        raise renamed(error, name, op.title) from None
+
+
+def node(x: ArrayLike) -> Node:
+    """Return the node of anything that can be a tensor."""
     return node_of(as_tensor(x))
 
 
-def float_node(x: Any) -> Node:
-    """The same, but integers and bools become the default float."""
-    found = node(x)
+def float_node(x: ArrayLike) -> Node:
+    """Like `node`, but integers and bools become the default float dtype."""
+    found = node_of(as_tensor(x))
     return found if found.type.dtype.is_inexact else cast_node(found, current().default_dtype)
 
 
-def float_operands(*values: Any) -> list[Node]:
-    """Operands of one float or complex type: without any such among them, the default float."""
-    values = tuple(map(number, values))
-    values = tuple(v if _is_number(v) else as_tensor(v) for v in values)
+def bool_node(x: ArrayLike) -> Node:
+    """Like `node`, but as bools: whether each element is nonzero."""
+    return cast_node(node(x), bool_)
+
+
+def float_operands(*values: ArrayLike) -> list[Node]:
+    """Like `operands`, but if all are integers or bools, they become the default float dtype."""
+    xs = [v if _is_number(v) else as_tensor(v) for v in map(number, values)]
     inexact = [
-        type(v) in _INEXACT_NUMBERS if type(v) in NUMBERS else v.dtype.is_inexact for v in values
+        type(x) in (float, complex) if type(x) in NUMBERS else x.dtype.is_inexact for x in xs
     ]
     if any(inexact):
-        return operands(*values)
+        return operands(*xs)
     dtype = current().default_dtype
-    return [weak(v, dtype) if _is_number(v) else cast_node(node_of(v), dtype) for v in values]
+    return [weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
 
 
 def _is_number(x: Any) -> bool:
@@ -56,7 +83,7 @@ def _is_number(x: Any) -> bool:
 
 
 def literal(value: Any, dtype: DType) -> Tensor:
-    """A number that a function writes: part of the program, not an input of it."""
+    """A constant that a function itself uses: part of the program, not an input of it."""
     return wrap(constant(value, dtype))
 
 
@@ -65,8 +92,13 @@ def fresh(x: Tensor) -> Tensor:
     return handle(node_of(x))
 
 
+def dtype_or(op: str, dtype: DTypeLike | None, default: DType) -> DType:
+    """The dtype that the user asked for, or the default."""
+    return default if dtype is None else placed(op, dtype_of, dtype)
+
+
 def counting_dtype(dtype: DType) -> DType:
-    """The type that sums of small integers are kept in."""
+    """The dtype in which elements of `dtype` are summed: 64 bits for bools and integers."""
     if dtype is bool_ or dtype.kind == "i":
         return int64
     return uint64 if dtype.kind == "u" else dtype
@@ -76,29 +108,27 @@ def counting_dtype(dtype: DType) -> DType:
 
 
 def integer(op: str, value: Any, what: str) -> int:
-    """`value` as a Python int."""
+    """Return `value` as a Python int."""
     try:
         return operator.index(value)
-    except PullbackError:  # its value is not known yet
+    except PullbackError:  # a traced number
         raise
     except TypeError:
         kind = type(value).__name__
         raise ArgumentError(f"{what} must be an integer, got {kind}", op=op) from None
 
 
-def axis_of(op: str, axis: Any, rank: int) -> int:
-    """One axis, counted from the front."""
+def axis_of(op: str, axis: SupportsIndex, rank: int) -> int:
+    """Return one axis, counted from the front."""
     found = integer(op, axis, "an axis")
     if not -rank <= found < rank:
-        raise AxisError(
-            f"axis {found} is out of range for rank {rank}", op=op,
-            axis=found, rank=rank,
-        )  # fmt: skip
+        message = f"axis {found} is out of range for rank {rank}"
+        raise AxisError(message, op=op, axis=found, rank=rank)
     return found % rank
 
 
-def axes_of(op: str, axis: Any, rank: int) -> tuple[int, ...]:
-    """Axes, counted from the front and ascending; None stands for all."""
+def axes_of(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
+    """Return axes, counted from the front, in ascending order; None stands for all."""
     if axis is None:
         return tuple(range(rank))
     if type(axis) is int and -rank <= axis < rank:
@@ -106,37 +136,34 @@ def axes_of(op: str, axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(ordered_axes(op, axis, rank)))
 
 
-def ordered_axes(op: str, axis: Any, rank: int) -> tuple[int, ...]:
-    """Axes in the order that they were given in."""
-    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(axis_of(op, a, rank) for a in given)
+def ordered_axes(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
+    """Return axes, counted from the front, in the given order."""
+    axes = tuple(axis_of(op, a, rank) for a in one_or_many(axis))
     if len(set(axes)) < len(axes):
-        raise AxisError(f"an axis is named twice in {axis}", op=op, code="E3005")
+        raise AxisError(f"an axis is given twice in {axis}", op=op, code="E3005")
     return axes
 
 
-def shape_of(op: str, shape: Any) -> tuple[int, ...]:
-    """A shape from an int or a sequence of ints, none negative."""
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    made = tuple(integer(op, n, "an extent") for n in given)
-    if any(n < 0 for n in made):
-        raise ShapeError(
-            f"extents must not be negative, got {list(made)}", op=op,
-            code="E3006",
-        )  # fmt: skip
-    return made
+def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
+    """Return a shape from an int or a sequence of ints, none of them negative."""
+    sizes = tuple(integer(op, n, "a size") for n in one_or_many(shape))
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"sizes must not be negative, got {list(sizes)}", op=op, code="E3006")
+    return sizes
 
 
-def placed(op: str, f: Callable, *args: Any) -> Any:
-    """Call `f`; an error of pullback's is given the op's name and the user's line."""
-    try:
-        return f(*args)
-    except PullbackError as error:
-        raise error.at(op, user_line()) from None
+def along(axis: int, item: IndexItem) -> Index:
+    """The index that applies `item` along one axis and takes all of the axes before it."""
+    return (*(slice(None),) * axis, item)
 
 
-def per_dimension(op: str, value: Any, rank: int, what: str) -> tuple[int, ...]:
-    """One int for each dimension, from an int for all or a sequence."""
+def one_or_many(value: Any) -> tuple[Any, ...]:
+    """The items of a tuple or list; anything else is a single item."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def per_dimension(op: str, value: Shape, rank: int, what: str) -> tuple[int, ...]:
+    """Return one int for each dimension, from an int for all or a sequence."""
     if not isinstance(value, (tuple, list)):
         return (integer(op, value, what),) * rank
     if len(value) != rank:
@@ -144,13 +171,22 @@ def per_dimension(op: str, value: Any, rank: int, what: str) -> tuple[int, ...]:
     return tuple(integer(op, v, what) for v in value)
 
 
-def tensors(values: Sequence[Any]) -> list[Tensor]:
-    """A sequence of tensors, or a tensor taken apart along its first dimension."""
+def placed(op: str, f: Callable[..., T], *args: Any) -> T:
+    """Call `f`; errors of pullback get the function's name and the user's line."""
+    try:
+        return f(*args)
+    except PullbackError as error:
+        raise error.at(op, user_line()) from None
+
+
+def tensors(values: Iterable[ArrayLike]) -> list[Tensor]:
+    """Return a list of tensors; a tensor is taken apart along its first dimension."""
     return [as_tensor(v) for v in values]
 
 
 __all__ = [
-    "Tensor", "apply", "as_tensor", "axes_of", "axis_of", "cast_node", "counting_dtype",
-    "float_node", "float_operands", "fresh", "integer", "literal", "node", "node_of", "number",
-    "operands", "ordered_axes", "per_dimension", "placed", "scalar", "shape_of", "tensors",
+    "Tensor", "along", "apply", "as_tensor", "axes_of", "axis_of", "bool_node", "cast_node",
+    "counting_dtype", "dtype_or", "float_node", "float_operands", "fresh", "integer", "literal",
+    "node", "node_of", "number", "one_or_many", "operands", "ordered_axes", "per_dimension",
+    "placed", "record_as", "scalar", "shape_of", "tensors",
 ]  # fmt: skip

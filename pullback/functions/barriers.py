@@ -1,37 +1,20 @@
-"""Functions that hand a value on, and tell derivatives or the compiler something."""
+"""Identities that restrict derivatives or the compiler."""
 
-from __future__ import annotations
+from pullback.functions.factory import Unary, unary
+from pullback.ops.wrap.identity import Contiguous, OptimizationBarrier, StopGradient
 
-from typing import Any
+stop_gradient: Unary = unary(
+    "stop_gradient", StopGradient, "The same value, as a constant of every derivative.",
+    "[1.0, 2.0] -> [1.0, 2.0]",
+)  # fmt: skip
+contiguous: Unary = unary(
+    "contiguous", Contiguous,
+    "The same value; the engine chooses memory layouts, so this only marks a place in the graph.",
+    "[1, 2] -> [1, 2]",
+)  # fmt: skip
+optimization_barrier: Unary = unary(
+    "optimization_barrier", OptimizationBarrier,
+    "The same value; the compiler moves no work across it.", "[1, 2] -> [1, 2]",
+)  # fmt: skip
 
-from pullback.functions.arguments import Tensor, apply, node
-
-
-def stop_gradient(x: Any) -> Tensor:
-    """The same value, as a constant of every derivative.
-
-    >>> import pullback as pb
-    >>> pb.stop_gradient([1.0, 2.0]).tolist()
-    [1.0, 2.0]
-    """
-    return apply("StopGradient", node(x))
-
-
-def contiguous(x: Any) -> Tensor:
-    """The same value; layouts are the engine's, so this only marks the place in a graph.
-
-    >>> import pullback as pb
-    >>> pb.contiguous([1, 2]).tolist()
-    [1, 2]
-    """
-    return apply("Contiguous", node(x))
-
-
-def optimization_barrier(x: Any) -> Tensor:
-    """The same value; the compiler moves no work across it.
-
-    >>> import pullback as pb
-    >>> pb.optimization_barrier([1, 2]).tolist()
-    [1, 2]
-    """
-    return apply("OptimizationBarrier", node(x))
+__all__ = ["contiguous", "optimization_barrier", "stop_gradient"]

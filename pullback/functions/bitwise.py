@@ -1,77 +1,34 @@
 """Operations on the bits of integers."""
 
-from __future__ import annotations
+from pullback.functions.factory import Binary, Unary, binary, unary
+from pullback.ops.elementwise import bitwise
 
-from typing import Any
+bitwise_and: Binary = binary(
+    "bitwise_and", bitwise.BitwiseAnd, "Bits that are set in both.", "[6, 5], 3 -> [2, 1]"
+)
+bitwise_or: Binary = binary(
+    "bitwise_or", bitwise.BitwiseOr, "Bits that are set in at least one.", "[6, 5], 3 -> [7, 7]"
+)
+bitwise_xor: Binary = binary(
+    "bitwise_xor", bitwise.BitwiseXor, "Bits that are set in exactly one.", "[6, 5], 3 -> [5, 6]"
+)
+bitwise_left_shift: Binary = binary(
+    "bitwise_left_shift", bitwise.ShiftLeft, "Bits shifted to the left.", "[1, 3], 2 -> [4, 12]"
+)
+bitwise_right_shift: Binary = binary(
+    "bitwise_right_shift", bitwise.ShiftRight, "Bits shifted to the right; the sign is kept.",
+    "[8, -8], 2 -> [2, -2]",
+)  # fmt: skip
+bitwise_invert: Unary = unary(
+    "bitwise_invert", bitwise.BitwiseNot, "All bits flipped; a bool is negated.",
+    "[0, 1] -> [-1, -2]",
+)  # fmt: skip
+bitwise_count: Unary = unary(
+    "bitwise_count", bitwise.PopulationCount, "Number of bits set in each integer.",
+    "[7, 8] -> [3, 1]",
+)  # fmt: skip
 
-from pullback.functions.arguments import Tensor, apply, node, operands
-
-
-def bitwise_and(x1: Any, x2: Any) -> Tensor:
-    """The bits that both have.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_and([6, 5], 3).tolist()
-    [2, 1]
-    """
-    return apply("BitwiseAnd", *operands(x1, x2))
-
-
-def bitwise_or(x1: Any, x2: Any) -> Tensor:
-    """The bits that at least one has.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_or([6, 5], 3).tolist()
-    [7, 7]
-    """
-    return apply("BitwiseOr", *operands(x1, x2))
-
-
-def bitwise_xor(x1: Any, x2: Any) -> Tensor:
-    """The bits that exactly one has.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_xor([6, 5], 3).tolist()
-    [5, 6]
-    """
-    return apply("BitwiseXor", *operands(x1, x2))
-
-
-def bitwise_left_shift(x1: Any, x2: Any) -> Tensor:
-    """The bits moved toward the high end.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_left_shift([1, 3], 2).tolist()
-    [4, 12]
-    """
-    return apply("ShiftLeft", *operands(x1, x2))
-
-
-def bitwise_right_shift(x1: Any, x2: Any) -> Tensor:
-    """The bits moved toward the low end; the sign stays.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_right_shift([8, -8], 2).tolist()
-    [2, -2]
-    """
-    return apply("ShiftRight", *operands(x1, x2))
-
-
-def bitwise_invert(x: Any) -> Tensor:
-    """Every bit flipped; of a bool, the other one.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_invert([0, 1]).tolist()
-    [-1, -2]
-    """
-    return apply("BitwiseNot", node(x))
-
-
-def bitwise_count(x: Any) -> Tensor:
-    """The number of bits set in each integer.
-
-    >>> import pullback as pb
-    >>> pb.bitwise_count([7, 8]).tolist()
-    [3, 1]
-    """
-    return apply("PopulationCount", node(x))
+__all__ = [
+    "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor",
+]  # fmt: skip

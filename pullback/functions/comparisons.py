@@ -2,203 +2,131 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback.functions.arguments import (
     Tensor,
     apply,
-    cast_node,
+    bool_node,
     float_operands,
     node,
-    operands,
+    number,
 )
-from pullback.graph.dtypes import bool_
-from pullback.graph.node import Node
-from pullback.lazy.operators import number
+from pullback.functions.factory import Binary, Unary, binary, described, unary
 from pullback.lazy.tensor import wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond
+from pullback.ops.elementwise import logic
+from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
+
+if TYPE_CHECKING:
+    from pullback.graph.node import Node
+    from pullback.ops.op import Op
+    from pullback.typing import ArrayLike
 
 
-def equal(x1: Any, x2: Any) -> Tensor:
-    """Whether elements are equal.
+def _comparison(name: str, op: type[Op], summary: str, example: str) -> Binary:
+    """Like `binary`, but a Python integer may be one that the dtype cannot hold."""
+    plain = binary(name, op, summary, example)
 
-    >>> import pullback as pb
-    >>> pb.equal([1, 2], [1, 3]).tolist()
-    [True, False]
-    """
-    return _compared("Equal", x1, x2)
+    def function(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+        for first, other, called in ((x1, x2, op.name), (x2, x1, FLIPPED[op.name])):
+            if isinstance(first, Tensor):
+                found = beyond(called, node(first), number(other))
+                if found is not None:
+                    return found
+        return plain(x1, x2)
 
-
-def not_equal(x1: Any, x2: Any) -> Tensor:
-    """Whether elements differ.
-
-    >>> import pullback as pb
-    >>> pb.not_equal([1, 2], [1, 3]).tolist()
-    [False, True]
-    """
-    return _compared("NotEqual", x1, x2)
+    return described(function, name, summary, example)
 
 
-def less(x1: Any, x2: Any) -> Tensor:
-    """Whether the first is less than the second.
+equal: Binary = _comparison(
+    "equal", logic.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
+)
+not_equal: Binary = _comparison(
+    "not_equal", logic.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
+)
+less: Binary = _comparison(
+    "less", logic.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
+)
+less_equal: Binary = _comparison(
+    "less_equal", logic.LessEqual, "Whether the first is at most the second.",
+    "[1, 3], 2 -> [True, False]",
+)  # fmt: skip
+greater: Binary = _comparison(
+    "greater", logic.Greater, "Whether the first is greater than the second.",
+    "[1, 3], 2 -> [False, True]",
+)  # fmt: skip
+greater_equal: Binary = _comparison(
+    "greater_equal", logic.GreaterEqual, "Whether the first is at least the second.",
+    "[1, 2], 2 -> [False, True]",
+)  # fmt: skip
 
-    >>> import pullback as pb
-    >>> pb.less([1, 2], 2).tolist()
-    [True, False]
-    """
-    return _compared("Less", x1, x2)
-
-
-def less_equal(x1: Any, x2: Any) -> Tensor:
-    """Whether the first is at most the second.
-
-    >>> import pullback as pb
-    >>> pb.less_equal([1, 3], 2).tolist()
-    [True, False]
-    """
-    return _compared("LessEqual", x1, x2)
-
-
-def greater(x1: Any, x2: Any) -> Tensor:
-    """Whether the first is greater than the second.
-
-    >>> import pullback as pb
-    >>> pb.greater([1, 3], 2).tolist()
-    [False, True]
-    """
-    return _compared("Greater", x1, x2)
-
-
-def greater_equal(x1: Any, x2: Any) -> Tensor:
-    """Whether the first is at least the second.
-
-    >>> import pullback as pb
-    >>> pb.greater_equal([1, 2], 2).tolist()
-    [False, True]
-    """
-    return _compared("GreaterEqual", x1, x2)
+isnan: Unary = unary(
+    "isnan", IsNan, "Whether each element is NaN.", "[1.0, pb.nan] -> [False, True]"
+)
+isinf: Unary = unary(
+    "isinf", IsInf, "Whether each element is infinite.", "[1.0, pb.inf] -> [False, True]"
+)
+isfinite: Unary = unary(
+    "isfinite", IsFinite, "Whether each element is neither infinite nor NaN.",
+    "[1.0, pb.inf] -> [True, False]",
+)  # fmt: skip
+signbit: Unary = unary(
+    "signbit", SignBit, "Whether the sign of each element is minus, also that of -0.0.",
+    "[1.0, -0.0] -> [False, True]",
+)  # fmt: skip
 
 
-def _compared(name: str, x1: Any, x2: Any) -> Tensor:
-    for first, other, called in ((x1, x2, name), (x2, x1, FLIPPED[name])):
-        if isinstance(first, Tensor):
-            made = beyond(called, node(first), number(other))
-            if made is not None:
-                return made
-    return apply(name, *operands(x1, x2))
+def _bool_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
+    return [bool_node(x1), bool_node(x2)]
 
 
-def isnan(x: Any) -> Tensor:
-    """Whether each element is NaN.
-
-    >>> import pullback as pb
-    >>> pb.isnan([1.0, float("nan")]).tolist()
-    [False, True]
-    """
-    return apply("IsNan", node(x))
-
-
-def isinf(x: Any) -> Tensor:
-    """Whether each element is infinite.
-
-    >>> import pullback as pb
-    >>> pb.isinf([1.0, float("inf")]).tolist()
-    [False, True]
-    """
-    return apply("IsInf", node(x))
-
-
-def isfinite(x: Any) -> Tensor:
-    """Whether each element is neither infinite nor NaN.
-
-    >>> import pullback as pb
-    >>> pb.isfinite([1.0, float("inf")]).tolist()
-    [True, False]
-    """
-    return apply("IsFinite", node(x))
-
-
-def signbit(x: Any) -> Tensor:
-    """Whether the sign of each element is minus, also of -0.0.
-
-    >>> import pullback as pb
-    >>> pb.signbit([1.0, -0.0]).tolist()
-    [False, True]
-    """
-    return apply("SignBit", node(x))
-
-
-def truth(x: Any) -> Node:
-    """Anything as bools: what is not 0 holds."""
-    return cast_node(node(x), bool_)
-
-
-def truths(*values: Any) -> list[Node]:
-    return [truth(v) for v in values]
-
-
-def logical_and(x1: Any, x2: Any) -> Tensor:
-    """Whether both hold.
-
-    >>> import pullback as pb
-    >>> pb.logical_and([True, False], True).tolist()
-    [True, False]
-    """
-    return apply("LogicalAnd", *truths(x1, x2))
-
-
-def logical_or(x1: Any, x2: Any) -> Tensor:
-    """Whether at least one holds.
-
-    >>> import pullback as pb
-    >>> pb.logical_or([True, False], False).tolist()
-    [True, False]
-    """
-    return apply("LogicalOr", *truths(x1, x2))
-
-
-def logical_xor(x1: Any, x2: Any) -> Tensor:
-    """Whether exactly one holds.
-
-    >>> import pullback as pb
-    >>> pb.logical_xor([True, False], True).tolist()
-    [False, True]
-    """
-    return apply("LogicalXor", *truths(x1, x2))
-
-
-def logical_not(x: Any) -> Tensor:
-    """Whether each element does not hold.
-
-    >>> import pullback as pb
-    >>> pb.logical_not([True, False]).tolist()
-    [False, True]
-    """
-    return apply("LogicalNot", truth(x))
+logical_and: Binary = binary(
+    "logical_and", logic.LogicalAnd, "Whether both are true.",
+    "[True, False], True -> [True, False]", _bool_operands,
+)  # fmt: skip
+logical_or: Binary = binary(
+    "logical_or", logic.LogicalOr, "Whether at least one is true.",
+    "[True, False], False -> [True, False]", _bool_operands,
+)  # fmt: skip
+logical_xor: Binary = binary(
+    "logical_xor", logic.LogicalXor, "Whether exactly one is true.",
+    "[True, False], True -> [False, True]", _bool_operands,
+)  # fmt: skip
+logical_not: Unary = unary(
+    "logical_not", logic.LogicalNot, "Whether each element is false.",
+    "[True, False] -> [False, True]", bool_node,
+)  # fmt: skip
 
 
 def isclose(
-    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Whether elements agree within `atol + rtol * abs(x2)`; equal infinities agree.
+    """Return whether elements differ by at most `atol + rtol * abs(x2)`; equal infinities are
+    close.
 
-    >>> import pullback as pb
     >>> pb.isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]
     """
     a, b = map(wrap, float_operands(x1, x2))
-    near = apply("LessEqual", (a - b).__abs__()._node, (atol + rtol * b.__abs__())._node)
-    made = equal(a, b) | (near & isfinite(a) & isfinite(b))
-    return made | (isnan(a) & isnan(b)) if equal_nan else made
+    near = apply(logic.LessEqual, abs(a - b)._node, (atol + rtol * abs(b))._node)
+    close = equal(a, b) | (near & isfinite(a) & isfinite(b))
+    return close | (isnan(a) & isnan(b)) if equal_nan else close
 
 
 def allclose(
-    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Whether all elements agree, as `isclose` says.
+    """Return whether all elements are close, as defined by `isclose`.
 
-    >>> import pullback as pb
     >>> bool(pb.allclose([1.0, 2.0], [1.0, 2.1]))
     False
     """
     return isclose(x1, x2, rtol, atol, equal_nan).all()
+
+
+__all__ = [
+    "allclose", "equal", "greater", "greater_equal", "isclose", "isfinite", "isinf", "isnan",
+    "less", "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal",
+    "signbit",
+]  # fmt: skip

@@ -2,98 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import (
     Tensor,
-    as_tensor,
     axis_of,
     cast_node,
     counting_dtype,
+    dtype_or,
     float_node,
     node,
-    placed,
+    record_as,
 )
-from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
 from pullback.lazy.record import record
+from pullback.ops.cumulative.cumulative import CumLogSumExp, CumProd, CumSum
+from pullback.ops.cumulative.extrema import CumMax, CumMin
+from pullback.ops.shape.concat_pad import Pad
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike
 
 
 def cumulative_sum(
-    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """The sums of the elements up to each one; `include_initial` puts a 0 before them.
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return the cumulative sum along an axis; `include_initial` prepends a 0.
 
-    >>> import pullback as pb
     >>> pb.cumulative_sum([1, 2, 3]).tolist()
     [1, 3, 6]
     """
-    return _cumulative("CumSum", "cumulative_sum", x, axis, dtype, 0 if include_initial else None)
+    return _cumulative("cumulative_sum", CumSum, x, axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(
-    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """The products of the elements up to each one; `include_initial` puts a 1 before them.
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return the cumulative product along an axis; `include_initial` prepends a 1.
 
-    >>> import pullback as pb
     >>> pb.cumulative_prod([2, 3, 4]).tolist()
     [2, 6, 24]
     """
-    return _cumulative("CumProd", "cumulative_prod", x, axis, dtype, 1 if include_initial else None)
+    return _cumulative("cumulative_prod", CumProd, x, axis, dtype, 1 if include_initial else None)
 
 
-def cummax(x: Any, axis: int | None = None) -> Tensor:
-    """The largest of the elements up to each one.
+def cummax(x: ArrayLike, axis: int | None = None) -> Tensor:
+    """Return the cumulative maximum along an axis.
 
-    >>> import pullback as pb
     >>> pb.cummax([1, 3, 2]).tolist()
     [1, 3, 3]
     """
-    return _scan("CumMax", "cummax", node(x), axis)
+    a = node(x)
+    return record_as("cummax", CumMax(_axis("cummax", a, axis), False), a)
 
 
-def cummin(x: Any, axis: int | None = None) -> Tensor:
-    """The smallest of the elements up to each one.
+def cummin(x: ArrayLike, axis: int | None = None) -> Tensor:
+    """Return the cumulative minimum along an axis.
 
-    >>> import pullback as pb
     >>> pb.cummin([3, 1, 2]).tolist()
     [3, 1, 1]
     """
-    return _scan("CumMin", "cummin", node(x), axis)
+    a = node(x)
+    return record_as("cummin", CumMin(_axis("cummin", a, axis), False), a)
 
 
-def cumlogsumexp(x: Any, axis: int | None = None) -> Tensor:
-    """log of the sums of exp of the elements up to each one, without overflow.
+def cumlogsumexp(x: ArrayLike, axis: int | None = None) -> Tensor:
+    """Return the logarithm of the cumulative sum of exp(x) along an axis, without overflow.
 
-    >>> import pullback as pb
     >>> pb.cumlogsumexp([1000.0, -1000.0]).tolist()
     [1000.0, 1000.0]
     """
-    return _scan("CumLogSumExp", "cumlogsumexp", float_node(x), axis)
+    a = float_node(x)
+    return record_as("cumlogsumexp", CumLogSumExp(_axis("cumlogsumexp", a, axis), False), a)
 
 
-def _scan(name: str, title: str, x: Node, axis: Any) -> Tensor:
-    return record(TABLE[name](_axis(title, x, axis), False), (x,))
-
-
-def _axis(title: str, x: Node, axis: Any) -> int:
-    """The axis, which may be left out for a vector."""
+def _axis(op: str, x: Node, axis: int | None) -> int:
+    """The axis, which may be omitted for a vector."""
     if axis is None and x.type.rank != 1:
-        raise ArgumentError(f"needs an axis for a tensor of rank {x.type.rank}", op=title)
-    return axis_of(title, 0 if axis is None else axis, x.type.rank)
+        raise ArgumentError(f"needs an axis for a tensor of rank {x.type.rank}", op=op)
+    return axis_of(op, 0 if axis is None else axis, x.type.rank)
 
 
-def _cumulative(name: str, title: str, x: Any, axis: Any, dtype: Any, initial: Any) -> Tensor:
-    x = node(as_tensor(x))
-    wide = counting_dtype(x.type.dtype) if dtype is None else placed(title, dtype_of, dtype)
-    x = cast_node(x, wide)
-    made = _scan(name, title, x, axis)
+def _cumulative(
+    op: str, kind: type[CumSum] | type[CumProd], x: ArrayLike, axis: int | None,
+    dtype: DTypeLike | None, initial: int | None,
+) -> Tensor:  # fmt: skip
+    a = node(x)
+    a = cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
+    along = _axis(op, a, axis)
+    result = record_as(op, kind(along, False), a)
     if initial is None:
-        return made
-    low = [0] * made.ndim
-    low[_axis(title, x, axis)] = 1
-    none = (0,) * made.ndim
-    return record(TABLE["Pad"](tuple(low), none, none), (made._node, constant(initial, wide)))
+        return result
+    none = (0,) * result.ndim
+    before = (*none[:along], 1, *none[along + 1 :])
+    return record(Pad(before, none, none), (result._node, constant(initial, a.type.dtype)))
+
+
+__all__ = ["cumlogsumexp", "cummax", "cummin", "cumulative_prod", "cumulative_sum"]

@@ -1,26 +1,21 @@
-"""Element types: changing them, and asking about them."""
+"""Dtypes: conversion, promotion and limits."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.functions.arguments import (
-    Tensor,
-    as_tensor,
-    fresh,
-    node,
-    node_of,
-    number,
-    placed,
-)
+from pullback.functions.arguments import Tensor, as_tensor, fresh, node, node_of, number, placed
 from pullback.graph.dtypes import DType, promote
 from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.table import TABLE
 from pullback.lazy.operators import NUMBERS, scalar_dtype
 from pullback.lazy.record import record
+from pullback.ops.elementwise.cast import Bitcast, Cast
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike
 
 _KINDS = {
     "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
@@ -28,42 +23,38 @@ _KINDS = {
 }  # fmt: skip
 
 
-def astype(x: Any, dtype: Any) -> Tensor:
-    """The same values in another element type; floats lose their fraction as integers.
+def astype(x: ArrayLike, dtype: DTypeLike) -> Tensor:
+    """Convert the elements to another dtype; floats are truncated to integers.
 
-    >>> import pullback as pb
     >>> pb.astype([1.7, -1.7], pb.int32).tolist()
     [1, -1]
     """
     x = as_tensor(x)
     wanted = placed("astype", dtype_of, dtype)
-    return fresh(x) if x.dtype is wanted else record(TABLE["Cast"](wanted), (node_of(x),))
+    return fresh(x) if x.dtype is wanted else record(Cast(wanted), (node_of(x),))
 
 
-def cast(x: Any, dtype: Any) -> Tensor:
-    """The same as `astype`.
+def cast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
+    """Return `astype(x, dtype)`.
 
-    >>> import pullback as pb
     >>> pb.cast([0, 2], "bool").tolist()
     [False, True]
     """
     return astype(x, dtype)
 
 
-def bitcast(x: Any, dtype: Any) -> Tensor:
-    """The same bits read as another element type of the same width.
+def bitcast(x: ArrayLike, dtype: DTypeLike) -> Tensor:
+    """Reinterpret the bits of the elements as another dtype of the same width.
 
-    >>> import pullback as pb
     >>> pb.bitcast(pb.tensor(1.0), "int32").item()
     1065353216
     """
-    return record(TABLE["Bitcast"](placed("bitcast", dtype_of, dtype)), (node(x),))
+    return record(Bitcast(placed("bitcast", dtype_of, dtype)), (node(x),))
 
 
-def result_type(*values: Any) -> DType:
-    """The element type that an operation on these tensors, dtypes and Python numbers has.
+def result_type(*values: ArrayLike | DTypeLike) -> DType:
+    """Return the dtype of an operation on these tensors, dtypes and Python numbers.
 
-    >>> import pullback as pb
     >>> pb.result_type(pb.int32, pb.float32), pb.result_type(pb.float16, 2.5)
     (f32, f16)
     """
@@ -73,8 +64,8 @@ def result_type(*values: Any) -> DType:
         if type(value) in NUMBERS:
             numbers.append(value)
             continue
-        one = _dtype_or_tensor("result_type", value)
-        found = one if found is None else promote(found, one)
+        dtype = _dtype_or_tensor("result_type", value)
+        found = dtype if found is None else promote(found, dtype)
     if found is None:
         if not numbers:
             raise ArgumentError("needs at least one argument", op="result_type")
@@ -84,10 +75,9 @@ def result_type(*values: Any) -> DType:
     return found
 
 
-def can_cast(from_: Any, to: Any) -> bool:
-    """Whether every value of the first type is kept by promotion to the second.
+def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike) -> bool:
+    """Return whether promotion converts the first dtype to the second.
 
-    >>> import pullback as pb
     >>> pb.can_cast(pb.int32, pb.int64), pb.can_cast(pb.float64, pb.float32)
     (True, False)
     """
@@ -95,10 +85,9 @@ def can_cast(from_: Any, to: Any) -> bool:
     return promote(source, target) is target
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a dtype, a kind's name, or a tuple of either.
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
+    """Return whether a dtype is of a kind: a dtype, the name of a kind, or a tuple of either.
 
-    >>> import pullback as pb
     >>> pb.isdtype(pb.float32, "real floating"), pb.isdtype(pb.int8, ("bool", pb.int8))
     (True, True)
     """
@@ -111,7 +100,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 class FloatInfo(NamedTuple):
-    """The limits of a float type."""
+    """The limits of a float dtype."""
 
     bits: int
     eps: float
@@ -122,7 +111,7 @@ class FloatInfo(NamedTuple):
 
 
 class IntegerInfo(NamedTuple):
-    """The limits of an integer type."""
+    """The limits of an integer dtype."""
 
     bits: int
     max: int
@@ -130,39 +119,40 @@ class IntegerInfo(NamedTuple):
     dtype: DType
 
 
-def finfo(dtype: Any) -> FloatInfo:
-    """The limits of a float type; of a complex one, those of its parts.
+def finfo(dtype: ArrayLike | DTypeLike) -> FloatInfo:
+    """Return the limits of a float dtype; for a complex one, those of its parts.
 
-    >>> import pullback as pb
     >>> pb.finfo(pb.float16).max
     65504.0
     """
     found = _dtype_or_tensor("finfo", dtype)
     if not found.is_inexact:
-        raise DTypeError(f"needs a float type, got {found}", op="finfo")
+        raise DTypeError(f"needs a float dtype, got {found}", op="finfo")
     info = ml_dtypes.finfo(found.real.numpy)
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(info.bits, eps, most, least, normal, found)
 
 
-def iinfo(dtype: Any) -> IntegerInfo:
-    """The limits of an integer type.
+def iinfo(dtype: ArrayLike | DTypeLike) -> IntegerInfo:
+    """Return the limits of an integer dtype.
 
-    >>> import pullback as pb
     >>> pb.iinfo(pb.int8).min, pb.iinfo(pb.uint16).max
     (-128, 65535)
     """
     found = _dtype_or_tensor("iinfo", dtype)
     if not found.is_integer:
-        raise DTypeError(f"needs an integer type, got {found}", op="iinfo")
+        raise DTypeError(f"needs an integer dtype, got {found}", op="iinfo")
     info = ml_dtypes.iinfo(found.numpy)
     return IntegerInfo(found.bits, int(info.max), int(info.min), found)
 
 
 def _dtype_or_tensor(op: str, value: Any) -> DType:
-    return value.dtype if isinstance(value, Tensor) else placed(op, dtype_of, _array_dtype(value))
+    """A dtype, or that of a tensor or a NumPy array."""
+    if isinstance(value, Tensor):
+        return value.dtype
+    return placed(op, dtype_of, value.dtype if hasattr(value, "__array_interface__") else value)
 
 
-def _array_dtype(value: Any) -> Any:
-    """A NumPy array stands for its dtype."""
-    return value.dtype if hasattr(value, "__array_interface__") else value
+__all__ = [
+    "astype", "bitcast", "can_cast", "cast", "finfo", "iinfo", "isdtype", "result_type",
+]  # fmt: skip

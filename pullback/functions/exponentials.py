@@ -1,117 +1,37 @@
 """Exponentials and logarithms."""
 
-from __future__ import annotations
+from pullback.functions.factory import Binary, Unary, float_binary, float_unary
+from pullback.ops.elementwise import transcendental
 
-from typing import Any
+exp: Unary = float_unary(
+    "exp", transcendental.Exp, "e raised to the power of each element.", "0.0 -> 1.0"
+)
+exp2: Unary = float_unary(
+    "exp2", transcendental.Exp2, "2 raised to the power of each element.", "3.0 -> 8.0"
+)
+expm1: Unary = float_unary(
+    "expm1", transcendental.Expm1, "exp(x) - 1, accurate near 0.", "0.0 -> 0.0"
+)
+log: Unary = float_unary(
+    "log", transcendental.Log, "Natural logarithm of each element.", "1.0 -> 0.0"
+)
+log1p: Unary = float_unary(
+    "log1p", transcendental.Log1p, "log(1 + x), accurate near 0.", "0.0 -> 0.0"
+)
+log2: Unary = float_unary(
+    "log2", transcendental.Log2, "Base-2 logarithm of each element.", "8.0 -> 3.0"
+)
+log10: Unary = float_unary(
+    "log10", transcendental.Log10, "Base-10 logarithm of each element.", "1.0 -> 0.0"
+)
+logaddexp: Binary = float_binary(
+    "logaddexp", transcendental.LogAddExp, "log(exp(x1) + exp(x2)), without overflow.",
+    "0.0, 0.0 -> 0.6931...",
+)  # fmt: skip
+logistic: Unary = float_unary(
+    "logistic", transcendental.Logistic, "1 / (1 + exp(-x)), without overflow.", "0.0 -> 0.5"
+)
 
-from pullback.functions.arguments import Tensor, apply, float_node, float_operands
-
-
-def exp(x: Any) -> Tensor:
-    """e to the power of each element.
-
-    >>> import pullback as pb
-    >>> pb.exp(0.0).item()
-    1.0
-    """
-    return apply("Exp", float_node(x))
-
-
-def exp2(x: Any) -> Tensor:
-    """2 to the power of each element.
-
-    >>> import pullback as pb
-    >>> pb.exp2(3.0).item()
-    8.0
-    """
-    return apply("Exp2", float_node(x))
-
-
-def expm1(x: Any) -> Tensor:
-    """exp(x) - 1, exact near 0.
-
-    >>> import pullback as pb
-    >>> pb.expm1(0.0).item()
-    0.0
-    """
-    return apply("Expm1", float_node(x))
-
-
-def log(x: Any) -> Tensor:
-    """The natural logarithm of each element.
-
-    >>> import pullback as pb
-    >>> pb.log(1.0).item()
-    0.0
-    """
-    return apply("Log", float_node(x))
-
-
-def log1p(x: Any) -> Tensor:
-    """log(1 + x), exact near 0.
-
-    >>> import pullback as pb
-    >>> pb.log1p(0.0).item()
-    0.0
-    """
-    return apply("Log1p", float_node(x))
-
-
-def log2(x: Any) -> Tensor:
-    """The logarithm to base 2 of each element.
-
-    >>> import pullback as pb
-    >>> pb.log2(8.0).item()
-    3.0
-    """
-    return apply("Log2", float_node(x))
-
-
-def log10(x: Any) -> Tensor:
-    """The logarithm to base 10 of each element.
-
-    >>> import pullback as pb
-    >>> pb.log10(1.0).item()
-    0.0
-    """
-    return apply("Log10", float_node(x))
-
-
-def logistic(x: Any) -> Tensor:
-    """1 / (1 + exp(-x)), without overflow.
-
-    >>> import pullback as pb
-    >>> pb.logistic(0.0).item()
-    0.5
-    """
-    return apply("Logistic", float_node(x))
-
-
-def erf(x: Any) -> Tensor:
-    """The error function of each element.
-
-    >>> import pullback as pb
-    >>> pb.erf(0.0).item()
-    0.0
-    """
-    return apply("Erf", float_node(x))
-
-
-def erfc(x: Any) -> Tensor:
-    """1 - erf(x), exact for large x.
-
-    >>> import pullback as pb
-    >>> pb.erfc(0.0).item()
-    1.0
-    """
-    return apply("Erfc", float_node(x))
-
-
-def logaddexp(x1: Any, x2: Any) -> Tensor:
-    """log(exp(x1) + exp(x2)), without overflow.
-
-    >>> import pullback as pb
-    >>> round(pb.logaddexp(0.0, 0.0).item(), 4)
-    0.6931
-    """
-    return apply("LogAddExp", *float_operands(x1, x2))
+__all__ = [
+    "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "logaddexp", "logistic",
+]  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
@@ -14,18 +15,32 @@ from pullback.functions.arguments import (
     node_of,
     operands,
     ordered_axes,
+    record_as,
 )
+from pullback.functions.reductions import sum
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
-from pullback.graph.table import TABLE
 from pullback.lazy.record import record
+from pullback.ops.elementwise.arithmetic import Add, Mul
+from pullback.ops.elementwise.complex_parts import Conj
+from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
+from pullback.ops.elementwise.select import Where
+from pullback.ops.linalg.dot_general import DotGeneral
+from pullback.ops.linalg.einsum import Einsum
+from pullback.ops.linalg.matmul import Dot, MatMul
+from pullback.ops.reduce.reductions import Sum
+from pullback.ops.shape.axes import ExpandDims, Squeeze
+from pullback.ops.shape.iota import Iota
+
+if TYPE_CHECKING:
+    from pullback.graph.node import Node
+    from pullback.typing import ArrayLike, Shape
 
 
-def matmul(x1: Any, x2: Any) -> Tensor:
-    """The matrix product, over the last two dimensions; vectors are rows on the left, columns
-    on the right.
+def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Return the matrix product over the last two dimensions; a vector is a row on the left, a
+    column on the right.
 
-    >>> import pullback as pb
     >>> pb.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
@@ -35,155 +50,151 @@ def matmul(x1: Any, x2: Any) -> Tensor:
         a, b = operands(x1, x2)
     ranks = a.type.rank, b.type.rank
     if min(ranks) == 0:
-        raise ShapeError(
-            f"operands must have rank 1 or more, got {a.type} @ {b.type}",
-            op="matmul",
-            code="E3002",
-        )
+        message = f"operands must have rank 1 or more, got {a.type} @ {b.type}"
+        raise ShapeError(message, op="matmul", code="E3002")
     if min(ranks) >= 2:
-        return apply("MatMul", a, b)
+        return apply(MatMul, a, b)
     if max(ranks) <= 2:
-        return apply("Dot", a, b)
+        return record_as("matmul", Dot(), a, b)
     if ranks[0] == 1:
-        row = record(TABLE["ExpandDims"]((0,)), (a,))._node
-        made = apply("MatMul", row, b)
-        return record(TABLE["Squeeze"]((made.ndim - 2,)), (made._node,))
-    column = record(TABLE["ExpandDims"]((1,)), (b,))._node
-    made = apply("MatMul", a, column)
-    return record(TABLE["Squeeze"]((made.ndim - 1,)), (made._node,))
+        row = record(ExpandDims((0,)), (a,))._node
+        product = apply(MatMul, row, b)
+        return record(Squeeze((product.ndim - 2,)), (product._node,))
+    column = record(ExpandDims((1,)), (b,))._node
+    product = apply(MatMul, a, column)
+    return record(Squeeze((product.ndim - 1,)), (product._node,))
 
 
-def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
-    """The sum of products over pairs of axes: the last `axes` of x1 with the first of x2, or
-    two lists of axes.
+def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> Tensor:
+    """Return the sum of products over pairs of axes: the last `axes` of x1 with the first of x2,
+    or two lists of axes.
 
-    >>> import pullback as pb
     >>> pb.tensordot([[1, 2], [3, 4]], [[1, 0], [0, 1]]).item()
     5
     """
-    a, b = operands(as_tensor(x1), as_tensor(x2))
+    a, b = _tensor_operands(x1, x2)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
-            raise ArgumentError(
-                f"axes must be a number or two lists, got {axes}", op="tensordot",
-            )  # fmt: skip
+            message = f"axes must be a number or two lists, got {axes}"
+            raise ArgumentError(message, op="tensordot")
         left = ordered_axes("tensordot", axes[0], a.type.rank)
         right = ordered_axes("tensordot", axes[1], b.type.rank)
     else:
         count = integer("tensordot", axes, "the number of axes")
         left = tuple(axis_of("tensordot", i - count, a.type.rank) for i in range(count))
         right = tuple(axis_of("tensordot", i, b.type.rank) for i in range(count))
-    return record(TABLE["DotGeneral"]((left, right), ((), ())), (a, b))
+    return record_as("tensordot", DotGeneral((left, right), ((), ())), a, b)
 
 
-def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
-    """The product of vectors along an axis; the first is conjugated, the others broadcast.
+def _tensor_operands(*xs: ArrayLike) -> list[Node]:
+    """Operands of one dtype, in which Python numbers count as tensors."""
+    return operands(*[as_tensor(x) for x in xs])
 
-    >>> import pullback as pb
+
+def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
+    """Return the dot product of vectors along an axis, with the first conjugated; the other
+    dimensions broadcast.
+
     >>> pb.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    a, b = operands(as_tensor(x1), as_tensor(x2))
-    low = min(a.type.rank, b.type.rank)
-    place = axis_of("vecdot", axis, low) - low  # from the end: broadcasting aligns the ends
-    extents = a.type.shape[place], b.type.shape[place]
-    if extents[0] != extents[1]:
-        raise ShapeError(
-            f"vectors must have one length, got {a.type} and {b.type}", op="vecdot", code="E3003",
-        )  # fmt: skip
+    a, b = _tensor_operands(x1, x2)
+    rank = min(a.type.rank, b.type.rank)
+    axis = axis_of("vecdot", axis, rank) - rank  # from the end: broadcasting aligns the ends
+    if a.type.shape[axis] != b.type.shape[axis]:
+        message = f"vectors must have the same length, got {a.type} and {b.type}"
+        raise ShapeError(message, op="vecdot", code="E3003")
     if a.type.dtype.is_complex:
-        a = apply("Conj", a)._node
-    product = apply("Mul", a, b)
-    return record(TABLE["Sum"]((product.ndim + place,), False), (product._node,))
+        a = apply(Conj, a)._node
+    product = apply(Mul, a, b)
+    return record(Sum((product.ndim + axis,), False), (product._node,))
 
 
-def outer(x1: Any, x2: Any) -> Tensor:
-    """All products of an element of one vector with an element of another.
+def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+    """Return the outer product of two vectors.
 
-    >>> import pullback as pb
     >>> pb.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
-    a, b = operands(as_tensor(x1), as_tensor(x2))
+    a, b = _tensor_operands(x1, x2)
     if a.type.rank != 1 or b.type.rank != 1:
-        raise ShapeError(
-            f"needs two vectors, got {a.type} and {b.type}", op="outer",
-            code="E3002",
-        )  # fmt: skip
-    return record(TABLE["DotGeneral"](((), ()), ((), ())), (a, b))
+        message = f"needs two vectors, got {a.type} and {b.type}"
+        raise ShapeError(message, op="outer", code="E3002")
+    return record(DotGeneral(((), ()), ((), ())), (a, b))
 
 
-def einsum(subscripts: str, *operands_: Any) -> Tensor:
-    """The sum of products that an index expression says, as in NumPy.
+def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
+    """Return the sum of products that the subscripts describe, as in NumPy.
 
-    >>> import pullback as pb
     >>> pb.einsum("ij,j->i", [[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
-    if not operands_:
+    if not xs:
         raise ArgumentError("needs at least one operand", op="einsum")
-    nodes = operands(*[as_tensor(x) for x in operands_])
-    return record(TABLE["Einsum"](subscripts), tuple(nodes))
+    return record(Einsum(subscripts), tuple(_tensor_operands(*xs)))
 
 
-def diagonal(x: Any, offset: int = 0) -> Tensor:
-    """The diagonal of the last two dimensions, `offset` places above the main one.
+def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
+    """Return the diagonal of the last two dimensions, `offset` places above the main one.
 
-    >>> import pullback as pb
     >>> pb.diagonal([[1, 2], [3, 4]]).tolist()
     [1, 4]
     """
     x = as_tensor(x)
-    rows, columns = _matrix("diagonal", x)
+    rows, columns = _matrix_shape("diagonal", x)
     first, start = max(-offset, 0), max(offset, 0)
     n = max(min(rows - first, columns - start), 0)
     square = x[..., first : first + n, start : start + n]
-    return record(TABLE["Einsum"]("...ii->...i"), (node_of(square),))
+    return record(Einsum("...ii->...i"), (node_of(square),))
 
 
-def matrix_trace(x: Any, offset: int = 0) -> Tensor:
-    """The sum of the diagonal of the last two dimensions (`pb.trace` records programs).
+def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
+    """Return the sum of the diagonal of the last two dimensions (`pb.trace` records programs).
 
-    >>> import pullback as pb
     >>> pb.matrix_trace([[1, 2], [3, 4]]).item()
     5
     """
-    from pullback.functions.reductions import sum
-
     return sum(diagonal(x, offset), axis=-1)
 
 
-def tril(x: Any, k: int = 0) -> Tensor:
-    """The lower triangle of the last two dimensions, up to the `k`-th diagonal; zeros above.
+def tril(x: ArrayLike, k: int = 0) -> Tensor:
+    """Return the lower triangle of the last two dimensions, up to the `k`-th diagonal, with zeros
+    above it.
 
-    >>> import pullback as pb
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
     """
-    return _triangle("tril", x, k, "GreaterEqual")
+    return _triangle("tril", x, k, GreaterEqual)
 
 
-def triu(x: Any, k: int = 0) -> Tensor:
-    """The upper triangle of the last two dimensions, from the `k`-th diagonal; zeros below.
+def triu(x: ArrayLike, k: int = 0) -> Tensor:
+    """Return the upper triangle of the last two dimensions, from the `k`-th diagonal, with zeros
+    below it.
 
-    >>> import pullback as pb
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]
     """
-    return _triangle("triu", x, k, "LessEqual")
+    return _triangle("triu", x, k, LessEqual)
 
 
-def _triangle(op: str, x: Any, k: int, compare: str) -> Tensor:
-    """The elements whose row plus `k` compares with their column."""
+def _triangle(
+    op: str, x: ArrayLike, k: int, compare: type[GreaterEqual] | type[LessEqual]
+) -> Tensor:
+    """The elements where `compare(row + k, column)` is true; 0 elsewhere."""
     x = as_tensor(x)
-    shape = _matrix(op, x)
-    rows, columns = (record(TABLE["Iota"](shape, i, int64), ())._node for i in (0, 1))
+    shape = _matrix_shape(op, x)
+    rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
     shift = constant(integer(op, k, "k"), int64)
-    inside = apply(compare, apply("Add", rows, shift)._node, columns)._node
-    return apply("Where", inside, node_of(x), constant(0, x.dtype))
+    inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
+    return apply(Where, inside, node_of(x), constant(0, x.dtype))
 
 
-def _matrix(op: str, x: Tensor) -> tuple[int, int]:
+def _matrix_shape(op: str, x: Tensor) -> tuple[int, int]:
     if x.ndim < 2:
         raise ShapeError(f"needs rank 2 or more, got {x._node.type}", op=op, code="E3002")
     return x.shape[-2], x.shape[-1]
+
+
+__all__ = [
+    "diagonal", "einsum", "matmul", "matrix_trace", "outer", "tensordot", "tril", "triu", "vecdot",
+]  # fmt: skip

@@ -2,133 +2,112 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback.functions.arguments import (
     Tensor,
     axes_of,
     axis_of,
+    bool_node,
     cast_node,
     counting_dtype,
+    dtype_or,
     node,
-    placed,
 )
-from pullback.graph.dtypes import bool_, int64
-from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.table import TABLE
+from pullback.functions.factory import Reduction, reduction
+from pullback.graph.dtypes import int64
 from pullback.lazy.record import record
+from pullback.ops.reduce.extrema import ArgMax, ArgMin, Max, Min
+from pullback.ops.reduce.reductions import All, Any_, Prod, Sum
+from pullback.ops.shape.axes import ExpandDims
+from pullback.ops.shape.movement import Reshape
+
+if TYPE_CHECKING:
+    from pullback.graph.node import Node
+    from pullback.typing import ArrayLike, Axis, DTypeLike
 
 
-def _reduce(name: str, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    axes = axes_of(name.lower(), axis, x.type.rank)
-    return record(TABLE[name](axes, keepdims), (x,))
+def _summand(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
+    """The operand in the dtype of its sum or product."""
+    a = node(x)
+    return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
 
 
-def _widened(name: str, x: Any, dtype: Any) -> Any:
-    """The operand in the type that its sum is asked for in, which is wide for small integers."""
-    x = node(x)
-    wide = counting_dtype(x.type.dtype) if dtype is None else placed(name, dtype_of, dtype)
-    return cast_node(x, wide)
+def sum(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
+    """Sum over axes (all of them by default); bools and integers are summed in 64 bits.
 
-
-def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum over axes (all of them by default); small integers are summed in 64 bits.
-
-    >>> import pullback as pb
     >>> pb.sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
-    return _reduce("Sum", _widened("sum", x, dtype), axis, keepdims)
+    a = _summand("sum", x, dtype)
+    return record(Sum(axes_of("sum", axis, a.type.rank), keepdims), (a,))
 
 
-def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The product over axes; its gradient is exact where elements are 0.
+def prod(
+    x: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Tensor:
+    """Product over axes (all of them by default); its gradient is exact where elements are 0.
 
-    >>> import pullback as pb
     >>> pb.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
     """
-    return _reduce("Prod", _widened("prod", x, dtype), axis, keepdims)
+    a = _summand("prod", x, dtype)
+    return record(Prod(axes_of("prod", axis, a.type.rank), keepdims), (a,))
 
 
-def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest element over axes; NaN wins, and equal elements share the gradient.
-
-    >>> import pullback as pb
-    >>> pb.max([[1, 5], [3, 4]], axis=1).tolist()
-    [5, 4]
-    """
-    return _reduce("Max", node(x), axis, keepdims)
-
-
-def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The smallest element over axes; NaN wins, and equal elements share the gradient.
-
-    >>> import pullback as pb
-    >>> pb.min([[1, 5], [3, 4]], axis=0).tolist()
-    [1, 4]
-    """
-    return _reduce("Min", node(x), axis, keepdims)
-
-
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether any element over axes is not 0.
-
-    >>> import pullback as pb
-    >>> pb.any([[0, 0], [0, 1]], axis=1).tolist()
-    [False, True]
-    """
-    return _reduce("Any", cast_node(node(x), bool_), axis, keepdims)
+max: Reduction = reduction(
+    "max", Max, "Largest element over axes; NaN wins, and equal elements share the gradient.",
+    "[[1, 5], [3, 4]], axis=1 -> [5, 4]",
+)  # fmt: skip
+min: Reduction = reduction(
+    "min", Min, "Smallest element over axes; NaN wins, and equal elements share the gradient.",
+    "[[1, 5], [3, 4]], axis=0 -> [1, 4]",
+)  # fmt: skip
+any: Reduction = reduction(
+    "any", Any_, "Whether any element over axes is nonzero.",
+    "[[0, 0], [0, 1]], axis=1 -> [False, True]", bool_node,
+)  # fmt: skip
+all: Reduction = reduction(
+    "all", All, "Whether all elements over axes are nonzero.",
+    "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_node,
+)  # fmt: skip
+count_nonzero: Reduction = reduction(
+    "count_nonzero", Sum, "Number of nonzero elements over axes.",
+    "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_node(x), int64),
+)  # fmt: skip
 
 
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether no element over axes is 0.
+def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the largest element along an axis, or in the flattened tensor.
 
-    >>> import pullback as pb
-    >>> pb.all([[0, 1], [1, 1]], axis=1).tolist()
-    [False, True]
-    """
-    return _reduce("All", cast_node(node(x), bool_), axis, keepdims)
-
-
-def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """How many elements over axes are not 0.
-
-    >>> import pullback as pb
-    >>> pb.count_nonzero([[0, 1], [2, 3]], axis=1).tolist()
-    [1, 2]
-    """
-    held = cast_node(node(x), bool_)
-    return _reduce("Sum", cast_node(held, int64), axis, keepdims)
-
-
-def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The index of the largest element along an axis, or in the flattened tensor.
-
-    >>> import pullback as pb
     >>> pb.argmax([[1, 5], [7, 4]], axis=1).tolist()
     [1, 0]
     """
-    return _arg("ArgMax", x, axis, keepdims)
+    return _arg("argmax", ArgMax, node(x), axis, keepdims)
 
 
-def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The index of the smallest element along an axis, or in the flattened tensor.
+def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the smallest element along an axis, or in the flattened tensor.
 
-    >>> import pullback as pb
     >>> pb.argmin([[1, 5], [7, 4]]).item()
     0
     """
-    return _arg("ArgMin", x, axis, keepdims)
+    return _arg("argmin", ArgMin, node(x), axis, keepdims)
 
 
-def _arg(name: str, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    x = node(x)
+def _arg(
+    op: str, kind: type[ArgMax] | type[ArgMin], x: Node, axis: int | None, keepdims: bool
+) -> Tensor:
     rank = x.type.rank
     if axis is None:
-        flat = record(TABLE["Reshape"]((x.type.size,)), (x,))._node
-        made = record(TABLE[name](0), (flat,))
-        return record(TABLE["Reshape"]((1,) * rank), (made._node,)) if keepdims else made
-    axis = axis_of(name.lower(), axis, rank)
-    made = record(TABLE[name](axis), (x,))
-    return record(TABLE["ExpandDims"]((axis,)), (made._node,)) if keepdims else made
+        flat = record(Reshape((x.type.size,)), (x,))._node
+        index = record(kind(0), (flat,))
+        return record(Reshape((1,) * rank), (index._node,)) if keepdims else index
+    axis = axis_of(op, axis, rank)
+    index = record(kind(axis), (x,))
+    return record(ExpandDims((axis,)), (index._node,)) if keepdims else index
+
+
+__all__ = ["all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "prod", "sum"]

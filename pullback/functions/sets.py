@@ -1,8 +1,8 @@
-"""Distinct values. Their number depends on the data, so the tensor is computed first."""
+"""Distinct values. Their number depends on the data, so these functions evaluate the tensor."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.shape import flatten
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike
 
 
 class UniqueAll(NamedTuple):
@@ -35,11 +38,11 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def unique_all(x: Any) -> UniqueAll:
-    """The distinct values in order, where each occurs first, which one each element is, and how
-    often each occurs. The gradient of a value goes to its first occurrence.
+def unique_all(x: ArrayLike) -> UniqueAll:
+    """Return the sorted distinct values, the index of the first occurrence of each, the index
+    among them of each element, and the number of occurrences of each. The gradient of a value goes
+    to its first occurrence.
 
-    >>> import pullback as pb
     >>> pb.unique_all([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]
     """
@@ -48,14 +51,13 @@ def unique_all(x: Any) -> UniqueAll:
     _, first, inverse, counts = np.unique(
         host.ravel(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
-    made = [from_host(np.array(a, np.int64)) for a in (first, inverse.reshape(host.shape), counts)]
-    return UniqueAll(take(flatten(x), first), *made)
+    found = (first, inverse.reshape(host.shape), counts)
+    return UniqueAll(take(flatten(x), first), *[from_host(np.array(a, np.int64)) for a in found])
 
 
-def unique_counts(x: Any) -> UniqueCounts:
-    """The distinct values in order, and how often each occurs.
+def unique_counts(x: ArrayLike) -> UniqueCounts:
+    """Return the sorted distinct values and the number of occurrences of each.
 
-    >>> import pullback as pb
     >>> pb.unique_counts([3, 1, 3]).counts.tolist()
     [1, 2]
     """
@@ -63,10 +65,9 @@ def unique_counts(x: Any) -> UniqueCounts:
     return UniqueCounts(found.values, found.counts)
 
 
-def unique_inverse(x: Any) -> UniqueInverse:
-    """The distinct values in order, and which one each element is.
+def unique_inverse(x: ArrayLike) -> UniqueInverse:
+    """Return the sorted distinct values and the index among them of each element.
 
-    >>> import pullback as pb
     >>> pb.unique_inverse([3, 1, 3]).values.tolist()
     [1, 3]
     """
@@ -74,11 +75,13 @@ def unique_inverse(x: Any) -> UniqueInverse:
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-def unique_values(x: Any) -> Tensor:
-    """The distinct values in order.
+def unique_values(x: ArrayLike) -> Tensor:
+    """Return the sorted distinct values.
 
-    >>> import pullback as pb
     >>> pb.unique_values([3, 1, 3]).tolist()
     [1, 3]
     """
     return unique_all(x).values
+
+
+__all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]

@@ -1,10 +1,10 @@
-"""The same elements in another arrangement."""
+"""Shapes and the order of dimensions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, SupportsIndex
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import (
@@ -15,56 +15,55 @@ from pullback.functions.arguments import (
     fresh,
     integer,
     node,
+    one_or_many,
     ordered_axes,
     placed,
+    record_as,
     shape_of,
 )
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
+from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
+from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Axis, Shape
 
 
-def reshape(x: Any, shape: Any) -> Tensor:
-    """The elements in row-major order in another shape; one extent may be -1.
+def reshape(x: ArrayLike, shape: Shape) -> Tensor:
+    """Return the elements, in row-major order, in another shape; one size may be -1.
 
-    >>> import pullback as pb
     >>> pb.reshape([1, 2, 3, 4], (2, -1)).tolist()
     [[1, 2], [3, 4]]
     """
     x = as_tensor(x)
-    return shaped(x, _wanted_shape(x, shape))
+    return shaped(x, _resolve_shape(x, shape))
 
 
 def shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """`x` in a shape; without a new node if it has it already."""
-    return fresh(x) if x.shape == shape else record(TABLE["Reshape"](shape), (node(x),))
+    """Reshape `x`, without a new node if it has the shape already."""
+    return fresh(x) if x.shape == shape else record(Reshape(shape), (node(x),))
 
 
-def _wanted_shape(x: Tensor, shape: Any) -> tuple[int, ...]:
-    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    wanted = tuple(integer("reshape", n, "an extent") for n in given)
+def _resolve_shape(x: Tensor, shape: Shape) -> tuple[int, ...]:
+    wanted = tuple(integer("reshape", n, "a size") for n in one_or_many(shape))
     if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
-        raise ShapeError(
-            f"extents must not be negative, except one that is -1, got {list(wanted)}",
-            op="reshape", code="E3006",
-        )  # fmt: skip
+        message = f"sizes must not be negative, except for one -1, got {list(wanted)}"
+        raise ShapeError(message, op="reshape", code="E3006")
     if -1 not in wanted:
         return wanted
     known = math.prod(n for n in wanted if n != -1)
     if known == 0 or x.size % known:
-        raise ShapeError(
-            f"the extent -1 has no value: {x._node.type} does not divide into {list(wanted)}",
-            op="reshape", code="E3007",
-        )  # fmt: skip
+        message = f"the size -1 has no value: {x._node.type} does not divide into {list(wanted)}"
+        raise ShapeError(message, op="reshape", code="E3007")
     return tuple(x.size // known if n == -1 else n for n in wanted)
 
 
-def flatten(x: Any) -> Tensor:
-    """The elements in row-major order as a vector.
+def flatten(x: ArrayLike) -> Tensor:
+    """Return the elements, in row-major order, as a vector.
 
-    >>> import pullback as pb
     >>> pb.flatten([[1, 2], [3, 4]]).tolist()
     [1, 2, 3, 4]
     """
@@ -72,116 +71,106 @@ def flatten(x: Any) -> Tensor:
     return shaped(x, (x.size,))
 
 
-def permute_dims(x: Any, axes: Sequence[int]) -> Tensor:
-    """The dimensions in another order: dimension i of the result is `axes[i]` of `x`.
+def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
+    """Reorder the dimensions: dimension i of the result is dimension `axes[i]` of `x`.
 
-    >>> import pullback as pb
     >>> pb.permute_dims(pb.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    x = node(x)
-    return _permuted(x, ordered_axes("permute_dims", tuple(axes), x.type.rank))
+    a = node(x)
+    return _permuted(a, ordered_axes("permute_dims", tuple(axes), a.type.rank))
 
 
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
-    """The dimensions in reverse order, or in the order that `axes` says.
+def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tensor:
+    """Reverse the order of the dimensions, or reorder them by `axes`.
 
-    >>> import pullback as pb
     >>> pb.transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    x = node(x)
+    a = node(x)
     if axes is None:
-        return _permuted(x, tuple(range(x.type.rank))[::-1])
-    return _permuted(x, ordered_axes("transpose", tuple(axes), x.type.rank))
+        return _permuted(a, tuple(range(a.type.rank))[::-1])
+    return _permuted(a, ordered_axes("transpose", tuple(axes), a.type.rank))
 
 
 def _permuted(x: Node, perm: tuple[int, ...]) -> Tensor:
     if perm == tuple(range(x.type.rank)):
         return fresh(wrap(x))
-    return record(TABLE["Transpose"](perm), (x,))
+    return record(Transpose(perm), (x,))
 
 
-def matrix_transpose(x: Any) -> Tensor:
-    """The last two dimensions swapped.
+def matrix_transpose(x: ArrayLike) -> Tensor:
+    """Swap the last two dimensions.
 
-    >>> import pullback as pb
     >>> pb.matrix_transpose([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    x = node(x)
-    rank = x.type.rank
+    a = node(x)
+    rank = a.type.rank
     if rank < 2:
-        raise ShapeError(
-            f"needs rank 2 or more, got {x.type}", op="matrix_transpose",
-            code="E3002",
-        )  # fmt: skip
-    return _permuted(x, (*range(rank - 2), rank - 1, rank - 2))
+        message = f"needs rank 2 or more, got {a.type}"
+        raise ShapeError(message, op="matrix_transpose", code="E3002")
+    return _permuted(a, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
-    """Some dimensions at new places, the others in their order.
+def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
+    """Move dimensions to new positions; the others keep their order.
 
-    >>> import pullback as pb
     >>> pb.moveaxis(pb.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    x = node(x)
-    rank = x.type.rank
+    a = node(x)
+    rank = a.type.rank
     old, new = ordered_axes("moveaxis", source, rank), ordered_axes("moveaxis", destination, rank)
     if len(old) != len(new):
         raise ShapeError(
-            f"source and destination must have one length, got {source} and {destination}",
+            f"source and destination must have the same length, got {source} and {destination}",
             op="moveaxis",
-        )  # fmt: skip
+        )
     rest = iter([i for i in range(rank) if i not in old])
-    places = dict(zip(new, old))
-    return _permuted(x, tuple(places[i] if i in places else next(rest) for i in range(rank)))
+    moved = dict(zip(new, old))
+    return _permuted(a, tuple(moved[i] if i in moved else next(rest) for i in range(rank)))
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
-    """Two dimensions exchanged.
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
+    """Swap two dimensions.
 
-    >>> import pullback as pb
     >>> pb.swapaxes(pb.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    x = node(x)
-    a, b = (axis_of("swapaxes", axis, x.type.rank) for axis in (axis1, axis2))
-    perm = list(range(x.type.rank))
+    x = as_tensor(x)
+    a, b = (axis_of("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
+    perm = list(range(x.ndim))
     perm[a], perm[b] = b, a
-    return _permuted(x, tuple(perm))
+    return _permuted(node(x), tuple(perm))
 
 
-def expand_dims(x: Any, axis: Any = 0) -> Tensor:
-    """New dimensions of extent 1 at the given places of the result.
+def expand_dims(x: ArrayLike, axis: Shape = 0) -> Tensor:
+    """Insert dimensions of size 1 at the given positions of the result.
 
-    >>> import pullback as pb
     >>> pb.expand_dims([1, 2], axis=1).tolist()
     [[1], [2]]
     """
-    x = node(x)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    return record(TABLE["ExpandDims"](axes_of("expand_dims", axis, x.type.rank + count)), (x,))
+    a = node(x)
+    rank = a.type.rank + len(one_or_many(axis))
+    return record(ExpandDims(axes_of("expand_dims", axis, rank)), (a,))
 
 
-def squeeze(x: Any, axis: Any = None) -> Tensor:
-    """Without the given dimensions, which must have extent 1; all such, by default.
+def squeeze(x: ArrayLike, axis: Axis = None) -> Tensor:
+    """Remove the given dimensions, which must have size 1; by default, all such dimensions.
 
-    >>> import pullback as pb
     >>> pb.squeeze([[1, 2]], axis=0).tolist()
     [1, 2]
     """
-    x = node(x)
+    a = node(x)
     if axis is None:
-        axis = tuple(i for i, n in enumerate(x.type.shape) if n == 1)
-    return record(TABLE["Squeeze"](axes_of("squeeze", axis, x.type.rank)), (x,))
+        axis = tuple(i for i, n in enumerate(a.type.shape) if n == 1)
+    return record(Squeeze(axes_of("squeeze", axis, a.type.rank)), (a,))
 
 
-def broadcast_to(x: Any, shape: Any) -> Tensor:
-    """The elements repeated along dimensions of extent 1 and along new ones.
+def broadcast_to(x: ArrayLike, shape: Shape) -> Tensor:
+    """Repeat the elements along dimensions of size 1 and along new leading dimensions.
 
-    >>> import pullback as pb
     >>> pb.broadcast_to([1, 2], (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
@@ -189,38 +178,43 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
 
 
 def spread(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """`x` broadcast to a shape; without a new node if it has it already."""
-    return fresh(x) if x.shape == shape else record(TABLE["Broadcast"](shape), (node(x),))
+    """Broadcast `x`, without a new node if it has the shape already."""
+    if x.shape == shape:
+        return fresh(x)
+    return record_as("broadcast_to", Broadcast(shape), node(x))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that operands of these shapes broadcast to.
+    """Return the shape that operands of these shapes broadcast to.
 
-    >>> import pullback as pb
     >>> pb.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
     return placed("broadcast_shapes", _broadcast_shapes, (), *map(tuple, shapes))
 
 
-def broadcast_arrays(*xs: Any) -> list[Tensor]:
-    """Tensors broadcast against each other.
+def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
+    """Broadcast tensors against each other.
 
-    >>> import pullback as pb
     >>> [x.shape for x in pb.broadcast_arrays([1, 2], [[3], [4]])]
     [(2, 2), (2, 2)]
     """
-    made = [as_tensor(x) for x in xs]
-    shape = placed("broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in made])
-    return [spread(x, shape) for x in made]
+    arrays = [as_tensor(x) for x in xs]
+    shape = placed("broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in arrays])
+    return [spread(x, shape) for x in arrays]
 
 
-def flip(x: Any, axis: Any = None) -> Tensor:
-    """The elements in reverse order along axes (all of them by default).
+def flip(x: ArrayLike, axis: Axis = None) -> Tensor:
+    """Reverse the order of the elements along axes (all of them by default).
 
-    >>> import pullback as pb
     >>> pb.flip([1, 2, 3]).tolist()
     [3, 2, 1]
     """
-    x = node(x)
-    return record(TABLE["Flip"](axes_of("flip", axis, x.type.rank)), (x,))
+    a = node(x)
+    return record(Flip(axes_of("flip", axis, a.type.rank)), (a,))
+
+
+__all__ = [
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "expand_dims", "flatten", "flip",
+    "matrix_transpose", "moveaxis", "permute_dims", "reshape", "squeeze", "swapaxes", "transpose",
+]  # fmt: skip

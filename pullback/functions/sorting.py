@@ -1,49 +1,43 @@
-"""Order: sorting, searching in sorted values, and the places of elements."""
+"""Sorting and searching."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import (
-    Tensor,
-    as_tensor,
-    axis_of,
-    integer,
-    node,
-    operands,
-)
+from pullback.functions.arguments import Tensor, as_tensor, axis_of, integer, node, operands
 from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import take
-from pullback.graph.table import TABLE
 from pullback.lazy.host_data import from_host
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import wrap
+from pullback.ops.sort.sort import ArgSort, Sort, TopK
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike
 
 
-def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements in order along an axis, NaN as the largest; always stable.
+def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Sort the elements along an axis, NaN last; the sort is always stable.
 
-    >>> import pullback as pb
     >>> pb.sort([3, 1, 2], descending=True).tolist()
     [3, 2, 1]
     """
-    x = node(x)
-    return record(TABLE["Sort"](axis_of("sort", axis, x.type.rank), descending), (x,))
+    a = node(x)
+    return record(Sort(axis_of("sort", axis, a.type.rank), descending), (a,))
 
 
-def argsort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices that put the elements in order along an axis; always stable.
+def argsort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the indices that sort the elements along an axis; the sort is always stable.
 
-    >>> import pullback as pb
     >>> pb.argsort([3, 1, 2]).tolist()
     [1, 2, 0]
     """
-    x = node(x)
-    return record(TABLE["ArgSort"](axis_of("argsort", axis, x.type.rank), descending), (x,))
+    a = node(x)
+    return record(ArgSort(axis_of("argsort", axis, a.type.rank), descending), (a,))
 
 
 class TopKResult(NamedTuple):
@@ -53,62 +47,61 @@ class TopKResult(NamedTuple):
     indices: Tensor
 
 
-def top_k(x: Any, k: int, axis: int = -1) -> TopKResult:
-    """The `k` largest elements along an axis, largest first, and their indices.
+def top_k(x: ArrayLike, k: int, axis: int = -1) -> TopKResult:
+    """Return the `k` largest elements along an axis, largest first, and their indices.
 
-    >>> import pullback as pb
     >>> values, indices = pb.top_k([3, 1, 2], 2)
     >>> values.tolist(), indices.tolist()
     ([3, 2], [0, 2])
     """
-    x = node(x)
-    op = TABLE["TopK"](integer("top_k", k, "k"), axis_of("top_k", axis, x.type.rank))
-    return TopKResult(*record_several(op, (x,)))
+    a = node(x)
+    op = TopK(integer("top_k", k, "k"), axis_of("top_k", axis, a.type.rank))
+    return TopKResult(*record_several(op, (a,)))
 
 
-def searchsorted(x1: Any, x2: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """Where elements of `x2` would have to be put into the sorted vector `x1` to keep it sorted:
-    before equal elements, or behind them if `side` is "right".
+def searchsorted(
+    x1: ArrayLike, x2: ArrayLike, side: Literal["left", "right"] = "left",
+    sorter: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the indices at which elements of `x2` must be inserted into the sorted vector `x1`
+    to keep it sorted: before equal elements, or after them if `side` is "right".
 
-    >>> import pullback as pb
     >>> pb.searchsorted([1, 3, 5], [3, 4]).tolist()
     [1, 2]
     """
     if side not in ("left", "right"):
         raise ArgumentError(f'side must be "left" or "right", got {side!r}', op="searchsorted")
-    within = as_tensor(x1) if sorter is None else take(x1, sorter)
-    if within.ndim != 1:
-        raise ShapeError(
-            f"needs a sorted vector, got {within._node.type}", op="searchsorted", code="E3002",
-        )  # fmt: skip
-    given = as_tensor(x2)
-    within, values = map(wrap, operands(within, flatten(given)))
-    # The place of each value among all elements, less its place among the values alone. The sort
-    # is stable, so whatever comes first in the list comes first among equals.
-    m, n = values.size, within.size
+    table = as_tensor(x1) if sorter is None else take(x1, sorter)
+    if table.ndim != 1:
+        message = f"needs a sorted vector, got {table._node.type}"
+        raise ShapeError(message, op="searchsorted", code="E3002")
+    wanted = as_tensor(x2)
+    table, values = map(wrap, operands(table, flatten(wanted)))
+    # The rank of each value among all elements, less its rank among the values alone. The sort is
+    # stable, so of equal elements the one that comes first in the list comes first.
     if side == "left":
-        place = _ranks(concat([values, within]))[:m]
+        rank = _ranks(concat([values, table]))[: values.size]
     else:
-        place = _ranks(concat([within, values]))[n:]
-    return shaped(place - _ranks(values), given.shape)
+        rank = _ranks(concat([table, values]))[table.size :]
+    return shaped(rank - _ranks(values), wanted.shape)
 
 
 def _ranks(x: Tensor) -> Tensor:
-    """The place of each element of a vector in sorted order."""
+    """The position of each element of a vector in sorted order."""
     return argsort(argsort(x))
 
 
-def nonzero(x: Any) -> tuple[Tensor, ...]:
-    """The indices of elements that are not 0, one vector for each dimension; `x` is computed.
+def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
+    """Return the indices of nonzero elements, one vector for each dimension; `x` is evaluated.
 
-    >>> import pullback as pb
     >>> [i.tolist() for i in pb.nonzero([[1, 0], [0, 2]])]
     [[0, 1], [0, 1]]
     """
     x = as_tensor(x)
     if not x.ndim:
-        raise ShapeError(
-            f"needs rank 1 or more, got {x._node.type}", op="nonzero",
-            code="E3002",
-        )  # fmt: skip
+        message = f"needs rank 1 or more, got {x._node.type}"
+        raise ShapeError(message, op="nonzero", code="E3002")
     return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(x.numpy()))
+
+
+__all__ = ["argsort", "nonzero", "searchsorted", "sort", "top_k"]

@@ -1,50 +1,34 @@
-"""Special functions: the inverse error function, and those around the gamma function."""
+"""Special functions: the error function and the gamma function, with their relatives."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pullback.functions.arguments import apply, float_node, integer
-from pullback.graph.table import TABLE
+from pullback.functions.arguments import Tensor, float_node, integer
+from pullback.functions.factory import Unary, float_unary
 from pullback.lazy.record import record
-from pullback.lazy.tensor import Tensor
+from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
+from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma, Polygamma
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike
+
+erf: Unary = float_unary("erf", Erf, "Error function of each element.", "0.0 -> 0.0")
+erfc: Unary = float_unary("erfc", Erfc, "1 - erf(x), accurate for large x.", "0.0 -> 1.0")
+erfinv: Unary = float_unary("erfinv", ErfInv, "Inverse of the error function.", "0.0 -> 0.0")
+lgamma: Unary = float_unary(
+    "lgamma", Lgamma, "Logarithm of the absolute value of the gamma function.", "5.0 -> 3.178..."
+)
+digamma: Unary = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.577...")
 
 
-def erfinv(x: Any) -> Tensor:
-    """The number whose error function is x.
+def polygamma(order: int, x: ArrayLike) -> Tensor:
+    """Return the derivative of `digamma` of the given order.
 
-    >>> import pullback as pb
-    >>> round(pb.erfinv(pb.erf(0.5)).item(), 5)
-    0.5
-    """
-    return apply("ErfInv", float_node(x))
-
-
-def lgamma(x: Any) -> Tensor:
-    """The logarithm of the absolute value of the gamma function.
-
-    >>> import pullback as pb
-    >>> round(pb.exp(pb.lgamma(5.0)).item(), 3)
-    24.0
-    """
-    return apply("Lgamma", float_node(x))
-
-
-def digamma(x: Any) -> Tensor:
-    """The derivative of `lgamma`.
-
-    >>> import pullback as pb
-    >>> round(pb.digamma(1.0).item(), 4)
-    -0.5772
-    """
-    return apply("Digamma", float_node(x))
-
-
-def polygamma(order: int, x: Any) -> Tensor:
-    """The derivative of `digamma` of the given order.
-
-    >>> import pullback as pb
     >>> round(pb.polygamma(1, 1.0).item(), 4)
     1.6449
     """
-    return record(TABLE["Polygamma"](integer("polygamma", order, "an order")), (float_node(x),))
+    return record(Polygamma(integer("polygamma", order, "order")), (float_node(x),))
+
+
+__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import (
     Tensor,
+    along,
     apply,
     as_tensor,
     axes_of,
@@ -17,59 +18,60 @@ from pullback.functions.arguments import (
     literal,
     node_of,
 )
-from pullback.functions.complex_parts import real
+from pullback.functions.complex_parts import conj, real
+from pullback.functions.factory import Reduction, reduction
+from pullback.functions.joining import concat
 from pullback.graph.dtypes import float32
-from pullback.graph.table import TABLE
 from pullback.lazy.record import record
 from pullback.lazy.tensor import wrap
+from pullback.ops.elementwise.arithmetic import Abs, Square
+from pullback.ops.elementwise.logic import Equal
+from pullback.ops.elementwise.select import Where
+from pullback.ops.elementwise.transcendental import Sqrt
+from pullback.ops.reduce.extrema import Max, Min
+from pullback.ops.reduce.reductions import Mean, Sum
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Axis
+
+mean: Reduction = reduction(
+    "mean", Mean, "Mean over axes (all of them by default).",
+    "[[1.0, 2.0], [3.0, 4.0]], axis=0 -> [2.0, 3.0]", float_node,
+)  # fmt: skip
 
 
-def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean over axes (all of them by default).
+def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """Return the variance over axes: the sum of squared deviations over N - `correction`.
 
-    >>> import pullback as pb
-    >>> pb.mean([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
-    [2.0, 3.0]
-    """
-    x = float_node(x)
-    return record(TABLE["Mean"](axes_of("mean", axis, x.type.rank), keepdims), (x,))
-
-
-def var(x: Any, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance over axes: squared distances from the mean, over N - `correction`.
-
-    >>> import pullback as pb
     >>> pb.var([1.0, 3.0]).item(), pb.var([1.0, 3.0], correction=1).item()
     (1.0, 2.0)
     """
-    x = float_node(x)
-    axes = axes_of("var", axis, x.type.rank)
-    given = x.type.dtype
-    if given.bits == 16:  # in half precision the squares would lose what the mean leaves
-        x = cast_node(x, float32)
-    squares = squared_magnitude(wrap(x) - record(TABLE["Mean"](axes, True), (x,)))
-    count = math.prod(x.type.shape[i] for i in axes)
-    total = record(TABLE["Sum"](axes, keepdims), (squares._node,))
-    made = total / literal(max(count - correction, 0), total.dtype)
-    return made if made.dtype is given.real else made.astype(given)
+    a = float_node(x)
+    axes = axes_of("var", axis, a.type.rank)
+    dtype = a.type.dtype
+    if dtype.bits == 16:  # squares in half precision would lose the small deviations
+        a = cast_node(a, float32)
+    squares = _squared_magnitude(wrap(a) - record(Mean(axes, True), (a,)))
+    count = math.prod(a.type.shape[i] for i in axes)
+    total = record(Sum(axes, keepdims), (squares._node,))
+    result = total / literal(max(count - correction, 0), total.dtype)
+    return result if result.dtype is dtype.real else result.astype(dtype)
 
 
-def std(x: Any, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation over axes; where it is 0 its gradient is 0.
+def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
-    >>> import pullback as pb
     >>> pb.std([1.0, 3.0]).item()
     1.0
     """
-    return root(var(x, axis, correction, keepdims))
+    return _root(var(x, axis, correction, keepdims))
 
 
-def norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
-    """The vector norm over axes: `ord` is 1, 2, infinity or another positive number.
+def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """Return the vector norm over axes: `ord` is 1, 2, infinity or another positive number.
 
-    At 0 the gradient of the 2-norm is 0.
+    The gradient of the 2-norm at 0 is 0.
 
-    >>> import pullback as pb
     >>> pb.norm([3.0, 4.0]).item()
     5.0
     """
@@ -78,46 +80,45 @@ def norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tens
         return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
     axes = axes_of("norm", axis, x.ndim)
     if ord == 2:
-        return root(record(TABLE["Sum"](axes, keepdims), (squared_magnitude(x)._node,)))
-    size = apply("Abs", node_of(x))
+        return _root(record(Sum(axes, keepdims), (_squared_magnitude(x)._node,)))
+    size = apply(Abs, node_of(x))
     if ord in (math.inf, -math.inf):
-        return record(TABLE["Max" if ord > 0 else "Min"](axes, keepdims), (size._node,))
+        return record((Max if ord > 0 else Min)(axes, keepdims), (size._node,))
     if ord == 1:
-        return record(TABLE["Sum"](axes, keepdims), (size._node,))
+        return record(Sum(axes, keepdims), (size._node,))
     if not ord > 0:
         raise ArgumentError(f"ord must be positive, got {ord}", op="norm")
-    return record(TABLE["Sum"](axes, keepdims), ((size**ord)._node,)) ** (1.0 / ord)
+    return record(Sum(axes, keepdims), ((size**ord)._node,)) ** (1.0 / ord)
 
 
-def squared_magnitude(x: Tensor) -> Tensor:
-    """The square of each element's magnitude."""
-    if x.dtype.is_complex:
-        return real(x * apply("Conj", node_of(x)))
-    return apply("Square", node_of(x))
+def _squared_magnitude(x: Tensor) -> Tensor:
+    return real(x * conj(x)) if x.dtype.is_complex else apply(Square, node_of(x))
 
 
-def root(x: Tensor) -> Tensor:
+def _root(x: Tensor) -> Tensor:
     """The square root, with gradient 0 at 0."""
-    at_zero = apply("Equal", x._node, literal(0, x.dtype)._node)
+    at_zero = apply(Equal, x._node, literal(0, x.dtype)._node)
     one, zero = literal(1, x.dtype), literal(0, x.dtype)
-    safe = apply("Where", at_zero._node, one._node, x._node)
-    return apply("Where", at_zero._node, zero._node, apply("Sqrt", safe._node)._node)
+    safe = apply(Where, at_zero._node, one._node, x._node)
+    return apply(Where, at_zero._node, zero._node, apply(Sqrt, safe._node)._node)
 
 
-def diff(x: Any, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
-    """Differences of neighbours along an axis, taken `n` times.
+def diff(
+    x: ArrayLike, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Tensor:  # fmt: skip
+    """Return the differences of neighbours along an axis, taken `n` times.
 
-    >>> import pullback as pb
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
-    from pullback.functions.joining import concat
-
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
-    made = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
-    axis = axis_of("diff", axis, made.ndim)
+    result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
+    axis = axis_of("diff", axis, result.ndim)
     for _ in range(n):
-        before = (slice(None),) * axis
-        later, earlier = made[(*before, slice(1, None))], made[(*before, slice(None, -1))]
-        made = later ^ earlier if made.dtype.kind == "b" else later - earlier
-    return made
+        later, earlier = result[along(axis, slice(1, None))], result[along(axis, slice(-1))]
+        result = later ^ earlier if result.dtype.kind == "b" else later - earlier
+    return result
+
+
+__all__ = ["diff", "mean", "norm", "std", "var"]

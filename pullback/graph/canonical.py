@@ -1,23 +1,35 @@
-"""The canonical form: the same program gives the same graph, whatever way it was written."""
+"""The canonical form: equal programs have equal graphs, however they were written."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.graph.graph import Graph, by_number, graphs_within
+from pullback.graph.kinds import (
+    ConstSource,
+    Detached,
+    Distinct,
+    ForwardsOperands,
+    InputSource,
+    PerElement,
+    RunsAs,
+    Transparent,
+)
 from pullback.graph.merge_loops import subsume
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 
+if TYPE_CHECKING:
+    from pullback.ops.op import Op
+
 
 def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
-    """The same program without aliases, dead code, repeated work and foldable constants.
+    """Return the program without aliases, dead code, repeated work and foldable constants.
 
-    Execution needs neither `StopGradient` nor rules that a user gave; a program that is still to
-    be differentiated does, and keeps them with `keep_stop_gradient`. Applying it twice changes
-    nothing more.
+    `keep_stop_gradient` also keeps users' derivative rules; a program that will be differentiated
+    needs both. The function is idempotent.
     """
     return _passes(graph, keep_stop_gradient)[0]
 
@@ -25,15 +37,17 @@ def canonicalise(graph: Graph, keep_stop_gradient: bool = False) -> Graph:
 def canonicalise_with_map(
     graph: Graph, keep_stop_gradient: bool = False
 ) -> tuple[Graph, dict[Node, Node]]:
-    """The canonical graph, and where each old value is in it; what it dropped is left out."""
+    """Return the canonical graph, and the new node of each old one that was not dropped."""
     made, places = _passes(graph, keep_stop_gradient)
     kept = set(made.nodes)
     return made, {old: new for old, new in places.items() if new in kept}
 
 
 def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node, Node]]:
-    """As `canonicalise_with_map`, for a program that is still to be differentiated; so are the
-    graphs inside its ops. Without their lines, those that do the same are the same."""
+    """As `canonicalise_with_map`, with `keep_stop_gradient`, also for the graphs inside ops.
+
+    Without `lines`, graphs that differ only in the lines of their nodes become the same.
+    """
     holders = {n: n.op for n in graph.nodes if graphs_within(n.op.parameters())}
     if lines and not holders:
         return canonicalise_with_map(graph, True)
@@ -56,12 +70,12 @@ def _canonical_inside(value: Any) -> Any:
 
 
 def _passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, Node]]:
-    """The walk, again after applications that others include were taken out."""
+    """Canonicalise until no application is contained in another one."""
     made = _Canonicaliser(graph, keep_stop_gradient)
     places = made.new
-    while (less := subsume(made.graph)) is not None:
-        made = _Canonicaliser(less[0], keep_stop_gradient)
-        moved = {old: made.new[new] for old, new in less[1].items() if new in made.new}
+    while (merged := subsume(made.graph)) is not None:
+        made = _Canonicaliser(merged[0], keep_stop_gradient)
+        moved = {old: made.new[new] for old, new in merged[1].items() if new in made.new}
         places = {old: moved[new] for old, new in places.items() if new in moved}
     return made.graph, places
 
@@ -69,13 +83,12 @@ def _passes(graph: Graph, keep_stop_gradient: bool) -> tuple[Graph, dict[Node, N
 class _Canonicaliser:
     """One walk in the order of recording.
 
-    Operands are in their final form when a node is reached, so nothing has to be done twice.
-    New nodes are numbered in the same order, which makes a number a position; what ends up
-    unused is not reachable from the outputs, and so is no part of the new graph.
+    Operands are final when a node is reached, so nothing is done twice. New nodes are numbered in
+    the same order. Unused nodes are not reachable from the outputs, and so not part of the graph.
     """
 
     def __init__(self, graph: Graph, keep_stop_gradient: bool) -> None:
-        self.kept = "StopGradient" if keep_stop_gradient else None
+        self.kept = keep_stop_gradient
         self.executed = not keep_stop_gradient
         self.known: dict[tuple, Node] = {}
         self.results: dict[Node, tuple[Node, ...]] = {}
@@ -85,9 +98,9 @@ class _Canonicaliser:
             new[x] = _input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
-            if self.executed and op.executed is not None:
+            if self.executed and isinstance(op, RunsAs) and op.executed is not None:
                 op = op.executed
-            if op.transparent and op.name != self.kept:
+            if isinstance(op, Transparent) and not (self.kept and isinstance(op, Detached)):
                 new[node] = new[node.inputs[0]]
             else:
                 new[node] = self.place(node, op, tuple([new[x] for x in node.inputs]))
@@ -95,12 +108,12 @@ class _Canonicaliser:
         self.graph = Graph([new[x] for x in graph.inputs], outputs, graph.names)
 
     def place(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
-        """The node over new operands: one that is there already, a constant, or a new one."""
+        """Return the node over new operands: an existing one, a constant, or a new one."""
         if op.commutative:
             xs = tuple(sorted(xs, key=by_number))
         if self.results and xs and xs[0] in self.results:
             return self.results[xs[0]][op.index]
-        if not op.mergeable:
+        if isinstance(op, Distinct):
             return self.make(node, op, xs)
         folded = fold(node, xs)
         if folded is not None:
@@ -112,40 +125,42 @@ class _Canonicaliser:
         return found
 
     def make(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
-        value = None if xs else node.value  # only a leaf's value is part of the program
+        value = None if xs else node.value  # only the values of leaves are part of the program
         made = Node(op, xs, node.type, node.where, (), node.backward, value)
         if isinstance(made.type, tuple):
-            # All results directly after their op: their numbers then agree with the text's.
-            self.results[made] = xs if op.hands_on and self.executed else results(made)
+            # Results directly follow their op, as in the text
+            self.results[made] = (
+                xs if self.executed and isinstance(op, ForwardsOperands) else results(made)
+            )
         return made
 
 
 def _input(x: Node, name: str) -> Node:
-    """A fresh input in place of an old one; a boundary of another kind becomes an input."""
-    op = x.op if x.op.name == "Input" else TABLE["Input"](name, x.type.shape, x.type.dtype)
+    """Return a new input; an old one that is not an `Input` becomes one."""
+    op = x.op if isinstance(x.op, InputSource) else TABLE["Input"](name, x.type.shape, x.type.dtype)
     return Node(op, (), x.type, x.where, (), x.backward)
 
 
-def fold(node: Node, xs: tuple[Node, ...]) -> Any:
-    """The constant that an op on integer or bool scalars is, or None if it is not exact.
+def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
+    """Return the constant value of an op on integer or bool scalars, or None if it is not exact.
 
-    The value is computed twice, in the element type and in unbounded integers: where they
-    differ it overflowed, and what a run-time overflow gives is the engine's to say.
+    The value is computed in its dtype and in unbounded integers. Where they differ it overflowed,
+    and the result of an overflow depends on the engine.
     """
-    if not xs or not _is_exact_scalar(node.type) or not _scalar_op(node.op):
+    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, PerElement)):
         return None
-    if not all(x.op.name == "Const" and _is_exact_scalar(x.type) for x in xs):
+    arrays = [x.op.array for x in xs if isinstance(x.op, ConstSource) and _is_exact_scalar(x.type)]
+    if len(arrays) < len(xs):
         return None
-    arrays = [x.op.array for x in xs]  # type: ignore[attr-defined]
     unbounded = [a if a.dtype == bool else a.astype(object) for a in arrays]
     dtype = node.type.dtype
     try:
         with np.errstate(all="raise"):
             value = np.asarray(node.op.numpy(*arrays))
             exact = np.asarray(node.op.numpy(*unbounded)).item()
-            same = abs(exact - value.item()) < 1  # a quotient may be rounded either way
+            same = abs(exact - value.item()) < 1  # quotients are rounded
     except (ArithmeticError, TypeError, ValueError, AttributeError):
-        return None  # division by zero, a shift too far, no meaning in unbounded integers
+        return None  # such as division by zero, or an op that has no meaning for unbounded integers
     if not same or value.dtype != dtype.numpy:
         return None
     return TABLE["Const"](dtype, (), value.tobytes())
@@ -153,8 +168,3 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Any:
 
 def _is_exact_scalar(type: Any) -> bool:
     return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
-
-
-def _scalar_op(op: Any) -> bool:
-    """Whether an op works element by element: loops and collectives mean more than that."""
-    return getattr(op, "foldable", hasattr(op, "partials"))

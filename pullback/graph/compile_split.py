@@ -1,8 +1,8 @@
-"""Segments: a program that repeats itself, cut into pieces so that equal pieces compile once.
+"""Cut a program that repeats itself into segments, so that equal segments are compiled once.
 
-A model of many equal layers, written as a Python loop, is the same stretch of nodes again and
-again: forward, backward, and in the optimizer. Cut at the layers' boundaries, 64 of them are as
-few different programs as 4.
+A model of many equal layers, written as a Python loop, repeats the same nodes: in the forward
+pass, the backward pass and the optimizer. Cut at the boundaries of its layers, a model of 64
+layers has as few different segments as a model of 4.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Iterable, Sequence
 
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Distinct, ResultSource, UnpackedScalar
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
-SHORTEST = 24  # nodes: a shorter stretch is not worth a start of its own
+SHORTEST = 24  # nodes in a segment: starting a shorter one is not worth it
 FEWEST = 4  # repetitions: fewer are compiled together, which runs a little faster
-GOOD = 250  # nodes in a piece of small repetitions: each start costs, and so does compiling
-LONGEST = 1000  # nodes in any piece: compile time grows faster than the piece
-_WINDOW = 12  # nodes that must agree before two places are compared further
+GOOD = 250  # nodes in a segment of several repetitions: starts and compiling both cost
+LONGEST = 1000  # nodes in a segment: compile time grows faster than its size
+_WINDOW = 12  # nodes that must agree before two positions are compared further
 
 
 class Segment:
-    """A piece of a program: `graph` computes `gives` from `takes`, nodes of the whole program.
+    """A part of a program: `graph` computes `gives` from `takes`, nodes of the whole program.
 
-    `words` are the places of its scalars among the packed ones, which it takes last, packed anew;
-    `stands_for` tells which node of the whole program each of its own nodes is.
+    Its scalars are packed into its last input; `words` are their positions among the scalars of
+    the program. `stands_for` maps each of its nodes to a node of the program.
     """
 
     def __init__(self, nodes: Sequence[Node], used: set[Node], free: set[Node]) -> None:
@@ -40,11 +41,11 @@ class Segment:
         scalars = list(dict.fromkeys(x for x in outside if _is_scalar(x)))
         self.words = [w for s in scalars for w in s.op.words]  # type: ignore[attr-defined]
         if scalars:
-            inputs.append(_unpack_anew(scalars, len(self.words), new))
+            inputs.append(_pack(scalars, len(self.words), new))
         for node in nodes:
             _copy(node, new)
         copy = Graph(inputs, [new[y] for y in self.gives])
-        # Which operand of a product comes first may depend on what was before the piece.
+        # The order of commutative operands may depend on nodes outside the segment
         self.graph, places = canonicalise_with_map(copy)
         self.stands_for: dict[Node, Node] = {}
         for old, made in new.items():
@@ -53,11 +54,11 @@ class Segment:
 
 
 def _is_scalar(n: Node) -> bool:
-    return n.op.name == "Unpack"
+    return isinstance(n.op, UnpackedScalar)
 
 
-def _unpack_anew(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
-    """An input for the scalars of one piece, and each of them out of it."""
+def _pack(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node:
+    """Return an input for the scalars of a segment; add the nodes that unpack it to `new`."""
     packed = TABLE["Input"]("scalars", (count,), scalars[0].inputs[0].type.dtype)()
     word = 0
     for s in scalars:
@@ -67,7 +68,7 @@ def _unpack_anew(scalars: list[Node], count: int, new: dict[Node, Node]) -> Node
 
 
 def _copy(node: Node, new: dict[Node, Node]) -> None:
-    """Write a node again, and before it the constants that it needs and that are not there."""
+    """Add a copy of a node to `new`, and copies of the constants that it needs."""
     stack = [node]
     while stack:
         n = stack[-1]
@@ -82,7 +83,7 @@ def _copy(node: Node, new: dict[Node, Node]) -> None:
 
 
 def segments(graph: Graph) -> list[Segment]:
-    """The pieces of a program in the order they run; one piece if it does not repeat itself."""
+    """Return the segments of a program in the order they run; none if it does not repeat itself."""
     nodes = graph.nodes[len(graph.inputs) :]
     if len(nodes) < SHORTEST * FEWEST:
         return []
@@ -92,7 +93,7 @@ def segments(graph: Graph) -> list[Segment]:
     if not cuts:
         return []
     parts = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)]) if a < b]
-    # Constants that are handed out come from the last piece.
+    # The last segment computes outputs that are constant
     parts[-1] = [*parts[-1], *dict.fromkeys(y for y in graph.outputs if y in free)]
     used: set[Node] = set(graph.outputs)
     made = []
@@ -103,19 +104,21 @@ def segments(graph: Graph) -> list[Segment]:
 
 
 def _free(nodes: Iterable[Node]) -> set[Node]:
-    """What every piece writes for itself: scalars, and all that depends on no input."""
+    """Return the nodes that each segment copies: scalars, and what depends on no input."""
     found: set[Node] = set()
     for n in nodes:
-        fixed = n.op.mergeable and all(x in found and not _is_scalar(x) for x in n.inputs)
+        fixed = not isinstance(n.op, Distinct) and all(
+            x in found and not _is_scalar(x) for x in n.inputs
+        )
         if fixed or _is_scalar(n):
             found.add(n)
     return found
 
 
 def _cuts(order: list[Node]) -> list[int]:
-    """Where to cut: at the boundaries of what repeats, and where the rest is too long."""
+    """Return where to cut: between repetitions, and within parts that are too long."""
     numbers: dict[tuple, int] = {}
-    # operands as a set: which of two comes first may differ from one repetition to the next
+    # Operands as a set: the order of commutative operands may differ between repetitions
     kinds = [(n.op, frozenset([x.type for x in n.inputs])) for n in order]
     tokens = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
     cuts: list[int] = []
@@ -126,9 +129,8 @@ def _cuts(order: list[Node]) -> list[int]:
 
 
 def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
-    """Cuts inside stretches without repetition that are too long for one program."""
-    made = []
-    before = 0
+    """Add cuts to the parts without repetition that are too long."""
+    made, before = [], 0
     for cut in [*cuts, len(order)]:
         while cut - before > LONGEST:
             before = _whole(order, before + LONGEST)
@@ -139,17 +141,17 @@ def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
 
 
 def _whole(order: list[Node], cut: int) -> int:
-    """A cut that leaves an op's results with it."""
-    while cut < len(order) and order[cut].op.name == "Result":
+    """Move a cut, so that the results of an op stay with it."""
+    while cut < len(order) and isinstance(order[cut].op, ResultSource):
         cut += 1
     return cut
 
 
 def _runs(tokens: list[int]) -> Iterable[tuple[int, int, int]]:
-    """Stretches (start, stop, period) in which the tokens repeat themselves often enough."""
-    following = _next_places(tokens)
+    """Yield the ranges (start, stop, period) in which the tokens repeat often enough."""
+    following = _next_similar(tokens)
     i = 0
-    done = 0  # nothing before it is looked at again
+    done = 0  # the end of the last range
     while i < len(tokens):
         j = following[i]
         if not j:
@@ -167,19 +169,19 @@ def _runs(tokens: list[int]) -> Iterable[tuple[int, int, int]]:
 
 
 def _together(period: int, rounds: int) -> int:
-    """How many repetitions make a piece: a whole part of them if possible; 0: not worth it."""
+    """Return how many repetitions make a segment, preferring divisors; 0 if it is not worth it."""
     fewest, most = -(-SHORTEST // period), max(1, rounds // FEWEST)
     if fewest > most or rounds < FEWEST:
         return 0
     if period < SHORTEST and period * rounds <= GOOD:
-        return 0  # all of it is one good piece: an update of a hundred parameters
+        return 0  # all of it is one good segment: an update of a hundred parameters
     count = max(fewest, min(most, GOOD // period))
-    whole = [c for c in range(count, max(fewest, count // 2) - 1, -1) if rounds % c == 0]
-    return whole[0] if whole else count
+    divisors = (c for c in range(count, max(fewest, count // 2) - 1, -1) if rounds % c == 0)
+    return next(divisors, count)
 
 
-def _next_places(tokens: list[int]) -> list[int]:
-    """For each place the next one that begins alike; 0 for none."""
+def _next_similar(tokens: list[int]) -> list[int]:
+    """Return, for each position, the next one where the same tokens follow; 0 for none."""
     seen: dict[tuple[int, ...], int] = {}
     found = [0] * len(tokens)
     for i in range(len(tokens) - _WINDOW, -1, -1):
@@ -190,7 +192,7 @@ def _next_places(tokens: list[int]) -> list[int]:
 
 
 def _agreement(tokens: list[int], i: int, j: int) -> int:
-    """How many tokens from two places on are the same."""
+    """Return how many tokens from two positions on are the same."""
     count = 0
     while j + count < len(tokens) and tokens[i + count] == tokens[j + count]:
         count += 1
@@ -198,20 +200,16 @@ def _agreement(tokens: list[int], i: int, j: int) -> int:
 
 
 def _phase(order: list[Node], start: int, stop: int, period: int) -> int:
-    """The first cut of a run: where the fewest values pass from one repetition to the next."""
+    """Return the first cut of a range: where the fewest values pass between repetitions."""
     rounds = (stop - start) // period
     best, chosen = None, start
     for cut in range(start, min(start + period, stop - period * (FEWEST - 1))):
         middle = cut + period * max(1, (rounds - 1) // 2)
-        if order[middle].op.name == "Result":
+        if isinstance(order[middle].op, ResultSource):
             continue
-        passing = _passing(order, middle, period)
+        before = set(order[max(0, middle - period) : middle])
+        after = order[middle : middle + period]
+        passing = len({x for n in after for x in n.inputs if x in before})
         if best is None or passing < best:
             best, chosen = passing, cut
     return chosen
-
-
-def _passing(order: list[Node], cut: int, period: int) -> int:
-    before = set(order[max(0, cut - period) : cut])
-    after = order[cut : cut + period]
-    return len({x for n in after for x in n.inputs if x in before})

@@ -1,4 +1,4 @@
-"""The element types: one object each, compared by identity."""
+"""Dtypes: one object each, compared by identity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pullback.errors import DTypeError
 
 
 class DType:
-    """An element type: `name` is short (`f32`), `public` is the array API's (`float32`)."""
+    """A dtype. `name` is the short name (`f32`), `public` that of the array API (`float32`)."""
 
     __slots__ = (
         "bits", "hlo", "is_complex", "is_float", "is_inexact", "is_integer", "kind", "name",
@@ -25,7 +25,7 @@ class DType:
         self.is_float, self.is_complex = kind == "f", kind == "c"
         self.is_inexact = kind in "fc"  # whether values of this type can carry a derivative
         self.is_integer = kind in "iu"
-        self.real = self  # the type of one component: complex types get theirs below
+        self.real = self  # the dtype of one component; set below for complex dtypes
 
     def __repr__(self) -> str:
         return self.name
@@ -61,7 +61,7 @@ _OF_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 
 def dtype(spec: Any) -> DType:
-    """The DType that `spec` names: a DType, a name, a NumPy dtype or a Python number type."""
+    """Return the dtype given as a DType, a name, a NumPy dtype or a Python number type."""
     if isinstance(spec, DType):
         return spec
     if isinstance(spec, str) and spec in NAMES:
@@ -69,24 +69,16 @@ def dtype(spec: Any) -> DType:
     if isinstance(spec, type) and spec in _OF_PYTHON:
         return _OF_PYTHON[spec]
     try:
-        if spec is not None:  # which NumPy takes for float64
+        if spec is not None:  # NumPy reads None as float64
             return _BY_NUMPY[np.dtype(spec).newbyteorder("=")]
     except (TypeError, KeyError, ValueError):
         pass
     known = ", ".join(d.public for d in ALL)
-    raise DTypeError(f"not an element type: {spec!r}; known are {known}")
-
-
-def _promotion_table() -> dict[tuple[DType, DType], DType]:
-    """Array API promotion; an integer with a float gives the float, f16 with bf16 gives f32."""
-    table = {}
-    for a in ALL:
-        for b in ALL:
-            table[a, b] = _promote(a, b)
-    return table
+    raise DTypeError(f"not a dtype: {spec!r}; known are {known}")
 
 
 def _promote(a: DType, b: DType) -> DType:
+    """Array API promotion; an integer with a float gives the float, f16 with bf16 gives f32."""
     if a is b:
         return a
     order = "biufc"
@@ -94,19 +86,20 @@ def _promote(a: DType, b: DType) -> DType:
     if low.kind == "b" or (low.is_integer and high.is_inexact):
         return high
     if low.kind == high.kind:
-        if low.bits == high.bits:  # f16 with bf16: neither holds the other
+        if low.bits == high.bits:  # f16 and bf16
             return float32
         return max(low, high, key=lambda d: d.bits)
     if high.kind == "c":
         return complex128 if low.bits > 32 or high is complex128 else complex64
-    # signed with unsigned: the next wider signed type; i64 with u64 has none and gives f64
+    # signed with unsigned: the next wider signed dtype; for i64 with u64, f64
     if high.bits < low.bits:
         return low
     return {8: int16, 16: int32, 32: int64}.get(high.bits, float64)
 
 
-PROMOTION = _promotion_table()
+_PROMOTION = {(a, b): _promote(a, b) for a in ALL for b in ALL}
 
 
 def promote(a: DType, b: DType) -> DType:
-    return PROMOTION[a, b]
+    """Return the dtype of an operation on two dtypes."""
+    return _PROMOTION[a, b]

@@ -1,4 +1,4 @@
-"""Graphs: a program is its inputs and outputs; the nodes between them follow."""
+"""Graphs: programs given by their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from pullback.graph.node import Node, emit, origin
+from pullback.graph.ambient import thread
+from pullback.graph.kinds import Distinct
+from pullback.graph.node import Node, emit
 
 by_number = attrgetter("number")
 
 
 def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
-    """Every node that `outputs` depend on, in the order of recording; inputs precede uses.
+    """Return every node that `outputs` depend on, in the order of recording, themselves included.
 
-    A node for which `stop` holds is included, what it depends on is not visited.
+    A node for which `stop` is true is included; its inputs are not visited.
     """
     stack = list(outputs)
     seen = set(stack)
-    for node in stack:  # grows while it is walked: no recursion, so no limit on depth
+    for node in stack:  # grows while iterated: no recursion, so no limit on depth
         if stop is not None and stop(node):
             continue
         for x in node.inputs:
@@ -30,18 +32,24 @@ def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = Non
 
 
 def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
-    """For each output, the marks (bits) of the nodes it depends on, joined."""
+    """Return, for each output, the union of the marks (bits) of the nodes that it depends on."""
+    found = node_dependence(graph, marks)
+    return [found[y] for y in graph.outputs]
+
+
+def node_dependence(graph: Graph, marks: dict[Node, int]) -> dict[Node, int]:
+    """Return, for each node, the union of its own mark and those of the nodes it depends on."""
     found: dict[Node, int] = {}
     for node in graph.nodes:
         mask = marks.get(node, 0)
         for x in node.inputs:
             mask |= found[x]
         found[node] = mask
-    return [found[y] for y in graph.outputs]
+    return found
 
 
 def graphs_within(parameters: Iterable[Any]) -> list[Graph]:
-    """The graphs among an op's parameters: bodies of loops, branches, calls."""
+    """Return the graphs among the parameters of an op: loop bodies, branches, called functions."""
     found: list[Graph] = []
     for p in parameters:
         if isinstance(p, Graph):
@@ -52,10 +60,10 @@ def graphs_within(parameters: Iterable[Any]) -> list[Graph]:
 
 
 class Structure:
-    """A program's ops, edges and types, in the order of recording, to compare and to hash.
+    """The ops, edges and types of a program in the order of recording: hashable and comparable.
 
-    Ops and types are interned, so comparing compares everything, by type and bits. The line of an
-    op that may fail when it runs counts too: its error will name that line.
+    Ops and types are interned, so that comparing tuples compares parameters by type and bits. The
+    line of an op that may fail at run time is included, because its error names that line.
     """
 
     __slots__ = ("_hash", "parts")
@@ -65,8 +73,8 @@ class Structure:
         count = len(graph.inputs)
         parts: list = [count, *(x.type for x in graph.inputs)]
         for node in graph.nodes[count:]:
-            # A leaf is itself: two of them are two, whatever they hold.
-            parts.append(node.op if node.inputs or node.op.mergeable else node)
+            # Two leaves are different, even with equal values
+            parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
             parts += [index[x] for x in node.inputs]
             if node.op.fallible:
                 parts.append(node.where)
@@ -81,13 +89,13 @@ class Structure:
 
 
 class Graph:
-    """A program from `inputs` to `outputs`; `names` are the inputs' names in text."""
+    """A program from `inputs` to `outputs`; `names` are the inputs' names in text.
+
+    `str(graph)` is that text; `pullback.static`, which writes it, sets `__str__`.
+    """
 
     def __init__(
-        self,
-        inputs: Sequence[Node],
-        outputs: Sequence[Node],
-        names: Sequence[str] | None = None,
+        self, inputs: Sequence[Node], outputs: Sequence[Node], names: Sequence[str] | None = None
     ) -> None:
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -97,32 +105,27 @@ class Graph:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """All nodes, inputs first, then in the order of recording."""
+        """All nodes: the inputs, then the others in the order of recording."""
         boundary = set(self.inputs)
         inner = ancestors(self.outputs, boundary.__contains__)
         return [*self.inputs, *(n for n in inner if n not in boundary)]
 
     @cached_property
     def structure(self) -> Structure:
-        """What the program is, apart from names and lines: equal programs have equal ones."""
+        """The program without names and lines, for comparison."""
         return Structure(self)
 
     def __call__(self, *values: Node) -> tuple[Node, ...]:
-        """The outputs as nodes over other inputs: the program is written out once more."""
+        """Write the program out again over other inputs; return the outputs."""
         new = dict(zip(self.inputs, values, strict=True))
-        saved = origin.where, origin.backward
+        saved = thread.where, thread.backward
         try:
             for node in self.nodes[len(self.inputs) :]:
-                if not node.inputs and not node.op.mergeable:
-                    new[node] = node  # a leaf is itself, however often it is used
+                if not node.inputs and isinstance(node.op, Distinct):
+                    new[node] = node  # leaves are shared
                     continue
-                origin.where, origin.backward = node.where, node.backward
+                thread.where, thread.backward = node.where, node.backward
                 new[node] = emit(node.op, tuple([new[x] for x in node.inputs]))
         finally:
-            origin.where, origin.backward = saved
+            thread.where, thread.backward = saved
         return tuple([new[y] for y in self.outputs])
-
-    def __str__(self) -> str:
-        from pullback.static.text import print_graph
-
-        return print_graph(self)

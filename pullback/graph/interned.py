@@ -1,4 +1,4 @@
-"""Interning: equal parameters give the same object, so identity is equality by type and bits."""
+"""Interning: equal parameters give the same object, so that identity means equality by bits."""
 
 import dataclasses
 import re
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ArgumentError
+from pullback.graph.memo import remember
 
 _lock = threading.Lock()
-_QUICK_LIMIT = 4096
 _QUICK_BYTES = 64
-_NAMED = object()  # marks a key with names of parameters
-# What a transform makes at each step of a loop, and is used by nothing between them, is found
-# again; these are small.
+_NAMED = object()  # marks a key with keyword arguments
+# Keeps recent ops alive: those that a transform makes at each step of a loop, and that nothing
+# holds between the steps
 _recent: deque[Any] = deque(maxlen=1024)
 _LIGHT = {"int", "bool", "str", "bytes", "tuple", "None", "DType", "class"}  # in annotations
 
 
 def exact(value: Any) -> Any:
-    """A hashable stand-in for `value` that tells 0.0 from -0.0, 1 from True, and equates NaNs."""
+    """Return a hashable key that distinguishes 0.0 from -0.0 and 1 from True, and equates NaNs."""
     kind = type(value)
     if isinstance(value, tuple):
         return (kind, tuple(map(exact, value)))
@@ -48,22 +48,22 @@ def _is_light(value: Any) -> bool:
 
 
 class Interned(type):
-    """Metaclass of immutable values that exist once per set of parameters.
+    """Metaclass of immutable values with one instance for each set of parameters.
 
-    Instances are held weakly: what no node and no cached program uses any more is forgotten.
-    A class gives `parameters()`, the tuple of values that make it what it is.
+    Instances are held weakly. A class defines `parameters()`, the tuple of values that identify an
+    instance.
     """
 
     _canonical: dict[Any, weakref.ref]
     _quick: dict[Any, weakref.ref] | None
-    _plain: Any = None  # the instance without arguments: most ops have no parameters
-    equal_is_same: bool = False  # parameters that Python calls equal are the same, and small
+    _plain: Any = None  # the instance without arguments
+    equal_is_same: bool = False  # parameters are small, and `==` compares them exactly
 
     def __init__(cls, name: str, bases: tuple, namespace: dict, **kwargs: Any) -> None:
         super().__init__(name, bases, namespace, **kwargs)
         cls._canonical, cls._plain = {}, None
-        # Python's equality confuses 0.0 with -0.0, and a table of arguments keeps them alive:
-        # only a class of small, exact parameters may look an instance up by its arguments.
+        # `==` equates 0.0 and -0.0, and a table of arguments keeps them alive: only classes with
+        # small parameters that are compared exactly look up instances by their arguments
         fields: tuple = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
         words = {w for f in fields for w in _words(f.type)} - _LIGHT
         aliases = getattr(sys.modules.get(cls.__module__), "__dict__", {})  # such as Padding
@@ -80,12 +80,12 @@ class Interned(type):
     def _intern(cls, args: tuple, kwargs: dict) -> Any:
         quick = cls._quick
         if quick is not None:
-            typed: tuple = (*args, *map(type, args))  # Python equates 1 and True
+            typed: tuple = (*args, *map(type, args))  # 1 == True
             if kwargs:
                 typed = (_NAMED, *typed, *kwargs.items(), *map(type, kwargs.values()))
             try:
                 ref = quick.get(typed)
-            except TypeError:  # unhashable: a list of axes, say
+            except TypeError:  # unhashable, such as a list of axes
                 quick = ref = None
             if ref is not None and (found := ref()) is not None:
                 return found
@@ -96,7 +96,7 @@ class Interned(type):
         except TypeError as error:
             raise ArgumentError(
                 f"{cls.__name__}: parameters must be hashable, {error}",
-                hint="Use tuples for lists, and bytes or an operand for an array.",
+                hint="Use a tuple for a list, and bytes or an operand for an array.",
             ) from None  # fmt: skip
         with _lock:
             known = cls._canonical.get(key)
@@ -106,10 +106,8 @@ class Interned(type):
                 cls._canonical[key] = known
             given = (*args, *kwargs.values())
             if quick is not None and (cls.equal_is_same or all(map(_is_light, given))):
-                if len(quick) > _QUICK_LIMIT:
-                    quick.clear()
-                quick[typed] = known
-                if not cls.equal_is_same:  # types live with the nodes that have them
+                remember(quick, typed, known, bound=4096)
+                if not cls.equal_is_same:  # types live as long as their nodes
                     _recent.append(found)
         return found
 

@@ -1,47 +1,52 @@
-"""Applications that another one of the same program includes: a loop, and the same loop that
-keeps more values or carries tangents along, are done as one."""
+"""Merge applications that another one contains: a loop, and the same loop that also keeps more
+values or carries tangents, run once."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import Any
 
-from pullback.graph.graph import Graph
+from pullback.graph.graph import Graph, node_dependence
+from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 
-Place = tuple[Node, Sequence[int]]  # an application, and which of its results are meant
+Place = tuple[Node, Sequence[int]]  # an application, and positions of some of its results
 
 
 def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
-    """The graph without applications that others include, and where each old node is in it.
+    """Return the graph without applications that others contain, and the new node of each old one.
 
-    `None` if there are none. The order of recording is kept as far as it can be.
+    Return None if there are none. The order of recording is kept as far as possible.
     """
-    holders = [n for n in graph.nodes if n.op.higher and isinstance(n.type, tuple)]
+    holders = [
+        n for n in graph.nodes if isinstance(n.op, HigherOrder) and isinstance(n.type, tuple)
+    ]
     if len(holders) < 2:
         return None
     instead = _included(graph, holders)
     order = _order(graph, instead) if instead else None
-    if order is None:  # together they would wait for each other: the first alone does not
+    if order is None:  # together they form a cycle: one alone does not
         instead = dict(list(instead.items())[:1])
         order = _order(graph, instead) if instead else None
     return None if order is None else _rewrite(graph, order, instead)
 
 
 def _included(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
-    """For each application that another includes, the other; that one does not depend on it."""
-    above = _dependence(graph, holders)
+    """Map each application that another one contains to that one, if it does not depend on it."""
+    above = node_dependence(graph, {holder: 1 << i for i, holder in enumerate(holders)})
     users: dict[Node | None, list[Node]] = {}
     for holder in holders:
         for x in dict.fromkeys(holder.inputs) or (None,):
             users.setdefault(x, []).append(holder)
     found: dict[Node, Place] = {}
     for i, small in enumerate(holders):
+        op: Any = small.op
         for large in users[small.inputs[0] if small.inputs else None]:
             if len(large.type) <= len(small.type) or above[large] >> i & 1:
                 continue
-            positions = small.op.within(small.inputs, large.op, large.inputs)
+            positions = op.within(small.inputs, large.op, large.inputs)
             if positions is not None:
                 found[small] = large, positions
                 break
@@ -49,28 +54,16 @@ def _included(graph: Graph, holders: Sequence[Node]) -> dict[Node, Place]:
 
 
 def _final(place: Place, found: dict[Node, Place]) -> Place:
-    """Where results are in the end, if what includes them is itself included."""
+    """Follow a place while its application is itself contained in another one."""
     node, positions = place
-    while node in found:  # each has more results than the one before
+    while node in found:  # ends: each has more results than the one before
         node, further = found[node]
         positions = [further[i] for i in positions]
     return node, positions
 
 
-def _dependence(graph: Graph, holders: Sequence[Node]) -> dict[Node, int]:
-    """For each node, the holders (as bits) that it depends on."""
-    own = {node: 1 << i for i, node in enumerate(holders)}
-    found: dict[Node, int] = {}
-    for node in graph.nodes:
-        mask = 0
-        for x in node.inputs:
-            mask |= found[x] | own.get(x, 0)
-        found[node] = mask
-    return found
-
-
 def _order(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
-    """The nodes that remain, each after what it needs and else in the order of recording."""
+    """Return the remaining nodes in topological order, and in the order of recording otherwise."""
     waits: dict[Node, int] = {}
     users: dict[Node, list[Node]] = {}
     given = set(graph.inputs)
@@ -98,7 +91,7 @@ def _rewrite(
     graph: Graph, order: list[Node], instead: dict[Node, Place]
 ) -> tuple[Graph, dict[Node, Node]]:
     new: dict[Node, Node] = {x: x for x in graph.inputs}
-    # What does the forward pass's work is of the forward pass, whoever asked for more.
+    # Work of the forward pass belongs to it, even if the backward pass asked for more
     forward = {large for small, (large, _) in instead.items() if not small.backward}
     for node in order:
         op, xs = node.op, node.inputs

@@ -1,19 +1,24 @@
-"""Nodes: applications of ops to nodes. Together they are every program that pullback knows."""
+"""Nodes: applications of ops to other nodes. Every program is made of them."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from pullback.graph.ambient import thread
+from pullback.graph.kinds import Detached
 from pullback.graph.table import TABLE
 from pullback.graph.tape import merge_tokens, of_constant
 
 if TYPE_CHECKING:
+    from pullback.errors import Location
+    from pullback.graph.dtypes import DType
     from pullback.ops.prelude import Op
+
+Operand = Union["Node", complex]  # in formulas; `complex` includes int and float
 
 next_number = itertools.count().__next__
 
@@ -21,10 +26,10 @@ next_number = itertools.count().__next__
 class Node:
     """One application of an op.
 
-    `type` is the type of its result; an op with several results has a tuple of types here, and
-    each result is a node of its own (`Result(i)`). `value` is the buffer once it was computed;
-    `number` grows in the order of recording. `tokens` are the derivatives that may still need
-    this node's op and inputs (see `pullback.lazy.history`).
+    `type` is the type of the result; an op with several results has a tuple of types, and each
+    result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
+    increases in the order of recording. `tokens` are the derivatives that may still need the op
+    and the inputs (see `pullback.lazy.history`).
     """
 
     __slots__ = (
@@ -32,15 +37,9 @@ class Node:
     )  # fmt: skip
 
     def __init__(
-        self,
-        op: Op,
-        inputs: tuple[Node, ...],
-        type: Any,
-        where: Any = None,
-        tokens: tuple = (),
-        backward: bool = False,
-        value: Any = None,
-    ) -> None:
+        self, op: Op, inputs: tuple[Node, ...], type: Any, where: Location = None,
+        tokens: tuple = (), backward: bool = False, value: Any = None,
+    ) -> None:  # fmt: skip
         self.op = op
         self.inputs = inputs
         self.type = type
@@ -55,42 +54,42 @@ class Node:
         return self.type.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         return self.type.dtype
 
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.number}: {self.type}>"
 
-    # Rules are written as formulas: `g * x + 1`.
-    def __add__(self, other: Any) -> Node:
+    # Rules are written as formulas, such as `g * x + 1`
+    def __add__(self, other: Operand) -> Node:
         return _apply("Add", self, operand(other, self))
 
-    def __sub__(self, other: Any) -> Node:
+    def __sub__(self, other: Operand) -> Node:
         return _apply("Sub", self, operand(other, self))
 
-    def __mul__(self, other: Any) -> Node:
+    def __mul__(self, other: Operand) -> Node:
         return _apply("Mul", self, operand(other, self))
 
-    def __truediv__(self, other: Any) -> Node:
+    def __truediv__(self, other: Operand) -> Node:
         return _apply("Div", self, operand(other, self))
 
-    def __radd__(self, other: Any) -> Node:
+    def __radd__(self, other: Operand) -> Node:
         return _apply("Add", operand(other, self), self)
 
-    def __rsub__(self, other: Any) -> Node:
+    def __rsub__(self, other: Operand) -> Node:
         return _apply("Sub", operand(other, self), self)
 
-    def __rmul__(self, other: Any) -> Node:
+    def __rmul__(self, other: Operand) -> Node:
         return _apply("Mul", operand(other, self), self)
 
-    def __rtruediv__(self, other: Any) -> Node:
+    def __rtruediv__(self, other: Operand) -> Node:
         return _apply("Div", operand(other, self), self)
 
     def __neg__(self) -> Node:
         return _apply("Neg", self)
 
 
-_arithmetic: dict[str, Any] = {}  # the ops behind the operators, fetched once
+_arithmetic: dict[str, Op] = {}  # the ops of the operators, looked up once
 
 
 def _apply(name: str, *xs: Node) -> Node:
@@ -100,19 +99,19 @@ def _apply(name: str, *xs: Node) -> Node:
     return op(*xs)
 
 
-def operand(value: Any, like: Node) -> Node:
-    """`value` as a node; a Python number becomes a constant of `like`'s element type."""
+def operand(value: Operand, like: Node) -> Node:
+    """Return `value` as a node; a Python number becomes a constant of the dtype of `like`."""
     return value if isinstance(value, Node) else constant(value, like.type.dtype)
 
 
-def constant(value: Any, dtype: Any) -> Node:
-    """A scalar constant that a rule writes: it is part of the program, not an input of it."""
-    # Whole numbers come again and again; floats are left out, for -0.0 is looked up as 0.0.
+def constant(value: Any, dtype: DType) -> Node:
+    """Return a scalar constant. It is part of the program, not an input of it."""
+    # Integers recur; floats are not cached, because -0.0 and 0.0 are the same key
     make = _whole_constant if type(value) is int else _constant
     return make(value, dtype)()
 
 
-def _constant(value: Any, dtype: Any) -> Any:
+def _constant(value: Any, dtype: DType) -> Op:
     data = np.asarray(value, dtype.numpy)
     return TABLE["Const"](dtype, data.shape, data.tobytes())
 
@@ -120,42 +119,30 @@ def _constant(value: Any, dtype: Any) -> Any:
 _whole_constant = lru_cache(maxsize=256)(_constant)
 
 
-class _Origin(threading.local):
-    """Whose work the nodes made now are: the forward node that a rule is called for."""
-
-    where: Any = None
-    backward: bool = False
-    leaf_tokens: bool = True  # off while backward() runs: its gradients are not differentiable
-
-
-origin = _Origin()
-
-
 def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
-    """Apply `op` inside a rule: the new node takes its line from the node it is derived from."""
+    """Apply `op` inside a rule: the new node has the line of the node that the rule is for."""
     types = tuple([x.type for x in inputs])
     type = op.inferred.get(types)
     if type is None:
         op, inputs = op.conform(inputs)
         type = op.type_of(*[x.type for x in inputs])
-    return Node(op, inputs, type, origin.where, inherited(op, inputs), origin.backward)
+    return Node(op, inputs, type, thread.where, inherited(op, inputs), thread.backward)
 
 
 def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
-    """The tokens of a node that a rule makes."""
+    """Return the tokens of a node that a rule emits."""
     tokens = merge_tokens(inputs)
     if not tokens:
         return ()
-    if op.detaches:
+    if isinstance(op, Detached):
         return of_constant(tokens)
-    if not origin.leaf_tokens:
+    if not thread.leaf_tokens:
         return tuple([t for t in tokens if not t.leaf])
     return tokens
 
 
 def vary_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Operands that vary along the same named axes: one that is the same along an axis on which
-    another varies counts as a value that varies there."""
+    """Return operands that vary along the same named axes: the union of those of all operands."""
     found = [x.type.varying for x in inputs if not isinstance(x.type, tuple)]
     if all(v == found[0] for v in found[1:]):
         return inputs
@@ -164,7 +151,7 @@ def vary_alike(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
 
 
 def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
-    """`x` as a value that varies along `axes` too; types name axes in alphabetical order."""
+    """Return `x` as a value that also varies along `axes`; types sort the names of axes."""
     own = x.type.varying
     if own == axes or all(a in own for a in axes):
         return x
@@ -172,14 +159,11 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
 
 
 def results(node: Node) -> tuple[Node, ...]:
-    """The results of an op with several of them, as nodes."""
-    inputs, where, tokens, backward = (node,), node.where, node.tokens, node.backward
-    return tuple([
-        Node(_selection(i), inputs, type, where, tokens, backward)
-        for i, type in enumerate(node.type)
-    ])  # fmt: skip
+    """Return the results of an op with several results, as nodes."""
+    rest = node.where, node.tokens, node.backward
+    return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])
 
 
 @lru_cache(maxsize=64)
-def _selection(i: int) -> Any:
+def _selection(i: int) -> Op:
     return TABLE["Result"](i)

@@ -1,32 +1,40 @@
-"""Finding one program inside another: the same work is then done once."""
+"""Find one program inside another, so that the same work is done once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.graph.graph import Graph, by_number
+from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import Node
+from pullback.graph.table import TABLE
 
 
 def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
-    """The nodes of `whole` that compute the outputs of `part`; `None` if there is one missing.
+    """Return the nodes of `whole` that compute the outputs of `part`; None if one is missing.
 
-    `inputs` says which input of `whole` each input of `part` is.
+    `inputs[i]` is the input of `whole` that input `i` of `part` stands for.
     """
-    known = {_key(n, n.inputs): n for n in whole.nodes[len(whole.inputs) :] if n.op.mergeable}
-    holders = [n for n in whole.nodes if n.op.higher]
+    known = {
+        _key(n, n.inputs): n
+        for n in whole.nodes[len(whole.inputs) :]
+        if not isinstance(n.op, Distinct)
+    }
+    holders = [n for n in whole.nodes if isinstance(n.op, HigherOrder)]
     places: dict[Node, Node] = {
         x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)
     }
-    moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops found inside others, with results
+    moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops that others contain
     for node in part.nodes[len(part.inputs) :]:
         if node.inputs and node.inputs[0] in moved:
             place, positions = moved[node.inputs[0]]
-            node_in_whole = known.get(_result(place, positions[node.op.index]))  # type: ignore[attr-defined]
+            index = positions[node.op.index]  # type: ignore[attr-defined]
+            node_in_whole = known.get((TABLE["Result"](index), (place,)))
         else:
             xs = tuple([places[x] for x in node.inputs])
             node_in_whole = known.get(_key(node, xs))
-            if node_in_whole is None and node.op.higher:
+            if node_in_whole is None and isinstance(node.op, HigherOrder):
                 found = _within(node, xs, holders)
                 if found is None:
                     return None
@@ -42,18 +50,13 @@ def _key(node: Node, xs: tuple[Node, ...]) -> tuple:
     return node.op, tuple(sorted(xs, key=by_number)) if node.op.commutative else xs
 
 
-def _result(place: Node, index: int) -> tuple:
-    from pullback.graph.table import TABLE
-
-    return TABLE["Result"](index), (place,)
-
-
 def _within(
     node: Node, xs: tuple[Node, ...], holders: Sequence[Node]
 ) -> tuple[Node, Sequence[int]] | None:
-    """Another application that gives the results of a node (over `xs`), and which they are."""
+    """Return an application that computes the results of a node over `xs`, and their positions."""
+    op: Any = node.op
     for other in holders:
-        positions = node.op.within(xs, other.op, other.inputs)
+        positions = op.within(xs, other.op, other.inputs)
         if positions is not None:
             return other, positions
     return None

@@ -1,28 +1,23 @@
-"""The op table: every op class by the name that the IR's text gives it."""
+"""The op table: every op class, by its name in the text of the IR."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-TABLE: dict[str, Any] = {}  # of classes; Any, because each takes parameters of its own
-version = 0  # grows whenever a class is added or changed: what its rules gave before may be stale
-
-
-forgetting: list[Callable[[], None]] = []  # for when a rule was replaced: programs are stale, too
+TABLE: dict[str, Any] = {}  # classes; Any, because their parameters differ
+version = 0  # increases when a class is added or changed; part of the keys of cached rule results
+on_replaced: list[Callable[[], None]] = []  # called when a rule was replaced: programs are stale
 
 
 def changed() -> None:
+    """Invalidate cached rule results: a class was added or changed."""
     global version
     version += 1
 
 
 def replaced() -> None:
+    """Invalidate cached rule results and programs: a rule was replaced."""
     changed()
-    for forget in forgetting:
+    for forget in on_replaced:
         forget()
-
-
-def op(name: str) -> Any:
-    """The class of the op called `name`."""
-    return TABLE[name]

@@ -1,53 +1,55 @@
-"""Tokens: derivatives in progress, and which nodes they may still need.
+"""Tokens: derivatives in progress, and the nodes that they may still need.
 
-A node carries the tokens of its inputs. While one of them is alive, computing the node keeps its
-op and inputs, so that the derivative can still be taken through it; afterwards they are dropped.
+A node carries the tokens of its inputs. While one of them is alive, a computed node keeps its op
+and inputs, so that it can be differentiated; afterwards they are dropped.
 """
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pullback.graph.node import Node
+    from pullback.graph.where import SourceLine
+    from pullback.lazy.tensor import Tensor
 
 
 class Token:
-    """A derivative in progress: a running call, a pullback or a trace holds it."""
+    """A derivative in progress, held by a running call, a pullback or a trace."""
 
     __slots__ = ("_limit", "alive", "computed", "reads", "running", "traces")
     leaf = False
 
     def __init__(self, traces: bool = False) -> None:
         self.alive = True
-        self.running = True  # whether the function is still being run: only its reads count
-        self.traces = traces  # whether constants, too, are part of what is kept
-        self.computed: list[weakref.ref[Node]] = []  # nodes with a value, kept for this token
+        self.running = True  # whether the function is running: host reads are noted while it is
+        self.traces = traces  # whether constants are kept too
+        self.computed: list[weakref.ref[Node]] = []  # nodes that keep their history for this token
         self._limit = 1000
-        self.reads: list[Any] = []  # lines that read a value which depends on this token
+        self.reads: list[SourceLine | None] = []  # lines that read a value depending on this token
 
     def remember(self, node: Node) -> None:
-        """The node was computed, and kept its history for this token."""
+        """Note that a computed node keeps its history for this token."""
         self.computed.append(weakref.ref(node))
-        if len(self.computed) > self._limit:  # a pullback may live long, what it saw need not
+        if len(self.computed) > self._limit:  # a pullback may outlive its nodes
             self.computed = [r for r in self.computed if r() is not None]
             self._limit = 2 * len(self.computed) + 1000
 
     @property
     def lasting(self) -> bool:
-        """Whether nodes derived from this one should carry the token on."""
+        """Whether nodes computed from this one carry the token."""
         return self.alive
 
 
 class LeafToken:
-    """The unconsumed graph above one tensor that requires a gradient."""
+    """The graph that was computed from a tensor that requires a gradient."""
 
     __slots__ = ("__weakref__", "tensor")
     leaf = True
     traces = False
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = weakref.ref(tensor)
 
     @property
@@ -59,9 +61,9 @@ class LeafToken:
 
 
 class Consumed:
-    """Marks the nodes that one `backward()` has used up, and everything computed from them.
+    """Marks the nodes that a `backward()` consumed, and everything computed from them.
 
-    Nodes numbered under `before` are those it walked; later ones were computed from them.
+    Nodes with a number below `before` were consumed; later ones were computed from them.
     """
 
     __slots__ = ("before",)
@@ -75,15 +77,12 @@ class Consumed:
 
 
 def consumption(node: Node) -> Consumed | None:
-    """The mark of the `backward()` that used up the node or something it was computed from."""
-    for token in node.tokens:
-        if type(token) is Consumed:
-            return token
-    return None
+    """Return the mark of the `backward()` that consumed the node or one it was computed from."""
+    return next((t for t in node.tokens if type(t) is Consumed), None)
 
 
 def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
-    """The tokens of all inputs; those whose derivative is over are left out of a mixture."""
+    """Return the tokens of all inputs; where several are joined, those that still matter."""
     merged: tuple = ()
     mixed = False
     for x in inputs:
@@ -98,12 +97,12 @@ def merge_tokens(inputs: tuple[Node, ...]) -> tuple:
 
 
 def of_constant(tokens: tuple) -> tuple:
-    """The tokens that a value keeps when it becomes a constant: those of living traces."""
+    """Return the tokens that a value keeps when it becomes a constant: those of live traces."""
     return tuple([t for t in tokens if t.traces and t.alive])
 
 
 def lasting(tokens: tuple) -> tuple:
-    """The tokens that still matter: living ones, and one mark of consumption."""
+    """Return the tokens that still matter: live ones, and one mark of consumption."""
     kept = [t for t in tokens if t.alive]
     marks = [t for t in tokens if type(t) is Consumed]
     return tuple(kept + marks[-1:])

@@ -1,30 +1,34 @@
-"""What is known about a value before it is computed."""
+"""Types: what is known about a value before it is computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.graph.dtypes import DType
 from pullback.graph.interned import Interned
 
+if TYPE_CHECKING:
+    from pullback.sharding.spec import Sharding
+
 
 class Type(metaclass=Interned):
-    """Shape and element type of a value, with its sharding and the named axes it varies over.
+    """The shape and dtype of a value, its sharding, and the named axes along which it varies.
 
-    The axes are in alphabetical order. Types are interned: two equal types are the same object.
+    The axes are sorted. Types are interned: equal types are the same object.
     """
 
     equal_is_same = True
 
     def __init__(
-        self, shape: Iterable[int], dtype: DType, sharding: Any = None, varying: tuple = ()
-    ) -> None:
+        self, shape: Iterable[int], dtype: DType, sharding: Sharding | None = None,
+        varying: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.shape: tuple[int, ...] = tuple(map(int, shape))
         self.dtype = dtype
-        self.sharding = sharding
+        self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set
         self.varying = varying
         self.inexact = dtype.is_inexact  # whether it can carry a derivative
 
@@ -41,7 +45,7 @@ class Type(metaclass=Interned):
 
     @property
     def nbytes(self) -> int:
-        """What a value of this type takes in memory."""
+        """The size of a value of this type in memory."""
         return self.size * self.dtype.numpy.itemsize
 
     def with_shape(self, shape: Iterable[int]) -> Type:
@@ -52,20 +56,20 @@ class Type(metaclass=Interned):
 
     @property
     def plain(self) -> Type:
-        """Shape and element type alone, as type rules see it."""
+        """The shape and dtype alone, which type rules see."""
         return self if self.sharding is None and not self.varying else self._stripped
 
     @cached_property
     def _stripped(self) -> Type:
         return Type(self.shape, self.dtype)
 
-    def sharded(self, sharding: Any) -> Type:
+    def sharded(self, sharding: Sharding | None) -> Type:
         made = Type(self.shape, self.dtype, sharding, self.varying)
-        made._stripped = self.plain  # it is known here, and asked for next
+        made._stripped = self.plain  # it is needed next
         return made
 
     def over(self, axes: tuple[str, ...]) -> Type:
-        """The type of a value that varies along the named axes."""
+        """Return the type of a value that varies along the named axes."""
         return Type(self.shape, self.dtype, self.sharding, axes)
 
     def __reduce__(self) -> tuple:
@@ -75,6 +79,6 @@ class Type(metaclass=Interned):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-def show(types: Any) -> str:
-    """Types as a reader sees them in a message: `f32[4,3], f32[3]`."""
+def show(types: Type | Sequence[Type]) -> str:
+    """Return types as messages show them: `f32[4,3], f32[3]`."""
     return ", ".join(map(repr, types)) if isinstance(types, (tuple, list)) else repr(types)

@@ -1,4 +1,4 @@
-"""Where in the user's program something was written."""
+"""Lines of user code: where an op was recorded or an error was caused."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from types import CodeType
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Frames that are neither pullback's nor the user's: `with` blocks, threads, NumPy's dispatch.
+# Frames between user code and pullback: `with` blocks, threads, NumPy's dispatch
 _BETWEEN = (
-    contextlib.__file__,
-    functools.__file__,
-    threading.__file__,
-    "<__array_function__",
+    contextlib.__file__, functools.__file__, threading.__file__, "<__array_function__",
     "<frozen runpy>",
-)
-# Which source files are pullback's own: asked for every recorded op, so remembered by name.
+)  # fmt: skip
+# Whether a source file is skipped; a cache, because it is looked up for every recorded op
 _internal: dict[str, bool] = {}
 _make = tuple.__new__
 
 
 class SourceLine(NamedTuple):
-    """A place in source code, kept as cheaply as recording needs and resolved when printed."""
+    """A position in source code, which is cheap to make and resolved when printed."""
 
     code: CodeType
     instruction: int
@@ -49,22 +46,31 @@ class SourceLine(NamedTuple):
         return f"{os.path.basename(self.file)}:{self.line}"
 
     def __reduce__(self) -> tuple:
-        """Errors go to other processes with their line; code does not."""
-        return _elsewhere, (self.file, self.line, self.function)
+        """Errors are sent to other processes with their line; code objects cannot be."""
+        return _unpickled_line, (self.file, self.line, self.function)
 
 
-def _elsewhere(file: str, line: int, function: str) -> SourceLine:
+class CalledLine(SourceLine):
+    """A line of user code that records ops under another name than theirs: `called`."""
+
+    called: str
+
+
+def _unpickled_line(file: str, line: int, function: str) -> SourceLine:
     code = compile("0", file, "eval").replace(co_firstlineno=line, co_name=function)
-    return SourceLine(code, len(code.co_code) - 2)  # which returns, at the line
+    return SourceLine(code, len(code.co_code) - 2)  # its last instruction
 
 
 def is_internal_file(name: str) -> bool:
-    """Whether a source file is pullback's own."""
+    """Whether a source file is part of pullback."""
     return name.startswith(_PACKAGE)
 
 
-def user_line() -> SourceLine | None:
-    """The innermost line on the stack that is not inside pullback."""
+def user_line(called: str = "") -> SourceLine | None:
+    """Return the innermost line on the stack that is not inside pullback.
+
+    `called` is the name that its errors show instead of the op's.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -73,6 +79,10 @@ def user_line() -> SourceLine | None:
         if internal is None:
             internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
         if not internal:
-            return _make(SourceLine, (code, frame.f_lasti))  # twice as fast as calling Where
+            if called:
+                line = CalledLine(code, frame.f_lasti)
+                line.called = called
+                return line
+            return _make(SourceLine, (code, frame.f_lasti))  # twice as fast as a call
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -1,24 +1,25 @@
-"""NumPy's functions on tensors: `np.exp(x)` is `pb.exp(x)`, and is differentiated as that is.
+"""NumPy functions on tensors: `np.exp(x)` calls `pb.exp(x)`, with its derivative.
 
-A function that pullback has, and that is asked for nothing pullback's does not know, is called.
-Any other is NumPy's own on the values. Where a derivative passes, what it computes would count as
-a constant, which nobody asked for: that raises.
+A NumPy function runs as the pullback function of the same meaning if that supports all of its
+arguments; otherwise NumPy computes it on the values. If a derivative is in progress, the result
+would silently be a constant, so that is an error.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback import functions
 from pullback.errors import UnsupportedOp
+from pullback.lazy.hooks import hooks
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
 
-# NumPy's older names, and what is called so here.
+# Older names of NumPy, and the names of the array API standard
 NAMES = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh",
     "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "conjugate": "conj",
@@ -27,22 +28,24 @@ NAMES = {
     "around": "round", "concatenate": "concat", "mod": "remainder",
 }  # fmt: skip
 _PARAMETERS = {"a_min": "min", "a_max": "max", "ddof": "correction", "constant_values": "value"}
-_HOST = {"allclose", "can_cast", "result_type"}  # whose answers are Python's, or NumPy's
+_HOST = {"allclose", "can_cast", "result_type"}  # these return Python or NumPy values
+
+Function = Callable[..., Any]
 
 
-def call_ufunc(function: Any, method: str, inputs: tuple, options: dict) -> Any:
-    """What `__array_ufunc__` answers."""
-    ours = _ours(function)
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple, options: dict[str, Any]) -> Any:
+    """Implement `Tensor.__array_ufunc__`."""
+    ours = _counterpart(ufunc)
     if ours is not None and method == "__call__" and not options:
         return ours(*inputs)
-    return _on_host(function.__name__, getattr(function, method), inputs, options)
+    return _on_host(ufunc.__name__, getattr(ufunc, method), inputs, options)
 
 
-def call_function(function: Any, args: tuple, kwargs: dict) -> Any:
-    """What `__array_function__` answers."""
-    ours = _ours(function)
+def call_function(function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Implement `Tensor.__array_function__`."""
+    ours = _counterpart(function)
     if ours is not None:
-        bound = _bound(function, ours, args, kwargs)
+        bound = _bind(function, ours, args, kwargs)
         if bound is not None:
             return ours(*bound.args, **bound.kwargs)
     return _on_host(function.__name__, function, args, kwargs)
@@ -52,8 +55,8 @@ def _flat(x: Any) -> Tensor:
     return functions.reshape(x, (-1,))
 
 
-def _along(f: Callable) -> Callable:
-    """A function that NumPy applies to all elements in a row where no axis is given."""
+def _along(f: Function) -> Function:
+    """A function that NumPy applies to the flattened array if no axis is given."""
 
     def apply(x: Any, *more: Any, axis: int | None = None) -> Tensor:
         return f(_flat(x), *more, axis=0) if axis is None else f(x, *more, axis=axis)
@@ -61,8 +64,8 @@ def _along(f: Callable) -> Callable:
     return apply
 
 
-def _along_last(f: Callable) -> Callable:
-    """The same where NumPy takes the last axis if none is given, and `None` is all in a row."""
+def _along_last(f: Function) -> Function:
+    """A function that NumPy applies to the last axis by default, and flattened for `axis=None`."""
 
     def apply(x: Any, axis: int | None = -1, stable: bool = True) -> Tensor:
         return f(_flat(x)) if axis is None else f(x, axis=axis)
@@ -77,8 +80,8 @@ def _dot(a: Any, b: Any) -> Tensor:
     return functions.tensordot(a, b, ([a.ndim - 1], [max(b.ndim - 2, 0)]))
 
 
-# What pullback does not have under any name, or where NumPy takes more.
-_KNOWN: dict[str, Callable] = {
+# Functions that pullback does not have, or that take more arguments in NumPy
+_ADAPTED: dict[str, Function] = {
     "shape": lambda a: a.shape,
     "ndim": lambda a: a.ndim,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
@@ -93,24 +96,26 @@ _KNOWN: dict[str, Callable] = {
 }
 
 
-def _ours(function: Any) -> Callable | None:
-    """The function of pullback's that means the same."""
+def _counterpart(function: Any) -> Function | None:
+    """The pullback function that means the same as a NumPy function."""
     name = function.__name__
     if getattr(np, name, None) is not function or name in _HOST:
         return None
-    return _KNOWN.get(name) or getattr(functions, NAMES.get(name, name), None)
+    return _ADAPTED.get(name) or getattr(functions, NAMES.get(name, name), None)
 
 
-def _bound(function: Any, ours: Callable, args: tuple, kwargs: dict) -> Any:
-    """The arguments of a call as those of our function; None if they say what it does not know.
+def _bind(
+    function: Function, ours: Function, args: tuple, kwargs: dict[str, Any]
+) -> inspect.BoundArguments | None:
+    """Bind the arguments of a NumPy call to our function, or return None if it lacks an option.
 
-    Operands go by position, all else by name.
+    Operands go by position, options by name.
     """
-    mine = inspect.signature(ours)
+    signature = inspect.signature(ours)
     try:
         given = inspect.signature(function).bind(*args, **kwargs)
-    except ValueError:  # NumPy does not tell: then what is given must fit as it stands
-        return _fitting(mine, args, kwargs)
+    except ValueError:  # NumPy does not know its signature: the arguments must fit as they are
+        return _bound(signature, args, kwargs)
     operands: list[Any] = []
     options: dict[str, Any] = {}
     for name, value in given.arguments.items():
@@ -122,37 +127,40 @@ def _bound(function: Any, ours: Callable, args: tuple, kwargs: dict) -> Any:
             options.update({_PARAMETERS.get(k, k): v for k, v in value.items()})
         elif parameter.default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
             operands.append(value)
-        elif called in mine.parameters:
+        elif called in signature.parameters:
             options[called] = value
         elif value is not parameter.default and value is not None:
             return None
-    return _fitting(mine, operands, options)
+    return _bound(signature, operands, options)
 
 
-def _fitting(mine: inspect.Signature, args: Any, kwargs: dict) -> Any:
+def _bound(
+    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments | None:
     try:
-        return mine.bind(*args, **kwargs)
+        return signature.bind(*args, **kwargs)
     except TypeError:
         return None
 
 
-def _on_host(name: str, function: Callable, args: Any, kwargs: dict) -> Any:
+def _on_host(name: str, function: Function, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Call a NumPy function on the values of tensors."""
     found: list[Tensor] = []
     values, options = _values(args, found), _values(kwargs, found)
     result = function(*values, **options)
-    # what returns nothing has written values somewhere
+    # a function that returns None has written its result somewhere
     lost = result is None or _holds_floats(result)
     if lost and any(map(_is_differentiated, found)):
         raise UnsupportedOp(
             f"np.{name}: NumPy would compute on the values of a tensor that is being "
             "differentiated, and its derivative would be lost",
-            hint="Use a function of pullback's, or x.detach() if it is to count as a constant.",
+            hint="Use a pullback function, or x.detach() to make the tensor a constant.",
         )
     return result
 
 
 def _values(x: Any, found: list[Tensor]) -> Any:
-    """Arguments with arrays in place of tensors."""
+    """Replace tensors among arguments by their values, and collect them in `found`."""
     if isinstance(x, Tensor):
         found.append(x)
         return x.numpy()
@@ -173,3 +181,6 @@ def _holds_floats(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(_holds_floats, x))
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "fcV"
+
+
+hooks.call_ufunc, hooks.call_function = call_ufunc, call_function

@@ -1,16 +1,17 @@
-"""`Tensor.backward()`: gradients of a scalar loss, accumulated into the leaves it came from."""
+"""`Tensor.backward()`: accumulate the gradient of a scalar loss into its leaves."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
-from pullback.graph.node import Node, origin
+from pullback.graph.ambient import thread
+from pullback.graph.kinds import Transparent
+from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, consumption
 from pullback.lazy.history import forget
 from pullback.lazy.operators import node_of
-from pullback.lazy.record import guard_placeholder_write, register
-from pullback.lazy.tensor import wrap
+from pullback.lazy.record import guard_placeholder_write, register, wrap
 from pullback.ops.prelude import ones
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import accumulate, gradients
@@ -20,25 +21,25 @@ if TYPE_CHECKING:
 
 
 def backward(loss: Tensor) -> None:
-    """Differentiate `loss` by every leaf that requires a gradient, and use its graph up."""
-    node_of(loss)  # a leaf that was assigned to becomes a root again
+    """Differentiate `loss` with respect to every leaf, and consume its graph."""
+    node_of(loss)  # makes a leaf that was assigned to a root again
     _check(loss)
     if not any(t.alive for t in loss._node.tokens) and consumption(loss._node) is None:
-        return  # the leaves it came from are gone: nobody is left to hold a gradient
+        return  # its leaves no longer exist
     path = _path(loss._node)
     leaves = [n for n in path if not n.inputs]
     start_log()
-    origin.leaf_tokens = False
+    thread.leaf_tokens = False
     try:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
         for node, g in zip(leaves, found, strict=True):
             if g is not None:
                 _deposit(node, g)
     finally:
-        origin.leaf_tokens = True
+        thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
-        if node.inputs and not node.op.transparent:  # an alias is as good as what is behind it
+        if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
             _consume(node, mark)
 
 
@@ -51,13 +52,13 @@ def _check(loss: Tensor) -> None:
     if not any(t.leaf or type(t) is Consumed for t in loss._node.tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
-            hint="Make the parameters with pb.tensor(data, requires_grad=True); what is recorded "
+            hint="Create parameters with pb.tensor(data, requires_grad=True). What is recorded "
             "inside\n`with pb.no_grad():` does not count.",
         )
 
 
 def _path(loss: Node) -> list[Node]:
-    """The nodes between the loss and its leaves; one that was consumed before raises."""
+    """Return the nodes between the loss and its leaves; raise if one was already consumed."""
     stack = [loss]
     seen = {loss}
     for node in stack:
@@ -67,8 +68,8 @@ def _path(loss: Node) -> list[Node]:
             raise GraphConsumed(
                 f"the graph of this loss was already consumed at {node.op.title}{place}; run the "
                 "forward again",
-                hint="backward() uses up the nodes it walks. Add two losses before calling it if "
-                "they share a forward pass.",
+                hint="backward() consumes the graph. If two losses share a forward pass, add them "
+                "before calling it.",
             )
         for x in node.inputs:
             if x not in seen and any(t.leaf or type(t) is Consumed for t in x.tokens):
@@ -78,7 +79,7 @@ def _path(loss: Node) -> list[Node]:
 
 
 def _deposit(leaf: Node, g: Node) -> None:
-    """Add a gradient to `.grad` of the tensor whose leaf this is."""
+    """Add a gradient to `.grad` of the tensor of a leaf."""
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf else None
         if tensor is not None:

@@ -1,4 +1,4 @@
-"""The cache of compiled programs, by structural key, with the cause of every miss."""
+"""The cache of compiled programs by structural key, with the cause of every miss."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 import sys
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from pullback.engines.xla.disk_cache import disk_cache
+from pullback.errors import Location
+from pullback.graph.memo import remember
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import SourceLine
@@ -18,8 +21,7 @@ from pullback.lazy.collect import Work
 from pullback.ops.prelude import Op
 
 MOST_PROGRAMS = 1024
-_MOST_CAUSES = 1000
-_MUCH = 8 * 2**20
+_TRIM_BYTES = 8 * 2**20  # evicted bytes that are worth returning to the system
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,12 @@ class Cause:
     """Why a program was compiled.
 
     `kind` is first, shape, dtype, sharding, device, static, structure, outputs, split or evicted;
-    of a compiled function also guard (something that it names has changed) or setting. `path`
-    names the part that differs, `before` and `after` how.
+    for a compiled function also guard (a value that it read has changed) or setting. `path` names
+    the part that differs from `before` to `after`.
     """
 
     kind: str
-    where: Any
+    where: Location
     path: str = ""
     before: str = ""
     after: str = ""
@@ -44,11 +46,11 @@ class Cause:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """Counters of the program cache since the process began (or `clear_cache`).
+    """Counters of the program cache since the process started, or since `clear_cache`.
 
     A miss is a program that was not in memory. It was compiled (`compiles`), found on disk
-    (`disk_hits`), or put together from pieces of other programs. `memory_bytes` estimates what
-    the programs in memory take.
+    (`disk_hits`), or assembled from segments of other programs. `memory_bytes` estimates the
+    size of the programs in memory.
     """
 
     hits: int
@@ -62,68 +64,66 @@ class CacheInfo:
 
     @property
     def disk_bytes(self) -> int:
-        """The size of all programs on disk, those of other processes included."""
-        from pullback.engines.xla.disk_cache import disk_cache
-
+        """The size of all programs on disk, including those of other processes."""
         return disk_cache().used()
 
 
 @dataclass(eq=False)
 class CacheEntry:
-    """All programs of one structure: they differ in which nodes they hand out."""
+    """All programs of one structure; they differ in their outputs."""
 
     key: tuple
     variants: dict[tuple[int, ...], Any] = field(default_factory=dict)
     seen: set[tuple[int, ...]] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
-    scalars: tuple[Any, list[int], Any] | None = None  # of the last run: program, words, argument
-    users: Any = field(default_factory=weakref.WeakSet)  # who holds the program besides
+    scalars: tuple[Any, list[int], Any] | None = None  # the last program, its words, packed
+    users: Any = field(default_factory=weakref.WeakSet)  # compiled functions that hold the program
 
 
 class Cache:
     """Entries by key, and their programs, bounded in number and bytes.
 
-    Callers hold the evaluation lock.
+    Callers hold `launch.lock`.
     """
 
     def __init__(self) -> None:
         self.entries: dict[tuple, CacheEntry] = {}
         self.hits = self.misses = self.compiles = self.disk_hits = self.disk_misses = 0
-        self.nbytes = self._gone = 0
-        self.causes: list[Cause] = []
-        # least recently used first: whose they are, and which of its variants
+        self.nbytes = self._evicted_bytes = 0
+        self.causes: deque[Cause] = deque(maxlen=1000)
+        # Least recently used first, with their entry and outputs
         self._programs: OrderedDict[Any, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
-        self._latest: Any = None  # the program that was used last, if it was a compiled function's
-        self._last_at: dict[Any, tuple] = {}  # the key that was compiled last for a user's line
-        self._evicted: set[tuple[int, tuple[int, ...]]] = set()
-        self._seen: set[int] = set()
+        self._latest: Any = None  # the last program used, if by a compiled function
+        self._last_at: dict[Any, tuple] = {}  # the last key compiled for each line
+        self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
+        self._seen: dict[int, bool] = {}
 
     def find(self, key: tuple) -> CacheEntry | None:
         return self.entries.get(key)
 
     def add(self, key: tuple) -> CacheEntry:
         entry = self.entries[key] = CacheEntry(key)
-        if len(self.entries) > 2 * MOST_PROGRAMS:  # of programs that could not be compiled
+        if len(self.entries) > 2 * MOST_PROGRAMS:  # drop those that could not be compiled
             self.entries = {k: e for k, e in self.entries.items() if e.variants or e is entry}
         return entry
 
     def hit(self, entry: CacheEntry, outputs: tuple[int, ...]) -> None:
-        """Count a hit, and remember that the program is in use."""
+        """Count a hit, and mark the program as used."""
         self.hits += 1
         self._latest = None
         self._programs.move_to_end(entry.variants[outputs])
 
     def used(self, program: Any, hit: bool) -> None:
-        """Remember that a program is in use, by someone who holds it."""
+        """Mark a program as used by a compiled function that holds it."""
         self.hits += hit
         if program is not self._latest and program in self._programs:
             self._programs.move_to_end(program)
             self._latest = program
 
     def store(self, entry: CacheEntry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
-        """Keep a new program; the least recently used go, until all take `limit` bytes.
+        """Add a program; evict the least recently used until all take at most `limit` bytes.
 
-        True from time to time, when so much has gone that it is worth giving back.
+        Return whether so much was evicted that memory should be returned to the system.
         """
         self.compiles += program.origin in ("missed", "compiler")
         self.disk_hits += program.origin == "disk"
@@ -132,7 +132,7 @@ class Cache:
             self.entries.setdefault(entry.key, entry)
         entry.variants[outputs] = program
         if self.entries.get(entry.key) is not entry:
-            return False  # forgotten meanwhile: the program serves those who wait for it
+            return False  # the cache was cleared meanwhile
         self._programs[program] = entry, outputs
         self._latest = None
         self.nbytes += program.nbytes
@@ -140,40 +140,33 @@ class Cache:
             self.nbytes > limit or len(self._programs) > MOST_PROGRAMS
         ):
             self._evict()
-        much = self._gone > max(limit // 8, _MUCH)
-        if much:
-            self._gone = 0
-        return much
+        trim = self._evicted_bytes > max(limit // 8, _TRIM_BYTES)
+        if trim:
+            self._evicted_bytes = 0
+        return trim
 
     def _evict(self) -> None:
         program, (entry, outputs) = self._programs.popitem(last=False)
         self.nbytes -= program.nbytes
-        self._gone += program.nbytes
+        self._evicted_bytes += program.nbytes
         del entry.variants[outputs]
-        entry.scalars = None  # which may hold the program
+        entry.scalars = None  # it may hold the program
         for user in list(entry.users):
             user.drop()
         if not entry.variants:
             del self.entries[entry.key]
-        if len(self._evicted) > 10 * MOST_PROGRAMS:
-            self._evicted.clear()
-        self._evicted.add((hash(entry.key), outputs))
+        remember(self._evicted, (hash(entry.key), outputs), True, bound=10 * MOST_PROGRAMS)
 
     def first_sight(self, key: tuple) -> bool:
-        """Whether this key was not asked for before."""
+        """Return whether this key is looked up for the first time."""
         mark = hash(key)
-        if mark in self._seen:
-            return False
-        if len(self._seen) > MOST_PROGRAMS:
-            self._seen.clear()
-        self._seen.add(mark)
-        return True
+        return mark not in self._seen and remember(self._seen, mark, True, bound=MOST_PROGRAMS)
 
     def missed(
         self, work: Work, key: tuple, want: tuple[int, ...], known: CacheEntry | None, split: bool
     ) -> Cause:
-        """Why a program for this work is not there."""
-        place = _place(work)
+        """Return why there is no program for this work."""
+        place = _last_line(work)
         before = self._last_at.get(_line(place))
         if (hash(key), want) in self._evicted:
             return Cause("evicted", place)
@@ -184,14 +177,11 @@ class Cache:
         return _difference(before, key, work, place, split)
 
     def note(self, cause: Cause, work: Work | None = None, key: tuple = ()) -> None:
-        """Count a miss, and remember what was compiled last for the line of the work."""
+        """Count a miss, and note the key as the last one compiled for the line of the work."""
         self.misses += 1
         if work is not None:
-            if len(self._last_at) > MOST_PROGRAMS:
-                self._last_at.clear()
-            self._last_at[_line(_place(work))] = key
+            remember(self._last_at, _line(_last_line(work)), key, bound=MOST_PROGRAMS)
         self.causes.append(cause)
-        del self.causes[:-_MOST_CAUSES]
 
     def info(self) -> CacheInfo:
         return CacheInfo(
@@ -200,21 +190,18 @@ class Cache:
         )  # fmt: skip
 
 
-def _place(work: Work) -> Any:
-    """The user's line of the last op: what a reader thinks of as the computation."""
-    for node in reversed(work.nodes):
-        if node.where is not None:
-            return node.where
-    return None
+def _last_line(work: Work) -> Location:
+    """Return the line of the last op, which stands for the whole work."""
+    return next((n.where for n in reversed(work.nodes) if n.where is not None), None)
 
 
-def _line(place: Any) -> Any:
-    """The line of a place, which is one line of a text, but may be several pieces of code."""
+def _line(place: Location) -> Any:
+    """Return a key for a line: code objects of different calls may have the same line."""
     return (place.code, place.line) if isinstance(place, SourceLine) else place
 
 
-def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool) -> Cause:
-    """Compare two keys of the same line: the first thing that differs names the cause."""
+def _difference(before: tuple, after: tuple, work: Work, place: Location, split: bool) -> Cause:
+    """Return the cause: the first difference between two keys of the same line."""
     if before[:2] != after[:2]:
         return Cause("device", place, "engine", str(before[:2]), str(after[:2]))
     number = -1
@@ -232,11 +219,11 @@ def _difference(before: tuple, after: tuple, work: Work, place: Any, split: bool
         path = f"{which} {_name(node)}" if which != "the op at" else f"the op at {where}"
         shown = (_show(old, work), _show(new, work))
         return Cause("split" if split else "structure", where, path, *shown)
-    return Cause("structure", place, "the program", "forgotten", "the same")
+    return Cause("structure", place, "the program", "dropped", "the same")
 
 
-def differing(old: Type, new: Type, where: Any, path: str) -> tuple:
-    """The fields of a cause: in what two types differ, and how."""
+def differing(old: Type, new: Type, where: Location, path: str) -> tuple:
+    """Return the fields of a cause for two types that differ."""
     if old.dtype is not new.dtype:
         return "dtype", where, path, str(old), str(new)
     if old.shape != new.shape:
@@ -244,7 +231,7 @@ def differing(old: Type, new: Type, where: Any, path: str) -> tuple:
     return "sharding", where, path, str(old.sharding), str(new.sharding)
 
 
-_END = object()  # in place of what the shorter of two keys does not have
+_END = object()  # fills the shorter of two keys
 
 
 def _name(node: Node) -> str:
@@ -252,7 +239,7 @@ def _name(node: Node) -> str:
 
 
 def _show(part: Any, work: Work) -> str:
-    """A part of a key in words; up to the first difference the numbers in both keys agree."""
+    """Describe a part of a key; numbers agree in both keys up to the first difference."""
     if part is _END:
         return "the end"
     if isinstance(part, Op):
@@ -264,8 +251,8 @@ def _show(part: Any, work: Work) -> str:
     return f"a new input {part}"
 
 
-def announce(cause: Any, seconds: float, program: Any) -> None:
-    """One line for each compiled program, where PULLBACK_LOG=compiles asks for it."""
+def announce(cause: Cause | None, seconds: float, program: Any) -> None:
+    """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
     if "compiles" in os.environ.get("PULLBACK_LOG", "").split(","):
         how = "found on disk" if program.origin == "disk" else "compiled"
         print(f"pullback: {how} in {seconds:.3f} s, {cause}", file=sys.stderr)

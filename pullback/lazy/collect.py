@@ -1,4 +1,4 @@
-"""Collecting pending work: which nodes a set of targets needs, and the structural key of them."""
+"""Collect pending work: the nodes that a set of targets needs, and their structural key."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Any
 
 from pullback.errors import HostReadError
 from pullback.graph.graph import by_number
+from pullback.graph.kinds import RunsAs, Transparent
 from pullback.graph.node import Node
 from pullback.ops.op import Op
 from pullback.ops.sources import SCALAR, Input
+from pullback.ops.traits import position
 
 
 def base(node: Node) -> Node:
-    """The node behind aliases: they are visible to derivatives, not to programs."""
-    while node.value is None and node.op.transparent:
+    """Return the node behind aliases, which derivatives see and programs do not."""
+    while node.value is None and isinstance(node.op, Transparent):
         node = node.inputs[0]
     return node
 
 
 def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
-    """The nodes without a value that the targets depend on, and themselves, in record order."""
+    """Return the targets and the nodes they depend on that have no value, in recording order."""
     stack = [t for t in targets if t.value is None]
     seen = set(stack)
-    for node in stack:  # grows while it is walked
+    for node in stack:  # grows while iterated
         for x in node.inputs:
             if x.value is None:
-                if x.op.transparent:
+                if isinstance(x.op, Transparent):
                     x = base(x)
                     if x.value is not None:
                         continue
@@ -37,11 +39,11 @@ def pending_ancestors(targets: Iterable[Node]) -> list[Node]:
 
 
 def related(targets: list[Node], candidates: list[Node]) -> tuple[list[Node], list[Node]]:
-    """The candidates that share unevaluated work or an input with the targets, in record order,
-    and all the nodes that have to be computed for both.
+    """Return the candidates that share pending work or an input with the targets, and all nodes
+    that have to be computed for both, in recording order.
 
-    The new parameters of a training step share the old ones with its loss, so that reading the
-    loss computes the whole step in one program.
+    The new parameters and the loss of a training step share the old parameters, so that reading
+    the loss computes the whole step in one program.
     """
     work: set[Node] = set()
     inputs: set[Node] = set()
@@ -49,7 +51,7 @@ def related(targets: list[Node], candidates: list[Node]) -> tuple[list[Node], li
         _explore(target, work, inputs, always=True)
     chosen: set[Node] = set()
     grown = True
-    while grown:  # what one candidate brings in may be shared by another
+    while grown:  # a candidate may share work with another one
         grown = False
         for candidate in candidates:
             if candidate not in chosen and _explore(candidate, work, inputs):
@@ -59,18 +61,18 @@ def related(targets: list[Node], candidates: list[Node]) -> tuple[list[Node], li
 
 
 def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = False) -> bool:
-    """Whether `target` touches work or inputs; if so, or `always`, its own are added to them."""
+    """Return whether `target` shares work or inputs; if so, or if `always`, add its own to them."""
     if target in work:
         return True
     if len(target.inputs) == 1 and target.inputs[0] in work:
-        work.add(target)  # the other results of an op, most often
+        work.add(target)  # mostly further results of an op
         return True
     touches = always
     seen, stack = {target}, [target]
     leaves: set[Node] = set()
     for node in stack:
         for x in node.inputs:
-            if x.value is None and x.op.transparent:
+            if x.value is None and isinstance(x.op, Transparent):
                 x = base(x)
             if x.value is not None:
                 if x.op is not SCALAR:
@@ -88,11 +90,11 @@ def _explore(target: Node, work: set[Node], inputs: set[Node], always: bool = Fa
 
 
 class Work:
-    """A set of pending nodes in record order, its leaves, and its structural key.
+    """Pending nodes in recording order, their leaves, and their structural key.
 
-    The key holds, node by node, the op and for each operand its number; a leaf brings its type
-    where it occurs first, so which leaf is which is part of the key. Ops and types are interned:
-    comparing keys compares everything, by type and bits.
+    The key holds, for each node, its op and the numbers of its operands, and for each leaf its
+    type at its first occurrence. Ops and types are interned, so that comparing keys compares
+    parameters by type and bits.
     """
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -107,7 +109,7 @@ class Work:
         key: list[Any] = []
         for number, node in enumerate(self.nodes):
             op = node.op
-            key.append(op.executed or op)
+            key.append(op if not isinstance(op, RunsAs) else op.executed or op)
             for x in node.inputs:
                 i = index.get(x)
                 if i is None:
@@ -132,31 +134,31 @@ class Work:
         return tuple(key)
 
     def anywhere(self) -> tuple:
-        """The key of the same work at any position: ops that have one count by kind and result.
+        """Return the key of the same work at any position: without the positions of ops.
 
-        Nothing, if no op has a position, or values are on a mesh, whose devices have parts.
+        Return `()` if no op has a position, or if values are on a mesh.
         """
         if any(x.type.sharding is not None for x in self.leaves):
             return ()
-        if not any(n.op.position for n in self.nodes):
+        if not any(position(n.op) for n in self.nodes):
             return ()
         nodes = iter(self.nodes)
-        key: list[Any] = [Work.anywhere]  # unlike that of any work at its own position
+        key: list[Any] = [Work.anywhere]  # differs from every key with positions
         for part in self.key:
             node = next(nodes) if isinstance(part, Op) else None
-            key += (type(part), node.type) if node and part.position else (part,)
+            key += (type(part), node.type) if node and position(part) else (part,)
         return tuple(key)
 
     def positions(self) -> list[int]:
-        """The positions that a program for any of them is given, in the order of the nodes."""
-        return [i for n in self.nodes for i in n.op.position]
+        """Return the positions that a program for any position takes, in the order of the nodes."""
+        return [i for n in self.nodes for i in position(n.op)]
 
 
 def _no_value(node: Node) -> HostReadError:
     return HostReadError(
-        f"the value of a placeholder {node.type} was asked for, and it has none yet",
-        hint="The function is being traced: it runs once, on placeholders, and its values exist "
-        "only when the\ncompiled program runs. Return the tensor, and read it outside.",
+        f"the value of a placeholder {node.type} was read, but it has none yet",
+        hint="The function is being traced: it runs once, on placeholders, and values exist only "
+        "when the\ncompiled program runs. Return the tensor and read it outside.",
     )
 
 

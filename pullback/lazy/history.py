@@ -1,4 +1,4 @@
-"""History: what a computed node still remembers, and who needs it to."""
+"""History: computed nodes keep their op and inputs while a derivative may need them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pullback.ops.sources import Leaf
 
 
 def realise(node: Node, value: Any) -> None:
-    """Give a node its value; its op and inputs go unless a living derivative may need them."""
+    """Set the value of a node; drop its op and inputs unless a live derivative may need them."""
     node.value = value
     if node.tokens:
-        living = [t for t in node.tokens if t.alive]
-        if living:
-            for token in living:
+        alive = [t for t in node.tokens if t.alive]
+        if alive:
+            for token in alive:
                 if not token.leaf:
                     token.remember(node)
             return
@@ -24,28 +24,28 @@ def realise(node: Node, value: Any) -> None:
 
 
 def forget(node: Node) -> None:
-    """Leave a tombstone: which op it was, its line, and whether backward() used it up."""
+    """Drop the inputs of a node; keep the name of its op, its line, and marks of consumption."""
     if node.tokens:
         node.tokens = lasting(node.tokens)
     if node.inputs:
-        node.op, node.inputs = _tombstone(node.op.name), ()
+        node.op, node.inputs = _leaf(node.op.name), ()
     elif type(node.op) is not Leaf:
-        node.op = _tombstone(node.op.name)
+        node.op = _leaf(node.op.name)
 
 
-@cache  # there are as many as op classes
-def _tombstone(name: str) -> Leaf:
+@cache  # one for each op class
+def _leaf(name: str) -> Leaf:
     return Leaf(name)
 
 
 class Derivative:
-    """Holds a token: while this object lives, what is recorded under the token is kept."""
+    """Owns a token: while this object lives, nodes recorded under the token keep their history."""
 
     def __init__(self, traces: bool = False) -> None:
         self.token = Token(traces)
 
     def close(self) -> None:
-        """The derivative is over: what was computed under it alone forgets its history."""
+        """End the derivative: nodes that only it needed drop their history."""
         token = self.token
         if not token.alive:
             return

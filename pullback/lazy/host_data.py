@@ -1,8 +1,8 @@
-"""Making tensors: from data, and filled with numbers."""
+"""Create tensors from data on the host."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,17 +10,21 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
+from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.sources import leaf
 
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike
 
-def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor that owns a copy of `data`: a number, a nested list, an array or a tensor.
 
-    A Python float makes f32, an int i64, a complex complex64; arrays keep their dtype.
+def tensor(data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+    """Return a new tensor with a copy of `data`: a number, a nested list, an array or a tensor.
+
+    A Python float gives f32, an int i64, a complex complex64; arrays keep their dtype.
 
     >>> import pullback as pb
     >>> pb.tensor([[1, 2], [3, 4]]).dtype
@@ -34,8 +38,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return made
 
 
-def asarray(data: Any, dtype: Any = None) -> Tensor:
-    """`data` as a tensor; a tensor of the right dtype is returned as it is.
+def asarray(data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+    """Return `data` as a tensor; a tensor with the right dtype is returned unchanged.
 
     >>> import pullback as pb
     >>> import numpy as np
@@ -48,14 +52,12 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
     if isinstance(data, Unknown):
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
-        from pullback.functions import stack
-
-        return asarray(stack([asarray(row) for row in data]), dtype)
+        return asarray(hooks.stack([asarray(row) for row in data]), dtype)
     return from_host(_host_array(data, wanted))
 
 
 def from_host(array: np.ndarray) -> Tensor:
-    """A tensor on an array that nobody else will write to."""
+    """Return a tensor with the memory of an array, which nothing else may write to."""
     array.flags.writeable = False
     return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
 
@@ -63,7 +65,7 @@ def from_host(array: np.ndarray) -> Tensor:
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         data = np.from_dlpack(data)
-    keeps = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
+    has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
     try:
         array = np.array(data, order="C", copy=True)
     except ValueError:
@@ -71,10 +73,8 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
     if array.dtype == object or (array.dtype.kind in "USmMV" and not _known(array.dtype)):
-        raise DTypeError(
-            f"tensor: cannot hold {type(data).__name__} data of NumPy dtype {array.dtype}",
-        )
-    if wanted is None and not keeps:
+        raise DTypeError(f"tensor: cannot hold {type(data).__name__} data of dtype {array.dtype}")
+    if wanted is None and not has_dtype:
         wanted = _default(array.dtype)
     if wanted is not None and array.dtype != wanted.numpy:
         if wanted.is_integer and array.dtype.kind in "iu" and array.size:
@@ -93,7 +93,7 @@ def _known(dtype: np.dtype) -> bool:
 
 
 def _default(found: np.dtype) -> DType | None:
-    """The element type of Python numbers: f32 for floats unless the default was set."""
+    """Return the dtype of Python numbers of a kind; that of floats is a setting."""
     wide = current().default_dtype is float64
     if found.kind == "f":
         return current().default_dtype
@@ -115,3 +115,6 @@ def _holds_tensors(data: Any) -> bool:
         isinstance(x, (Tensor, Unknown)) or (isinstance(x, (list, tuple)) and _holds_tensors(x))
         for x in data
     )
+
+
+hooks.asarray = asarray

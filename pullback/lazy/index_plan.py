@@ -1,10 +1,8 @@
-"""An index, taken apart: a block of the tensor first, then picks in it by index arrays."""
+"""Plan an index: ints and slices select a block, then index arrays pick from it."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,49 +17,45 @@ from pullback.errors import (
 )
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray, from_host
-from pullback.lazy.operators import cast_node, node_of
-from pullback.lazy.record import record
+from pullback.lazy.operators import as_tensor, cast_node, node_of
+from pullback.lazy.record import record_node
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
+from pullback.ops.elementwise.arithmetic import Add
+from pullback.ops.elementwise.logic import Less
+from pullback.ops.elementwise.select import Where
 from pullback.ops.prelude import broadcast_shapes
-
-# The parts of an index, once it is read. A mask has become index arrays.
-_ELLIPSIS, _NEW = object(), object()
+from pullback.ops.shape.movement import Broadcast
 
 
 class Pick:
     """An index array for one dimension: on the host, or a tensor."""
 
-    def __init__(self, array: Any, fresh: bool = False, extent: int | None = None) -> None:
+    def __init__(self, array: Any, fresh: bool = False, size: int | None = None) -> None:
         self.array = array
-        self.fresh = fresh  # for a new dimension of extent 1
-        self.extent = extent  # of the mask that it comes from
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        self.fresh = fresh  # whether it indexes a new dimension of size 1
+        self.size = size  # the size of the mask that it comes from
 
 
-@dataclass
 class IndexPlan:
-    """What an index does to a tensor of one shape.
+    """The steps of an index of a tensor.
 
-    The block is `ranges`, ascending; `flipped` dimensions of it are then taken backwards. The
-    view is the block without the `dropped` dimensions and with the `added` ones. Index arrays
-    pick along dimensions `dims` of the view, and their own dimensions stand at `place`.
+    The block is `ranges`, ascending; its `flipped` dimensions are then reversed. The view is the
+    block without the `dropped` dimensions and with the `added` ones. Index arrays pick along the
+    dimensions `dims` of the view; their own dimensions are at `place` of the result.
     """
 
-    ranges: list[range] = field(default_factory=list)
-    flipped: list[int] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
-    added: list[int] = field(default_factory=list)
-    view: list[int] = field(default_factory=list)
-    dims: list[int] = field(default_factory=list)
-    picks: list[Any] = field(default_factory=list)
-    place: int = 0
+    def __init__(self) -> None:
+        self.ranges: list[range] = []
+        self.flipped: list[int] = []
+        self.dropped: list[int] = []
+        self.added: list[int] = []
+        self.view: list[int] = []
+        self.dims: list[int] = []
+        self.picks: list[Pick] = []
+        self.place = 0
 
     @property
     def block(self) -> tuple[int, ...]:
@@ -69,11 +63,11 @@ class IndexPlan:
 
     @property
     def is_one_element(self) -> bool:
-        """Whether every dimension is indexed by an int that is known now."""
+        """Whether every dimension is indexed by a known int."""
         return len(self.dropped) == len(self.ranges) and not self.added
 
     def indices(self) -> list[Node]:
-        """The index arrays as nodes of one shape, counting from 0."""
+        """Return the index arrays as nodes of one shape, without negative indices."""
         shape = self.pick_shape()
         return [
             _index_node(pick, shape, self.view[dim])
@@ -82,12 +76,12 @@ class IndexPlan:
 
     def pick_shape(self) -> tuple[int, ...]:
         try:
-            return broadcast_shapes((), *[p.shape for p in self.picks])
+            return broadcast_shapes((), *[p.array.shape for p in self.picks])
         except ShapeError as error:
             raise error.at("index", user_line()) from None
 
     def result(self) -> tuple[int, ...]:
-        """The shape of what is indexed."""
+        """The shape of the indexed elements."""
         kept = [n for i, n in enumerate(self.view) if i not in self.dims]
         if not self.picks:
             return tuple(kept)
@@ -95,18 +89,18 @@ class IndexPlan:
 
 
 def plan(shape: tuple[int, ...], index: Any) -> IndexPlan:
-    """Take an index of a tensor of the given shape apart."""
-    parts = _spelled_out(read(index), shape)
+    """Plan an index of a tensor of the given shape."""
+    parts = _expand_ellipsis(read(index), shape)
     made = IndexPlan()
-    advanced: list[int] = []  # the parts that NumPy counts among the index arrays
-    before = 0  # dimensions of the result in front of the first of them
+    advanced: list[int] = []  # the parts that count as index arrays in NumPy
+    before = 0  # dimensions of the result before the first of them
     axis = 0
     for number, part in enumerate(parts):
-        if part is _NEW:
+        if part is None:
             made.added.append(len(made.view))
             made.view.append(1)
             continue
-        if part is _ELLIPSIS:  # it stood for no dimension, but still stands between its neighbours
+        if part is Ellipsis:  # for no dimension, but it separates its neighbours
             continue
         if isinstance(part, (Pick, int)):
             if not advanced:
@@ -123,41 +117,41 @@ def plan(shape: tuple[int, ...], index: Any) -> IndexPlan:
     return made
 
 
-def _add(made: IndexPlan, part: Any, axis: int, extent: int) -> None:
-    """Enter what one part of the index does to one dimension."""
+def _add(made: IndexPlan, part: Any, axis: int, size: int) -> None:
+    """Add the part of an index for one dimension."""
     if isinstance(part, int):
-        i = part + extent if part < 0 else part
-        if not 0 <= i < extent:
-            raise out_of_range(part, axis, extent)
+        i = part + size if part < 0 else part
+        if not 0 <= i < size:
+            raise out_of_range(part, axis, size)
         made.ranges.append(range(i, i + 1))
         made.dropped.append(axis)
     elif isinstance(part, slice):
-        taken = _range(part, extent)
+        taken = _range(part, size)
         if taken.step < 0:
             made.flipped.append(axis)
             taken = taken[::-1]
         made.ranges.append(taken)
         made.view.append(len(taken))
     else:
-        _check_pick(part, axis, extent)
-        made.ranges.append(range(extent))
-        _add_pick(made, part, extent)
+        _check_pick(part, axis, size)
+        made.ranges.append(range(size))
+        _add_pick(made, part, size)
 
 
-def _add_pick(made: IndexPlan, pick: Pick, extent: int) -> None:
+def _add_pick(made: IndexPlan, pick: Pick, size: int) -> None:
     made.dims.append(len(made.view))
     made.picks.append(pick)
-    made.view.append(extent)
+    made.view.append(size)
 
 
-def _range(part: slice, extent: int) -> range:
+def _range(part: slice, size: int) -> range:
     try:
-        taken = range(*part.indices(extent))
+        taken = range(*part.indices(size))
     except (TypeError, ValueError) as error:
         if isinstance(error, PullbackError):
             raise
         raise ArgumentError(
-            f"index: bounds and step of a slice must be integers, and the step not 0, got {part}",
+            f"index: the bounds and step of a slice must be integers, the step not 0, got {part}"
         ) from None
     return taken if len(taken) else range(0)
 
@@ -166,47 +160,37 @@ def _range(part: slice, extent: int) -> range:
 
 
 def read(index: Any) -> list[Any]:
-    """The parts of an index: ints, slices, picks, and marks for `None` and `...`."""
-    given = index if isinstance(index, tuple) else (index,)
+    """Return the parts of an index: ints, slices, picks, `None` and `...`."""
     parts: list[Any] = []
-    for item in given:
-        if item is None:
-            parts.append(_NEW)
-        elif item is Ellipsis:
-            parts.append(_ELLIPSIS)
-        elif isinstance(item, slice):
+    for item in index if isinstance(index, tuple) else (index,):
+        if item is None or item is Ellipsis or isinstance(item, slice):
             parts.append(item)
         elif isinstance(item, (int, np.integer)) and not isinstance(item, bool):
             parts.append(operator.index(item))
         else:
             parts.extend(_picks(item))
-    if sum(1 for p in parts if p is _ELLIPSIS) > 1:
+    if parts.count(Ellipsis) > 1:
         raise ArgumentError("index: `...` may occur only once")
     return parts
 
 
-def _spelled_out(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
-    """`...` as the full slices it stands for; without one, they are added at the end."""
-    used = _consumed(parts)
+def _expand_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Replace `...` by full slices; without one, add them at the end."""
+    used = sum(
+        p is not None and p is not Ellipsis and not (isinstance(p, Pick) and p.fresh) for p in parts
+    )
     if used > len(shape):
-        raise AxisError(
-            f"index: too many indices, a tensor of rank {len(shape)} got {used}", code="E4006",
-        )  # fmt: skip
+        message = f"index: too many indices, a tensor of rank {len(shape)} got {used}"
+        raise AxisError(message, code="E4006")
     rest: list[Any] = [slice(None)] * (len(shape) - used)
-    if _ELLIPSIS not in parts:
+    if Ellipsis not in parts:
         return parts + rest
-    at = next(i for i, p in enumerate(parts) if p is _ELLIPSIS)
-    return parts[:at] + (rest or [_ELLIPSIS]) + parts[at + 1 :]
-
-
-def _consumed(parts: Sequence[Any]) -> int:
-    """How many dimensions the parts stand for."""
-    marks = (_NEW, _ELLIPSIS)
-    return sum(1 for p in parts if p not in marks and not (isinstance(p, Pick) and p.fresh))
+    at = parts.index(Ellipsis)
+    return parts[:at] + (rest or [Ellipsis]) + parts[at + 1 :]
 
 
 def _picks(item: Any) -> list[Pick]:
-    """An array of integers, or a mask, as picks."""
+    """Return an integer array, or a mask, as picks."""
     array = _as_array(item)
     dtype = array.dtype
     if dtype is bool_ or dtype == np.bool_:
@@ -218,7 +202,7 @@ def _picks(item: Any) -> list[Pick]:
 
 def _as_array(item: Any) -> Any:
     if isinstance(item, (Tensor, Unknown)):
-        return asarray(item)
+        return as_tensor(item)
     if isinstance(item, (list, tuple, range)):
         item = list(item)
         if not item:
@@ -234,67 +218,60 @@ def _as_array(item: Any) -> Any:
 
 
 def _wrong_type(found: Any) -> DTypeError:
-    return DTypeError(
-        "index: must be made of integers, slices, `...`, None, integer arrays and masks, "
-        f"got {found}", code="E4011",
-    )  # fmt: skip
+    expected = "integers, slices, `...`, None, integer arrays and masks"
+    return DTypeError(f"index: must consist of {expected}, got {found}", code="E4011")
 
 
 def _mask(mask: Any) -> list[Pick]:
-    """The places where a mask holds."""
+    """Return the positions where a mask is true, as picks."""
     if isinstance(mask, Tensor):
         mask = mask.numpy()
     if mask.ndim == 0:
         return [Pick(np.zeros((int(mask),), np.int64), fresh=True)]
     places = np.nonzero(mask)
-    return [Pick(np.asarray(i, np.int64), extent=n) for i, n in zip(places, mask.shape)]
+    return [Pick(np.asarray(i, np.int64), size=n) for i, n in zip(places, mask.shape)]
 
 
 # -- index arrays ---------------------------------------------------------------------------------
 
 
-def _check_pick(pick: Pick, axis: int, extent: int) -> None:
-    """What is on the host is checked now; a tensor is checked when its values are there."""
-    if pick.extent not in (None, extent):
+def _check_pick(pick: Pick, axis: int, size: int) -> None:
+    """Check an index array on the host; a tensor is checked when its values are computed."""
+    if pick.size not in (None, size):
         raise AxisError(
-            "index: a mask must have the shape of the dimensions it stands for, "
-            f"axis {axis} has size {extent} and the mask {pick.extent}", code="E3001",
+            "index: a mask must have the shape of the dimensions that it indexes, "
+            f"axis {axis} has size {size} and the mask {pick.size}", code="E3001",
         )  # fmt: skip
     if isinstance(pick.array, Tensor) or not pick.array.size:
         return
-    wrong = (pick.array < -extent) | (pick.array >= extent)
+    wrong = (pick.array < -size) | (pick.array >= size)
     if wrong.any():
-        raise out_of_range(int(pick.array[wrong].flat[0]), axis, extent)
+        raise out_of_range(int(pick.array[wrong].flat[0]), axis, size)
 
 
-def out_of_range(index: int, axis: int, extent: int) -> IndexOutOfRange:
-    return IndexOutOfRange(
-        f"index {index} is out of range for axis {axis} with size {extent}",
-        index=index,
-        axis=axis,
-        extent=extent,
-    )
+def out_of_range(index: int, axis: int, size: int) -> IndexOutOfRange:
+    message = f"index {index} is out of range for axis {axis} with size {size}"
+    return IndexOutOfRange(message, index=index, axis=axis, extent=size)
 
 
-def _index_node(pick: Pick, shape: tuple[int, ...], extent: int) -> Node:
+def _index_node(pick: Pick, shape: tuple[int, ...], size: int) -> Node:
     array = pick.array
     if not isinstance(array, Tensor):
         array = array.astype(np.int64)
-        array = np.broadcast_to(np.where(array < 0, array + extent, array), shape)
+        array = np.broadcast_to(np.where(array < 0, array + size, array), shape)
         return from_host(np.array(array, order="C"))._node
-    index = counted_from_start(node_of(array), extent)
+    index = counted_from_start(node_of(array), size)
     if index.type.shape != shape:
-        index = record(TABLE["Broadcast"](shape), (index,))._node
+        index = record_node(Broadcast(shape), index)
     return index
 
 
-def counted_from_start(index: Node, extent: int) -> Node:
-    """Negative indices count from the end."""
+def counted_from_start(index: Node, size: int) -> Node:
+    """Return an index array with `size` added to negative indices."""
     if index.type.dtype.kind == "u":
         return index
-    if index.type.dtype.bits < 32 or extent >= 2**31:
+    if index.type.dtype.bits < 32 or size >= 2**31:
         index = cast_node(index, int64)
     dtype = index.type.dtype
-    negative = record(TABLE["Less"](), (index, constant(0, dtype)))._node
-    wrapped = record(TABLE["Add"](), (index, constant(extent, dtype)))._node
-    return record(TABLE["Where"](), (negative, wrapped, index))._node
+    negative = record_node(Less(), index, constant(0, dtype))
+    return record_node(Where(), negative, record_node(Add(), index, constant(size, dtype)), index)

@@ -1,37 +1,52 @@
-"""Indexing: `x[index]`, `x[index] = value` and `x.at[index]`, with NumPy's rules.
+"""Indexing: `x[index]`, `x[index] = value` and `x.at[index]`, with the rules of NumPy.
 
-There are no views: writing makes a new tensor. An index that is out of range raises, at once if
-it is known, else when the value is read.
+There are no views: writing makes a new tensor. An index out of range raises an error, immediately
+if it is known, otherwise when the result is read.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.node import Node, constant
-from pullback.graph.table import TABLE
+from pullback.lazy.hooks import hooks
 from pullback.lazy.index_plan import IndexPlan, plan
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
-from pullback.lazy.record import cut, record, register
+from pullback.lazy.record import at_one_line, cut, record, record_node, register, wrap
 from pullback.lazy.settings import current
-from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
-from pullback.ops.prelude import broadcast_shapes
+from pullback.ops.elementwise.arithmetic import Add, Mul
+from pullback.ops.elementwise.maximum import Maximum, Minimum
+from pullback.ops.elementwise.select import Where
+from pullback.ops.index.indexing import Gather, Index, IndexArrays
+from pullback.ops.index.scatter import ScatterAdd, ScatterMul, ScatterSet
+from pullback.ops.index.scatter_extrema import ScatterMax, ScatterMin
+from pullback.ops.prelude import Op, broadcast_shapes
+from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
+from pullback.ops.shape.concat_pad import Pad
+from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+from pullback.ops.shape.slicing import Slice
 
-# What an update does: the op on a block, and the scatter on places that arrays name.
-_MODES = {
-    "set": ("", "ScatterSet"), "add": ("Add", "ScatterAdd"), "multiply": ("Mul", "ScatterMul"),
-    "min": ("Minimum", "ScatterMin"), "max": ("Maximum", "ScatterMax"),
+if TYPE_CHECKING:
+    from pullback import typing
+
+# The modes of an update: the op on a block, and the scatter for index arrays
+_MODES: dict[str, tuple[Op | None, Any]] = {
+    "set": (None, ScatterSet), "add": (Add(), ScatterAdd), "multiply": (Mul(), ScatterMul),
+    "min": (Minimum(), ScatterMin), "max": (Maximum(), ScatterMax),
 }  # fmt: skip
-_KIND_ORDER = "biufc"
+_KIND_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_NUMBER_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
 def get(x: Any, index: Any) -> Tensor:
-    """The elements of `x` that an index names.
+    """Return `x[index]`.
 
     >>> import pullback as pb
     >>> get(pb.tensor([[1, 2, 3], [4, 5, 6]]), (slice(None), -1)).tolist()
@@ -41,12 +56,12 @@ def get(x: Any, index: Any) -> Tensor:
     steps = plan(x.shape, index)
     start = node_of(x)
     if steps.is_one_element and steps.ranges:
-        return record(TABLE["Index"](tuple(r.start for r in steps.ranges)), (start,))
+        return record(Index(tuple(r.start for r in steps.ranges)), (start,))
     return handle(_picked(_view(start, steps), steps))
 
 
 def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
-    """`x` with a value set, added, multiplied in, or the minimum or maximum taken, at an index.
+    """Return `x` with the elements at an index set, or updated as `mode` says.
 
     >>> import pullback as pb
     >>> updated(pb.tensor([1, 2, 3]), 0, 5, mode="add").tolist()
@@ -63,12 +78,12 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     if steps.picks:
         new = _scattered(_view(target, steps), new, steps, mode)
     elif mode != "set":
-        new = _apply(_MODES[mode][0], _view(target, steps), new)
+        new = _combine(mode, _view(target, steps), new)
     return handle(_put_back(target, new, steps))
 
 
 def handle(node: Node) -> Tensor:
-    """A new handle on a node; what was not computed counts as this thread's pending work."""
+    """Return a new handle on a node, pending on this thread if it has no value."""
     made = wrap(node if current().grad_enabled else cut(node))
     if made._node.value is None:
         register(made)
@@ -81,12 +96,12 @@ class At:
     def __init__(self, x: Tensor) -> None:
         self._x = x
 
-    def __getitem__(self, index: Any) -> IndexedPlace:
+    def __getitem__(self, index: typing.Index) -> IndexedPlace:
         return IndexedPlace(self._x, index)
 
 
 class IndexedPlace:
-    """One place of a tensor, to read or to update.
+    """Elements of a tensor, to read or to update.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0, 3.0])
@@ -94,82 +109,74 @@ class IndexedPlace:
     ([9.0, 2.0, 3.0], [1.0, 4.0, 3.0])
     """
 
-    def __init__(self, x: Tensor, index: Any) -> None:
+    def __init__(self, x: Tensor, index: typing.Index) -> None:
         self._x, self._index = x, index
 
     def get(self) -> Tensor:
         return get(self._x, self._index)
 
-    def set(self, value: Any) -> Tensor:
+    def set(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "set")
 
-    def add(self, value: Any) -> Tensor:
+    def add(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "add")
 
-    def multiply(self, value: Any) -> Tensor:
+    def multiply(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "multiply")
 
-    def min(self, value: Any) -> Tensor:
+    def min(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "min")
 
-    def max(self, value: Any) -> Tensor:
+    def max(self, value: typing.ArrayLike) -> Tensor:
         return updated(self._x, self._index, value, "max")
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
-def _apply(name: str, *nodes: Node) -> Node:
-    return record(TABLE[name](), nodes)._node
-
-
 def _view(x: Node, steps: IndexPlan) -> Node:
-    """The block that ints and slices take out, in the view's shape."""
+    """Return the block that ints and slices select, in the shape of the view."""
     if any(r != range(n) for r, n in zip(steps.ranges, x.type.shape, strict=True)):
-        starts, stops, strides = _bounds(steps)
-        x = record(TABLE["Slice"](starts, stops, strides), (x,))._node
+        ranges = steps.ranges
+        starts, stops = tuple(r.start for r in ranges), tuple(r.stop for r in ranges)
+        x = record_node(Slice(starts, stops, tuple(r.step for r in ranges)), x)
     if steps.flipped:
-        x = record(TABLE["Flip"](tuple(steps.flipped)), (x,))._node
+        x = record_node(Flip(tuple(steps.flipped)), x)
     if steps.dropped and steps.added:
-        return record(TABLE["Reshape"](tuple(steps.view)), (x,))._node
+        return record_node(Reshape(tuple(steps.view)), x)
     if steps.dropped:
-        return record(TABLE["Squeeze"](tuple(steps.dropped)), (x,))._node
+        return record_node(Squeeze(tuple(steps.dropped)), x)
     if steps.added:
-        return record(TABLE["ExpandDims"](tuple(steps.added)), (x,))._node
+        return record_node(ExpandDims(tuple(steps.added)), x)
     return x
 
 
-def _bounds(steps: IndexPlan) -> tuple[tuple[int, ...], ...]:
-    ranges = steps.ranges
-    starts = tuple(r.start for r in ranges)
-    return starts, tuple(r.stop for r in ranges), tuple(r.step for r in ranges)
-
-
 def _picked(view: Node, steps: IndexPlan) -> Node:
-    """The elements that index arrays pick out of the view."""
+    """Return the elements of the view that index arrays pick."""
     if not steps.picks:
         return view
     indices = steps.indices()
     if len(steps.dims) == 1 and steps.place == steps.dims[0]:
-        return record(TABLE["Gather"](steps.dims[0]), (view, *indices))._node
-    made = record(TABLE["IndexArrays"](tuple(steps.dims)), (view, *indices))._node
+        with at_one_line("x[...]"):
+            return record_node(Gather(steps.dims[0]), view, *indices)
+    with at_one_line("x[...]"):
+        made = record_node(IndexArrays(tuple(steps.dims)), view, *indices)
     count = indices[0].type.rank
     if not (steps.place and count):
         return made
     rest = tuple(range(count, made.type.rank))
     perm = (*rest[: steps.place], *range(count), *rest[steps.place :])
-    return record(TABLE["Transpose"](perm), (made,))._node
+    return record_node(Transpose(perm), made)
 
 
 # -- writing --------------------------------------------------------------------------------------
 
 
 def _value(value: Any, x: Tensor) -> Node:
-    """What is written, in the element type of the tensor that it is written into."""
+    """Return the value to write, in the dtype of the tensor."""
     value = number(value)
     if type(value) in NUMBERS:
-        kind = {bool: "b", int: "i", float: "f", complex: "c"}[type(value)]
-        _check_kind(kind, type(value).__name__, x)
+        _check_kind(_NUMBER_KINDS[type(value)], type(value).__name__, x)
         return scalar(value, x.dtype)
     if isinstance(value, Unknown):
         _check_kind(value.dtype.kind, value.kind.__name__, x)
@@ -180,20 +187,19 @@ def _value(value: Any, x: Tensor) -> Node:
 
 
 def _check_kind(kind: str, shown: str, x: Tensor) -> None:
-    ranks = {k: i for i, k in enumerate(_KIND_ORDER)} | {"u": 1}
-    if ranks[kind] > ranks[x.dtype.kind]:
+    if _KIND_RANK[kind] > _KIND_RANK[x.dtype.kind]:
         raise DTypeError(
             f"x[...] = : cannot write {shown} into {x._node.type} without loss",
-            hint="Cast the value with astype, or make the tensor of that type.",
+            hint="Cast the value with astype, or create the tensor with that dtype.",
         )  # fmt: skip
 
 
 def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
-    """The value in the shape of what is written; leading dimensions of extent 1 may be spare."""
+    """Return the value in the shape that is written; it may have extra leading dimensions of 1."""
     given = value.type.shape
-    spare = max(len(given) - len(shape), 0)
-    if spare and all(n == 1 for n in given[:spare]):
-        value = record(TABLE["Reshape"](given[spare:]), (value,))._node
+    extra = max(len(given) - len(shape), 0)
+    if extra and all(n == 1 for n in given[:extra]):
+        value = record_node(Reshape(given[extra:]), value)
     if value.type.shape == shape:
         return value
     try:
@@ -204,11 +210,11 @@ def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
         raise ShapeError(
             f"x[...] = : the value must broadcast to {list(shape)}, got {value.type}", code="E3001",
         )  # fmt: skip
-    return record(TABLE["Broadcast"](shape), (value,))._node
+    return record_node(Broadcast(shape), value)
 
 
 def _is_mask(index: Any) -> bool:
-    """Whether the index is one mask: then no place needs to be known to write a value there."""
+    """Whether the index is one mask. Writing through it needs no positions."""
     if isinstance(index, Tensor):
         return index.dtype is bool_
     return isinstance(index, np.ndarray) and index.dtype == np.bool_
@@ -216,35 +222,41 @@ def _is_mask(index: Any) -> bool:
 
 def _where_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
     if mask.shape != x.type.shape[: mask.ndim]:
-        plan(x.type.shape, mask)  # raises, and says why
+        plan(x.type.shape, mask)  # raises the error
     rest = x.type.shape[mask.ndim :]
     value = _broadcast_value(value, rest) if value.type.shape else value
     if mode != "set":
-        value = _apply(_MODES[mode][0], x, value)
-    held = node_of(mask)
+        value = _combine(mode, x, value)
+    condition = node_of(mask)
     if rest and mask.shape:
-        held = record(TABLE["Reshape"]((*mask.shape, *(1,) * len(rest))), (held,))._node
-    return record(TABLE["Where"](), (held, value, x))
+        condition = record_node(Reshape((*mask.shape, *(1,) * len(rest))), condition)
+    return record(Where(), (condition, value, x))
+
+
+def _combine(mode: str, old: Node, new: Node) -> Node:
+    op, _ = _MODES[mode]
+    assert op is not None
+    return record_node(op, old, new)
 
 
 def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:
-    """The view with values written where index arrays say."""
+    """Return the view with values written at index arrays."""
     indices = steps.indices()
     count, rank = indices[0].type.rank, value.type.rank
-    if steps.place and count:  # the op wants the index arrays' dimensions first
+    if steps.place and count:  # the op expects the dimensions of the index arrays first
         at = steps.place
         perm = (*range(at, at + count), *range(at), *range(at + count, rank))
-        value = record(TABLE["Transpose"](perm), (value,))._node
-    scatter = TABLE[_MODES[mode][1]](tuple(steps.dims))
-    return record(scatter, (view, value, *indices))._node
+        value = record_node(Transpose(perm), value)
+    with at_one_line(f"x.at[...].{mode}"):
+        return record_node(_MODES[mode][1](tuple(steps.dims)), view, value, *indices)
 
 
 def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:
-    """`x` with the block replaced by a new one, which is given in the view's shape."""
+    """Return `x` with the block replaced by a new one, which has the shape of the view."""
     if new.type.shape != steps.block:
-        new = record(TABLE["Reshape"](steps.block), (new,))._node
+        new = record_node(Reshape(steps.block), new)
     if steps.flipped:
-        new = record(TABLE["Flip"](tuple(steps.flipped)), (new,))._node
+        new = record_node(Flip(tuple(steps.flipped)), new)
     shape = x.type.shape
     if steps.block == shape:
         return new
@@ -253,8 +265,11 @@ def _put_back(x: Node, new: Node, steps: IndexPlan) -> Node:
     low = tuple(r.start for r in steps.ranges)
     high = tuple(n - r[-1] - 1 for r, n in zip(steps.ranges, shape))
     between = tuple(r.step - 1 if len(r) > 1 else 0 for r in steps.ranges)
-    pad = TABLE["Pad"](low, high, between)
-    everywhere = record(TABLE["Broadcast"](steps.block), (constant(True, bool_),))._node
-    inside = record(pad, (everywhere, constant(False, bool_)))._node
-    padded = record(pad, (new, constant(0, x.type.dtype)))._node
-    return _apply("Where", inside, padded, x)
+    pad = Pad(low, high, between)
+    block = record_node(Broadcast(steps.block), constant(True, bool_))
+    inside = record_node(pad, block, constant(False, bool_))
+    padded = record_node(pad, new, constant(0, x.type.dtype))
+    return record_node(Where(), inside, padded, x)
+
+
+hooks.indexing = sys.modules[__name__]

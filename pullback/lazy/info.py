@@ -1,21 +1,25 @@
-"""What the engine and the program cache did so far."""
+"""Information about the engine, the program cache and the devices of tensors."""
 
 from __future__ import annotations
 
 import gc
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pullback.engines.registry import engine
+from pullback.engines.xla.disk_cache import disk_cache
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.launch import lock, state
-from pullback.lazy.program import engine
 from pullback.lazy.settings import current
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
 
 
 def cache_info() -> CacheInfo:
-    """Hits, misses and compiles of the program cache, and the cause of every miss.
+    """Return hits, misses and compiles of the program cache, and the cause of every miss.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0])
@@ -30,17 +34,15 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache(disk: bool = False) -> None:
-    """Forget all compiled programs in memory, and the counters; with `disk`, those on disk too."""
+    """Drop all programs in memory and reset the counters; with `disk`, also those on disk."""
     if disk:
-        from pullback.engines.xla.disk_cache import disk_cache
-
         disk_cache().clear()
     state.forget()
 
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What the engine in use is, and what it did."""
+    """The engine in use, the programs it ran, and the number of live nodes."""
 
     engine: str
     platform: str
@@ -49,15 +51,15 @@ class EngineInfo:
 
 
 def engine_info() -> EngineInfo:
-    """The engine in use, programs run so far, and how many nodes are alive."""
+    """Return the engine in use, the number of programs run, and the number of live nodes."""
     live = sum(1 for o in gc.get_objects() if type(o) is Node)
     mode = current()
     platform = engine(mode.engine, mode.device).platform
     return EngineInfo(mode.engine, platform, state.programs_run, live)
 
 
-def devices_of(tensor: Any) -> tuple[str, ...]:
-    """The devices that a value is on, as `cpu:0`: those of its mesh, or the one in use."""
+def devices_of(tensor: Tensor) -> tuple[str, ...]:
+    """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the one in use."""
     mode, sharding = current(), tensor.sharding
     if sharding is None and mode.device:
         return (mode.device,)
@@ -66,11 +68,11 @@ def devices_of(tensor: Any) -> tuple[str, ...]:
     return tuple([f"{name}:{k}" for k in (sharding.mesh.devices if sharding else (0,))])
 
 
-def device_of(tensor: Any) -> str:
-    found = devices_of(tensor)
-    if len(found) > 1:
+def device_of(tensor: Tensor) -> str:
+    found, sharding = devices_of(tensor), tensor.sharding
+    if sharding is not None and len(found) > 1:
         raise ArgumentError(
-            f"device: the tensor lies on {len(found)} devices, {tensor.sharding.mesh}",
-            hint="x.devices names them, x.sharding.mesh is their grid, x.shards() are their parts.",
+            f"device: the tensor is on {len(found)} devices, {sharding.mesh}",
+            hint="Use x.devices, x.sharding.mesh or x.shards().",
         )
     return found[0]

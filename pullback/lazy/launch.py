@@ -1,6 +1,6 @@
-"""Launching: pending work to a program of the cache, run on its leaves' buffers.
+"""Launch pending work: find or compile its program, and run it on the buffers of the leaves.
 
-Collecting, keying and binding happen under one lock; compiling and running outside it.
+Collecting, keying and binding happen under one lock; compiling and running do not.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ import threading
 import time
 from typing import Any
 
-from pullback.errors import PullbackError, RecompileError
+from pullback.engines.registry import engine_for, mesh_of, spans_processes
+from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.cache import Cache, CacheEntry, Cause, announce
 from pullback.lazy.collect import Work, base, pending_ancestors
 from pullback.lazy.history import realise
-from pullback.lazy.program import build, engine_for, mesh_of, pack, spans_processes
+from pullback.lazy.program import build, pack
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.split import gathered_values, is_split, phase, piece_size, results_with_op
 from pullback.lazy.values import InFlight, argument
@@ -25,30 +26,30 @@ lock = threading.RLock()
 
 
 class LaunchState:
-    """What launching remembers: the programs, and how many of them were run."""
+    """The program cache, and the number of programs run."""
 
     def __init__(self) -> None:
         self.cache = Cache()
         self.programs_run = 0
 
     def forget(self) -> None:
-        """Begin with no programs."""
+        """Start with an empty cache."""
         with lock:
             self.cache = Cache()
 
 
 state = LaunchState()
-table.forgetting.append(state.forget)
+table.on_replaced.append(state.forget)
 
 
 def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:
-    """Compute `wanted`, of which `needed` are required; the others may be left out.
+    """Compute `wanted`, of which `needed` are required and the others optional.
 
-    `nodes` are the pending nodes that they depend on, where the caller has them.
+    `nodes` are the pending nodes that they depend on, if the caller knows them.
     """
     prepared = None
     try:
-        with lock:  # another thread may have started some of it since the caller looked
+        with lock:  # another thread may have started some of it
             needed = [n for n in needed if n.value is None]
             wanted = [n for n in wanted if n.value is None]
             if not needed:
@@ -66,9 +67,9 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
 
 
 def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
-    """Compute a large graph in pieces, cut where a loop begins its body again.
+    """Compute a large graph in pieces, cut between the iterations of a loop.
 
-    With `keep_tail`, what remains after the last cut stays pending.
+    With `keep_tail`, the nodes after the last cut stay pending.
     """
     outputs = set(wanted)
     gathered = gathered_values(nodes)
@@ -100,7 +101,7 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
 def _prepare(
     nodes: list[Node], needed: list[Node], wanted: list[Node], split: bool = False
 ) -> Launch:
-    """Find the program for some work, and mark what it will compute. Called under the lock."""
+    """Find the program for some work, and mark the nodes as in flight. Called under the lock."""
     work = Work([n for n in nodes if n.value is None])
     mode = current()
     key = (mode.engine, mode.device, *work.key)
@@ -116,7 +117,7 @@ def _prepare(
     want = tuple(sorted(work.index[n] for n in wanted))
     chosen = None if entry is None else _variant(entry, need, want)
     if chosen != want and spans_processes(mode, mesh_of([n.type for n in needed])):
-        chosen = None  # which other variants are there may differ from process to process
+        chosen = None  # processes may have cached different variants
     if chosen is None:
         known = entry if entry is not None and entry.variants else None
         cause = state.cache.missed(work, key, want, known, split)
@@ -130,9 +131,9 @@ def _prepare(
 
 
 def _seen_elsewhere(key: tuple) -> tuple[CacheEntry | None, bool]:
-    """The programs of work that was done before at another position, and whether it was.
+    """Return the cache entry for work at any position, and whether to use it.
 
-    The first time, a program is compiled for its own position, which is never slower.
+    The first time, a program is compiled for one position, which is never slower.
     """
     found = state.cache.find(key)
     if found is None and not state.cache.first_sight(key):
@@ -141,15 +142,15 @@ def _seen_elsewhere(key: tuple) -> tuple[CacheEntry | None, bool]:
 
 
 def refuse(what: str, cause: Cause) -> RecompileError:
-    """What `no_recompile` raises."""
+    """Return the error that `no_recompile` raises."""
     return RecompileError(
-        f"{what}: no_recompile holds, and a program would be compiled: {cause}",
+        f"{what}: a program would be compiled inside no_recompile: {cause}",
         where=cause.where, cause=cause,
     )  # fmt: skip
 
 
 def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
-    """A program that is there already for the required outputs alone."""
+    """Return a launch of a cached program for the required outputs alone, if there is one."""
     work = Work(pending_ancestors(needed))
     entry = state.cache.find((mode.engine, mode.device, *work.key))
     want = tuple(sorted(work.index[n] for n in needed))
@@ -161,10 +162,10 @@ def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
 
 
 def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Of the programs of one structure: the exact one, or one that will do.
+    """Choose a variant of a cache entry: the exact one, or one that also serves.
 
-    One with more outputs does no more work, it hands out values that died in the meantime. One
-    with fewer leaves optional outputs out: good enough the first time a larger set is seen.
+    One with more outputs does no more work. One with fewer leaves out optional outputs, and serves
+    the first time that a larger set is wanted.
     """
     if want in entry.variants:
         return want
@@ -183,7 +184,7 @@ def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[
 
 
 class Launch:
-    """One run of one program: what goes in, what comes out."""
+    """One run of a program."""
 
     def __init__(
         self, work: Work, entry: CacheEntry, outputs: tuple[int, ...], mode: Settings,
@@ -195,8 +196,8 @@ class Launch:
         self.mark = InFlight()
         self.nodes = [work.nodes[i] for i in outputs]
         self.engine = engine_for(mode, mesh_of([n.type for n in self.nodes]))
-        # Read now, under the lock: another thread may evict the program, or compute nodes inside,
-        # which then forget.
+        # Under the lock: another thread may evict the program, or compute nodes of the work, which
+        # then drop their inputs
         self.program = entry.variants.get(outputs)
         self.graph = None if self.program else build(work, outputs, anywhere)
         for node in self.nodes:
@@ -224,44 +225,44 @@ class Launch:
         finally:
             self.release()
 
-    def _line(self, error: PullbackError) -> Any:
-        """The line of the node that failed, or else of the last one that was asked for."""
+    def _line(self, error: PullbackError) -> Location:
+        """Return the line of the node that failed, or of the last output."""
         number = getattr(self.program, "stands_for", {}).get(error.values.pop("node", None))
         failed = [] if number is None else [self.work.nodes[number]]
         return next((n.where for n in [*failed, *reversed(self.nodes)] if n.where), None)
 
     def release(self) -> None:
-        """It is over, whatever happened: nodes without a value are pending again."""
+        """Finish, after success or failure: nodes without a value are pending again."""
         if not self.mark.over:
             for node in self.nodes:
                 if node.value is self.mark:
                     node.value = None
             self.mark.finish()
 
-    __del__ = release  # an interrupt may fall between marking the nodes and running
+    __del__ = release  # an interrupt may come between marking the nodes and running
 
     def _compile(self) -> Any:
-        with self.entry.lock:  # the same new program, wanted by two threads, compiles once
+        with self.entry.lock:  # two threads that want the same program compile it once
             program = self.entry.variants.get(self.outputs)
             if program is None:
-                assert self.graph is not None  # it was built when there was no such program
+                assert self.graph is not None  # built because there was no program
                 graph, stands_for = self.graph
                 start = time.perf_counter()
                 program = self.engine.compile(graph)
                 announce(self.cause, time.perf_counter() - start, program)
-                # where each check was written, in the numbers of the work: a program outlives
-                # the lines of the first work that it was compiled for
+                # Positions of the checked nodes in the work, not their lines: the program also
+                # serves other work of the same structure
                 program.stands_for = stands_for if self.engine.name == "reference" else {}
                 program.written = [stands_for.get(node) for _, node in program.checks]
                 with lock:
                     limit = self.mode.cache_bytes
-                    much = state.cache.store(self.entry, self.outputs, program, limit)
-                if much:
+                    trim = state.cache.store(self.entry, self.outputs, program, limit)
+                if trim:
                     self.engine.give_back()
             return program
 
     def _packed(self, program: Any) -> Any:
-        """The scalars as one argument; numbers that the last run had, too, are there already."""
+        """Return the scalars as one argument; that of the last run, if they are the same."""
         words = [*[word for s in self.work.scalars for word in s.value], *self.positions]
         last = self.entry.scalars
         if last is None or last[0] is not program or last[1] != words:

@@ -1,224 +1,166 @@
-"""Methods of Tensor: each is the public function of the same name."""
+"""Methods of Tensor that are public functions, with the tensor as their first argument."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
+from pullback.lazy.hooks import hooks
 
 if TYPE_CHECKING:
+    from pullback import functions
     from pullback.lazy.indexing import At
     from pullback.lazy.tensor import Tensor
+    from pullback.typing import Shape
 
 
-@cache
-def _functions() -> Any:
-    """The public functions, which themselves need Tensor."""
-    from pullback import functions
-
-    return functions
+class FunctionName(str):
+    """Stands for a public function until `bind`: the functions themselves need Tensor."""
 
 
-def _elementwise(name: str) -> Any:
-    """A method without arguments."""
+class _FunctionNames:
+    def __getattr__(self, name: str) -> FunctionName:
+        return FunctionName(name)
 
-    def method(self: Any) -> Tensor:
-        return getattr(_functions(), name)(self)
 
-    method.__name__ = name
-    method.__doc__ = f"The same as `pb.{name}(x)`."
-    return method
+if not TYPE_CHECKING:
+    functions = _FunctionNames()
 
 
 class Methods:
-    """What can be written as `x.f(...)` as well as `pb.f(x, ...)`."""
+    """Everything that can be written as `x.f(...)` as well as `pb.f(x, ...)`."""
 
     __slots__ = ()
 
-    abs = _elementwise("abs")
-    ceil = _elementwise("ceil")
-    conj = _elementwise("conj")
-    cos = _elementwise("cos")
-    erf = _elementwise("erf")
-    exp = _elementwise("exp")
-    floor = _elementwise("floor")
-    isfinite = _elementwise("isfinite")
-    isinf = _elementwise("isinf")
-    isnan = _elementwise("isnan")
-    log = _elementwise("log")
-    log1p = _elementwise("log1p")
-    nonzero = _elementwise("nonzero")
-    reciprocal = _elementwise("reciprocal")
-    relu = _elementwise("relu")
-    round = _elementwise("round")
-    rsqrt = _elementwise("rsqrt")
-    sigmoid = _elementwise("sigmoid")
-    sign = _elementwise("sign")
-    sin = _elementwise("sin")
-    sqrt = _elementwise("sqrt")
-    square = _elementwise("square")
-    tanh = _elementwise("tanh")
-    trunc = _elementwise("trunc")
-    flatten = _elementwise("flatten")
-    ravel = _elementwise("flatten")
-    copy = _elementwise("positive")
+    # elements
+    abs = functions.abs
+    astype = functions.astype
+    ceil = functions.ceil
+    clip = functions.clip
+    conj = functions.conj
+    copy = functions.positive
+    cos = functions.cos
+    erf = functions.erf
+    exp = functions.exp
+    floor = functions.floor
+    isfinite = functions.isfinite
+    isinf = functions.isinf
+    isnan = functions.isnan
+    log = functions.log
+    log1p = functions.log1p
+    reciprocal = functions.reciprocal
+    relu = functions.relu
+    round = functions.round
+    rsqrt = functions.rsqrt
+    sigmoid = functions.sigmoid
+    sign = functions.sign
+    sin = functions.sin
+    sqrt = functions.sqrt
+    square = functions.square
+    tanh = functions.tanh
+    trunc = functions.trunc
 
-    # -- on a mesh of devices ----------------------------------------------------------------
+    # reductions and products
+    all = functions.all
+    any = functions.any
+    argmax = functions.argmax
+    argmin = functions.argmin
+    dot = functions.matmul
+    logsumexp = functions.logsumexp
+    max = functions.max
+    mean = functions.mean
+    min = functions.min
+    norm = functions.norm
+    prod = functions.prod
+    std = functions.std
+    sum = functions.sum
+    var = functions.var
 
-    def shard(self, mesh: Any, spec: Any = None) -> Tensor:
-        return _functions().shard(self, mesh, spec)
+    # along an axis
+    argsort = functions.argsort
+    cumprod = functions.cumulative_prod
+    cumsum = functions.cumulative_sum
+    log_softmax = functions.log_softmax
+    softmax = functions.softmax
+    sort = functions.sort
 
-    # -- element types -----------------------------------------------------------------------
+    # indices
+    diagonal = functions.diagonal
+    nonzero = functions.nonzero
+    take = functions.take
 
-    def astype(self, dtype: Any) -> Tensor:
-        return _functions().astype(self, dtype)
+    # shapes and layouts
+    expand_dims = functions.expand_dims
+    flatten = functions.flatten
+    flip = functions.flip
+    ravel = functions.flatten
+    repeat = functions.repeat
+    shard = functions.shard
+    squeeze = functions.squeeze
+    swapaxes = functions.swapaxes
 
-    @property
-    def real(self) -> Tensor:
-        return _functions().real(self)
+    def reshape(self, *shape: Shape) -> Tensor:
+        """Return the elements in another shape, given as a tuple or as several ints."""
+        return hooks.functions.reshape(self, _one_or_many(shape))
 
-    @property
-    def imag(self) -> Tensor:
-        return _functions().imag(self)
+    def broadcast_to(self, *shape: Shape) -> Tensor:
+        """Broadcast to a shape, given as a tuple or as several ints."""
+        return hooks.functions.broadcast_to(self, _one_or_many(shape))
 
-    # -- reductions --------------------------------------------------------------------------
+    def transpose(self, *axes: Shape) -> Tensor:
+        """Reverse the order of the dimensions, or reorder them by `axes`."""
+        return hooks.functions.transpose(self, _one_or_many(axes) if axes else None)
 
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().mean(self, axis, keepdims)
-
-    def var(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        return _functions().var(self, axis, correction, keepdims)
-
-    def std(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        return _functions().std(self, axis, correction, keepdims)
-
-    def norm(self, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
-        return _functions().norm(self, axis, keepdims, ord)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().max(self, axis, keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().min(self, axis, keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().any(self, axis, keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().all(self, axis, keepdims)
-
-    def argmax(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().argmax(self, axis, keepdims)
-
-    def argmin(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().argmin(self, axis, keepdims)
-
-    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return _functions().logsumexp(self, axis, keepdims)
-
-    def softmax(self, axis: Any = -1) -> Tensor:
-        return _functions().softmax(self, axis)
-
-    def log_softmax(self, axis: Any = -1) -> Tensor:
-        return _functions().log_softmax(self, axis)
-
-    # -- scans and order ---------------------------------------------------------------------
-
-    def cumsum(self, axis: int | None = None, dtype: Any = None) -> Tensor:
-        return _functions().cumulative_sum(self, axis, dtype)
-
-    def cumprod(self, axis: int | None = None, dtype: Any = None) -> Tensor:
-        return _functions().cumulative_prod(self, axis, dtype)
-
-    def sort(self, axis: int = -1, descending: bool = False) -> Tensor:
-        return _functions().sort(self, axis, descending)
-
-    def argsort(self, axis: int = -1, descending: bool = False) -> Tensor:
-        return _functions().argsort(self, axis, descending)
-
-    # -- arrangement -------------------------------------------------------------------------
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """In another shape, given as a tuple or as several ints."""
-        return _functions().reshape(self, _one_or_many(shape))
-
-    def transpose(self, *axes: Any) -> Tensor:
-        """The dimensions reversed, or in the order given."""
-        return _functions().transpose(self, _one_or_many(axes) if axes else None)
-
-    def permute(self, *axes: Any) -> Tensor:
-        """The dimensions in the order given."""
-        return _functions().permute_dims(self, _one_or_many(axes))
+    def permute(self, *axes: Shape) -> Tensor:
+        """Reorder the dimensions."""
+        return hooks.functions.permute_dims(self, _one_or_many(axes))
 
     @property
     def T(self) -> Tensor:
         """The transpose of a matrix."""
-        if self._node.type.rank != 2:  # type: ignore[attr-defined]
+        type = self._node.type  # type: ignore[attr-defined]
+        if type.rank != 2:
             raise ShapeError(
-                f"T: needs rank 2, got {self._node.type}",  # type: ignore[attr-defined]
+                f"T: needs rank 2, got {type}",
                 code="E3002",
                 hint="Use .mT for the last two dimensions, or .transpose() to reverse all.",
-            )  # fmt: skip
-        return _functions().matrix_transpose(self)
+            )
+        return hooks.functions.matrix_transpose(self)
 
     @property
     def mT(self) -> Tensor:
-        """The last two dimensions swapped."""
-        return _functions().matrix_transpose(self)
+        """The tensor with its last two dimensions swapped."""
+        return hooks.functions.matrix_transpose(self)
 
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        return _functions().swapaxes(self, axis1, axis2)
+    @property
+    def real(self) -> Tensor:
+        """The real part of each element."""
+        return hooks.functions.real(self)
 
-    def squeeze(self, axis: Any = None) -> Tensor:
-        return _functions().squeeze(self, axis)
-
-    def expand_dims(self, axis: Any = 0) -> Tensor:
-        return _functions().expand_dims(self, axis)
-
-    def broadcast_to(self, *shape: Any) -> Tensor:
-        return _functions().broadcast_to(self, _one_or_many(shape))
-
-    def flip(self, axis: Any = None) -> Tensor:
-        return _functions().flip(self, axis)
-
-    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
-        return _functions().repeat(self, repeats, axis)
-
-    def diagonal(self, offset: int = 0) -> Tensor:
-        return _functions().diagonal(self, offset)
-
-    # -- elements ----------------------------------------------------------------------------
-
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        return _functions().clip(self, min, max)
-
-    def take(self, indices: Any, axis: int | None = None) -> Tensor:
-        return _functions().take(self, indices, axis)
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part of each element."""
+        return hooks.functions.imag(self)
 
     @property
     def at(self) -> At:
-        """Updates that make a new tensor: `x.at[index].set(value)`, `.add`, `.multiply`, `.min`,
+        """Updates that return a new tensor: `x.at[index].set(value)`, `.add`, `.multiply`, `.min`,
         `.max`; and `.get()`."""
-        from pullback.lazy.indexing import At
+        return hooks.indexing.At(self)
 
-        return At(self)  # type: ignore[arg-type]
-
-    def dot(self, other: Any) -> Tensor:
-        return _functions().matmul(self, other)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        import pullback
-
-        return pullback
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        return hooks.namespace
 
 
-def _one_or_many(values: tuple) -> Any:
+def bind(module: ModuleType) -> None:
+    """Set the methods that are functions of `module`."""
+    for name, value in list(vars(Methods).items()):
+        if isinstance(value, FunctionName):
+            setattr(Methods, name, getattr(module, value))
+
+
+def _one_or_many(values: tuple[Shape, ...]) -> Shape:
     """`f((2, 3))` and `f(2, 3)` mean the same."""
-    return values[0] if len(values) == 1 and isinstance(values[0], (tuple, list)) else values
+    first = values[0] if len(values) == 1 else None
+    return first if isinstance(first, (tuple, list)) else values  # type: ignore[return-value]

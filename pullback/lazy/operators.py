@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-from functools import cache
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import ArgumentError, DTypeError
+from pullback.errors import ArgumentError, DTypeError, PullbackError
 from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy.hooks import hooks
 from pullback.lazy.record import record, root
 from pullback.lazy.settings import current
 from pullback.lazy.traced_number import Unknown, UnknownComplex, UnknownFloat, UnknownInt
@@ -20,7 +21,10 @@ from pullback.lazy.weak_compare import FLIPPED, beyond, limits
 from pullback.ops.sources import SCALAR, pack_bits
 
 if TYPE_CHECKING:
+    from pullback.graph.tape import LeafToken
     from pullback.lazy.tensor import Tensor
+    from pullback.ops.op import Op
+    from pullback.typing import ArrayLike, Index
 
 NUMBERS = (bool, int, float, complex)
 _SCALAR_TYPE = {d: Type((), d) for d in ALL}
@@ -31,11 +35,12 @@ _NUMBER_RANK: dict[type, int] = {
 
 
 def node_of(x: Tensor) -> Node:
+    """Return the node of a tensor, with its token if it requires a gradient."""
     return x._node if x._token is None else root(x)
 
 
 def scalar(value: Any, dtype: DType) -> Node:
-    """A number that the user wrote: an input of the program it is used in."""
+    """A number of the user: an input of the program that uses it, not a constant."""
     if dtype.is_integer and type(value) is int:
         low, high = limits(dtype)
         if not low <= value <= high:
@@ -49,14 +54,14 @@ def scalar(value: Any, dtype: DType) -> Node:
 
 
 def weak(value: Any, dtype: DType) -> Node:
-    """A number in the element type of what it meets, whether its value is known or not."""
+    """A Python number or a traced number in the dtype of the tensor it is combined with."""
     return value.cast(dtype) if isinstance(value, Unknown) else scalar(value, dtype)
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
-    """The element type of a tensor of `dtype` combined with a Python number.
+    """The dtype of a tensor of `dtype` combined with a Python number.
 
-    A number has no type of its own: it takes the tensor's, unless it is of a higher kind.
+    A number has no dtype of its own: it takes the tensor's, unless it is of a higher kind.
     """
     wanted = _NUMBER_RANK[type(value)]
     if wanted <= _RANK[dtype.kind]:
@@ -71,18 +76,19 @@ def scalar_dtype(value: Any, dtype: DType) -> DType:
 
 
 def number(value: Any) -> Any:
-    """A Python number, also from a NumPy scalar; anything else is returned as it is."""
+    """Convert a NumPy scalar to a Python number; return anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def cast_node(x: Node, dtype: DType) -> Node:
+    """Convert a node to a dtype."""
     if x.type.dtype is dtype:
         return x
     return record(TABLE["Cast"](dtype), (x,))._node
 
 
 def operands(*values: Any) -> list[Node]:
-    """Values of one operation as nodes of one element type; at least one is an array."""
+    """Return the operands of one operation as nodes of the same dtype."""
     nodes: list[Any] = []
     dtype = None
     for value in values:
@@ -102,31 +108,21 @@ def operands(*values: Any) -> list[Node]:
     return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
 
 
-def as_tensor(value: Any) -> Tensor:
+def as_tensor(value: ArrayLike | Unknown) -> Tensor:
+    """Return `value` as a tensor; a tensor is returned as it is."""
     if isinstance(value, Operators):
-        return value  # type: ignore[return-value]
-    from pullback.lazy.host_data import asarray
-
-    return asarray(value)
+        return value  # type: ignore[return-value]  # Tensor is the only subclass
+    return hooks.asarray(value)
 
 
-@cache
-def _functions() -> Any:
-    """The public functions, which are defined in terms of the operators."""
-    from pullback import functions
+def binary(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
+    """Record `x op y` for an operator, or return `NotImplemented` for foreign objects.
 
-    return functions
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Operators)
-
-
-def binary(op: Any, x: Tensor, y: Any, swap: bool = False) -> Any:
-    """x op y for operators: the common cases first, `NotImplemented` for foreign objects."""
+    The common cases come first: this is a hot path.
+    """
     a = x._node if x._token is None else root(x)
     if isinstance(y, Operators):
-        b = y._node if y._token is None else root(y)  # type: ignore[attr-defined, arg-type]
+        b = y._node if y._token is None else root(y)  # type: ignore[arg-type]
         if a.type.dtype is not b.type.dtype:
             dtype = promote(a.type.dtype, b.type.dtype)
             a, b = cast_node(a, dtype), cast_node(b, dtype)
@@ -146,8 +142,11 @@ def binary(op: Any, x: Tensor, y: Any, swap: bool = False) -> Any:
     return record(op, (b, a) if swap else (a, b))
 
 
-def _arithmetic(name: str, swap: bool = False) -> Any:
-    """An operator that is one op of the table; comparisons take integers of any size."""
+Operator = Callable[["Operators", "ArrayLike"], "Tensor"]
+
+
+def _operator(symbol: str, name: str, swap: bool = False) -> Operator:
+    """An operator that applies one op; comparisons take integers of any size."""
     op: Any = None
     compares = name in FLIPPED
 
@@ -156,90 +155,109 @@ def _arithmetic(name: str, swap: bool = False) -> Any:
         if op is None:
             op = TABLE[name]()
         if compares and not isinstance(other, Operators):
-            made = beyond(name, node_of(self), number(other))
-            if made is not None:
-                return made
-        return binary(op, self, other, swap)
+            result = beyond(name, node_of(self), number(other))
+            if result is not None:
+                return result
+        try:
+            return binary(op, self, other, swap)
+        except PullbackError as error:
+            raise renamed(error, symbol, op.title) from None
 
-    apply.__name__ = name.lower()
     return apply
 
 
-def _in_place(symbol: str, function: Any) -> Any:
-    """An operator that binds the handle to the result of another one."""
+def _unary(symbol: str, name: str) -> Callable[[Operators], Tensor]:
+    def apply(self: Any) -> Tensor:
+        try:
+            return record(TABLE[name](), (node_of(self),))
+        except PullbackError as error:
+            raise renamed(error, symbol, TABLE[name].title) from None
+
+    return apply
+
+
+def _function(symbol: str, name: str, swap: bool = False) -> Operator:
+    """An operator that is a public function."""
+
+    def apply(self: Any, other: Any) -> Any:
+        function = getattr(hooks.functions, name)
+        try:
+            return function(other, self) if swap else function(self, other)
+        except PullbackError as error:
+            raise renamed(error, symbol, name) from None
+
+    return apply
+
+
+def renamed(error: PullbackError, name: str, *titles: str) -> PullbackError:
+    """The error with the name or symbol that the user wrote instead of the op's title."""
+    if error.op in titles:
+        error.op = name
+    return error
+
+
+def _in_place(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
+    """An operator that rebinds the handle to the result of another operator."""
 
     def update(self: Any, other: Any) -> Any:
         return self._update(function(self, other), symbol)
 
-    update.__name__ = f"in_place_{function.__name__}"
     return update
 
 
 class Operators:
-    """Every operator of Tensor."""
+    """The operators of Tensor."""
 
     __slots__ = ()
     _node: Node
-    _token: Any
+    _token: LeafToken | None
 
-    __add__ = _arithmetic("Add")
-    __radd__ = _arithmetic("Add", swap=True)
-    __sub__ = _arithmetic("Sub")
-    __rsub__ = _arithmetic("Sub", swap=True)
-    __mul__ = _arithmetic("Mul")
-    __rmul__ = _arithmetic("Mul", swap=True)
-    __eq__ = _arithmetic("Equal")
-    __ne__ = _arithmetic("NotEqual")
-    __lt__ = _arithmetic("Less")
-    __le__ = _arithmetic("LessEqual")
-    __gt__ = _arithmetic("Greater")
-    __ge__ = _arithmetic("GreaterEqual")
-    __and__ = _arithmetic("BitwiseAnd")
-    __rand__ = _arithmetic("BitwiseAnd", swap=True)
-    __or__ = _arithmetic("BitwiseOr")
-    __ror__ = _arithmetic("BitwiseOr", swap=True)
-    __xor__ = _arithmetic("BitwiseXor")
-    __rxor__ = _arithmetic("BitwiseXor", swap=True)
-    __lshift__ = _arithmetic("ShiftLeft")
-    __rlshift__ = _arithmetic("ShiftLeft", swap=True)
-    __rshift__ = _arithmetic("ShiftRight")
-    __rrshift__ = _arithmetic("ShiftRight", swap=True)
-    __mod__ = _arithmetic("Mod")
-    __rmod__ = _arithmetic("Mod", swap=True)
-    __floordiv__ = _arithmetic("FloorDiv")
-    __rfloordiv__ = _arithmetic("FloorDiv", swap=True)
+    __add__ = _operator("+", "Add")
+    __radd__ = _operator("+", "Add", swap=True)
+    __sub__ = _operator("-", "Sub")
+    __rsub__ = _operator("-", "Sub", swap=True)
+    __mul__ = _operator("*", "Mul")
+    __rmul__ = _operator("*", "Mul", swap=True)
+    __eq__ = _operator("==", "Equal")  # type: ignore[assignment]
+    __ne__ = _operator("!=", "NotEqual")  # type: ignore[assignment]
+    __lt__ = _operator("<", "Less")
+    __le__ = _operator("<=", "LessEqual")
+    __gt__ = _operator(">", "Greater")
+    __ge__ = _operator(">=", "GreaterEqual")
+    __and__ = _operator("&", "BitwiseAnd")
+    __rand__ = _operator("&", "BitwiseAnd", swap=True)
+    __or__ = _operator("|", "BitwiseOr")
+    __ror__ = _operator("|", "BitwiseOr", swap=True)
+    __xor__ = _operator("^", "BitwiseXor")
+    __rxor__ = _operator("^", "BitwiseXor", swap=True)
+    __lshift__ = _operator("<<", "ShiftLeft")
+    __rlshift__ = _operator("<<", "ShiftLeft", swap=True)
+    __rshift__ = _operator(">>", "ShiftRight")
+    __rrshift__ = _operator(">>", "ShiftRight", swap=True)
+    __mod__ = _operator("%", "Mod")
+    __rmod__ = _operator("%", "Mod", swap=True)
+    __floordiv__ = _operator("//", "FloorDiv")
+    __rfloordiv__ = _operator("//", "FloorDiv", swap=True)
 
-    def __truediv__(self, other: Any) -> Any:
+    __pow__ = _function("**", "pow")
+    __rpow__ = _function("**", "pow", swap=True)
+    __matmul__ = _function("matmul", "matmul")
+    __rmatmul__ = _function("matmul", "matmul", swap=True)
+
+    def __truediv__(self, other: ArrayLike) -> Tensor:
         return _divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: ArrayLike) -> Tensor:
         return _divide(self, other, swap=True)
 
-    def __pow__(self, other: Any) -> Any:
-        return _functions().pow(self, other)
+    def __pos__(self) -> Tensor:
+        return hooks.functions.positive(self)
 
-    def __rpow__(self, other: Any) -> Any:
-        return _functions().pow(other, self)
+    __neg__ = _unary("-", "Neg")
+    __abs__ = _unary("abs", "Abs")
+    __invert__ = _unary("~", "BitwiseNot")
 
-    def __matmul__(self, other: Any) -> Any:
-        return _functions().matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return _functions().matmul(other, self)
-
-    def __neg__(self) -> Any:
-        return record(TABLE["Neg"](), (node_of(self),))  # type: ignore[arg-type]
-
-    def __pos__(self) -> Any:
-        return _functions().positive(self)
-
-    def __abs__(self) -> Any:
-        return record(TABLE["Abs"](), (node_of(self),))  # type: ignore[arg-type]
-
-    def __invert__(self) -> Any:
-        return record(TABLE["BitwiseNot"](), (node_of(self),))  # type: ignore[arg-type]
-
-    # In place: the handle is bound to the new value; there are no views, so no one else sees it.
+    # In place: the handle is bound to the new value. There are no views, so nothing else changes.
     __iadd__ = _in_place("+=", operator.add)
     __isub__ = _in_place("-=", operator.sub)
     __imul__ = _in_place("*=", operator.mul)
@@ -252,40 +270,37 @@ class Operators:
     __ior__ = _in_place("|=", operator.or_)
     __ixor__ = _in_place("^=", operator.xor)
 
-    def _update(self, new: Any, what: str) -> Any:
-        if new.shape != self._node.type.shape or new.dtype is not self._node.type.dtype:
+    def _update(self, new: Tensor, symbol: str) -> Tensor:
+        type = self._node.type
+        if new.shape != type.shape or new.dtype is not type.dtype:
             raise ArgumentError(
-                f"{what}: the result is {new._node.type}, but the tensor is {self._node.type}",
+                f"{symbol}: the result is {new._node.type}, but the tensor is {type}",
                 hint="Write it as `x = x + ...` to get a tensor of the new type.",
             )
-        return self._rebind(new._node, what)  # type: ignore[attr-defined]
+        return self._rebind(new._node, symbol)  # type: ignore[attr-defined]
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: ArrayLike) -> bool:
         return bool((self == value).any())
 
-    def __getitem__(self, index: Any) -> Any:
-        from pullback.lazy.indexing import get
+    def __getitem__(self, index: Index) -> Tensor:
+        return hooks.indexing.get(self, index)
 
-        return get(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        from pullback.lazy.indexing import updated
-
-        self._rebind(updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
+    def __setitem__(self, index: Index, value: ArrayLike) -> None:
+        self._rebind(hooks.indexing.updated(self, index, value)._node, "x[...] = ")  # type: ignore[attr-defined]
 
 
-def _divide(x: Any, y: Any, swap: bool = False) -> Any:
-    """True division: integers become floats first."""
+def _divide(x: Any, y: Any, swap: bool = False) -> Tensor:
+    """True division: integers are converted to floats first."""
     if isinstance(y, (np.ndarray, list, tuple)):
         y = as_tensor(y)
     if not x._node.type.dtype.is_inexact:
         dtype = current().default_dtype
-        if _is_tensor(y) and y._node.type.dtype.is_inexact:
+        if isinstance(y, Operators) and y._node.type.dtype.is_inexact:
             dtype = y._node.type.dtype
         x = x.astype(dtype)
-    if _is_tensor(y) and not y._node.type.dtype.is_inexact:
-        y = y.astype(x._node.type.dtype)
-    return binary(TABLE["Div"](), x, y, swap)
-
-
-__all__ = ["Operators", "as_tensor", "cast_node", "node_of", "operands", "scalar"]
+    if isinstance(y, Operators) and not y._node.type.dtype.is_inexact:
+        y = hooks.functions.astype(y, x._node.type.dtype)
+    try:
+        return binary(TABLE["Div"](), x, y, swap)
+    except PullbackError as error:
+        raise renamed(error, "/", "div") from None

@@ -1,98 +1,30 @@
-"""Programs: a piece of work as a Graph, compiled by an engine."""
+"""Engines, and the graphs of pending work that they compile."""
 
 from __future__ import annotations
 
-import threading
 from array import array
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from pullback.engines.reference import ReferenceEngine
-from pullback.errors import EngineError, PullbackError
+from pullback.engines.base import Engine, Program
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.dtypes import complex128, int64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.graph.where import user_line
 from pullback.lazy.collect import Work, base
-from pullback.ops.sources import Input, placeholder
-
-_engines: dict[tuple[str, str | None], Any] = {}
-_meshes: dict[tuple[Any, Any], Any] = {}
-_making = threading.Lock()
-
-
-def engine(name: str, device: str | None = None) -> Any:
-    """The engine of that name for a device, made when it is first needed."""
-    found = _engines.get((name, device))
-    if found is None:
-        with _making:
-            found = _engines.get((name, device)) or _make_engine(name, device)
-            _engines[name, device] = found
-    return found
-
-
-def _make_engine(name: str, device: str | None) -> Any:
-    platform, _, index = (device or "").partition(":")
-    if index not in ("", "0"):
-        raise EngineError(f"there is no device {device!r}: only index 0 is in use", code="E6002")
-    # One engine per platform, under whatever name it is asked for.
-    for (other, _), made in _engines.items():
-        if other == name and platform in ("", made.platform):
-            return made
-    if name == "reference":
-        return ReferenceEngine()
-    from pullback.engines.xla.engine import XlaEngine
-
-    return XlaEngine(platform or None)
-
-
-def engine_for(mode: Any, mesh: Any) -> Any:
-    """The engine for a program: that of a mesh, if its values are on one."""
-    single = engine(mode.engine, mode.device)
-    if mesh is None:
-        return single
-    found = _meshes.get((single, mesh))
-    if found is None:
-        from pullback.engines.mesh import SimulatedMesh
-
-        if single.name == "reference":
-            found = SimulatedMesh(mesh, single)
-        else:
-            from pullback.engines.xla.mesh import XlaMesh
-
-            try:
-                found = XlaMesh(mesh, single)
-            except PullbackError as error:  # there are fewer devices
-                raise error.at(None, user_line()) from None
-        found = _meshes.setdefault((single, mesh), found)
-    return found
-
-
-def mesh_of(types: Iterable[Any]) -> Any:
-    """The mesh that values of these types are on; `None` if they are on none."""
-    for t in types:
-        if t.sharding is not None:
-            return t.sharding.mesh
-    return None
-
-
-def spans_processes(mode: Any, mesh: Any) -> bool:
-    """Whether a program on a mesh must be started by other processes, too."""
-    return mesh is not None and engine_for(mode, mesh).spans_processes
+from pullback.ops.sources import Input, Unpack, placeholder
+from pullback.ops.traits import Positioned
 
 
 def build(
     work: Work, outputs: tuple[int, ...], anywhere: bool = False
 ) -> tuple[Graph, dict[Node, int]]:
-    """The work as a program, and for each of its nodes the number of one it stands for.
+    """Return the canonical graph of some work, and the number of the work's node for each node.
 
-    Leaves become inputs, scalars one packed input; with `anywhere`, positions are among them.
+    Leaves become inputs; scalars, and positions with `anywhere`, become one packed input.
     """
     inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(work.leaves)]
     new: dict[Node, Node] = dict(zip(work.leaves, inputs, strict=True))
@@ -103,12 +35,12 @@ def build(
         inputs.append(packed)
         word = 0
         for s, size in zip(work.scalars, sizes, strict=True):
-            new[s] = TABLE["Unpack"](word, s.type.dtype)(packed)
+            new[s] = Unpack(word, s.type.dtype)(packed)
             word += size
-        starts = iter([TABLE["Unpack"](word + i, int64)(packed) for i in range(count)])
+        starts = iter([Unpack(word + i, int64)(packed) for i in range(count)])
     for node in work.nodes:
         xs = tuple([new[x] if x in new else new[base(x)] for x in node.inputs])
-        if anywhere and node.op.position:
+        if anywhere and isinstance(node.op, Positioned) and node.op.position:
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
         else:
@@ -122,8 +54,8 @@ def build(
     return canonical, stands_for
 
 
-def pack(words: list[int], engine: Any, program: Any) -> Any:
-    """The scalars of a run, as one argument."""
+def pack(words: list[int], engine: Engine, program: Program) -> Any:
+    """Return the scalars of a run as one argument."""
     packed = np.frombuffer(array("Q", words), np.uint64)
     return packed if program.host_scalars else engine.put(packed, _words(len(words)))
 

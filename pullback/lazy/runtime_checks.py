@@ -1,7 +1,7 @@
-"""Run-time checks: a program with data-dependent indices says which of its checks held.
+"""Run-time checks: a program with data-dependent indices also returns which checks held.
 
-Nothing waits for that answer. It is looked at when a result is read, and then every result that
-depends on a failed check, in this program or in one that used its results, raises.
+Nothing waits for that result. It is examined when a value is read; every value that depends on a
+failed check, in this program or in one that used its results, then raises an error.
 """
 
 from __future__ import annotations
@@ -10,38 +10,34 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.errors import PullbackError
+from pullback.errors import Location, PullbackError
 from pullback.graph.node import Node
 
 
 class Failed:
-    """In place of a value: the error that reading it raises."""
+    """The value of a node that could not be computed: reading it raises the error."""
 
     def __init__(self, error: PullbackError) -> None:
         self.error = error
 
 
 class Run:
-    """One execution whose checks, or those of executions it built on, were not looked at yet."""
+    """A run whose checks, or those of runs whose results it used, were not examined yet."""
 
     def __init__(
-        self,
-        program: Any,
-        word: Any,
-        lines: Sequence[Any],
-        sources: list[Source],
+        self, program: Any, word: Any, lines: Sequence[Location], sources: list[Source],
         nodes: Sequence[Node],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.program, self.word, self.lines, self.sources = program, word, lines, sources
         self.nodes = [(i, weakref.ref(n)) for i, n in enumerate(nodes)]
-        self.errors: dict[int, PullbackError] | None = None  # by output, once it was looked at
+        self.errors: dict[int, PullbackError] | None = None  # by output, once examined
 
     def ready(self) -> bool:
-        """Whether looking would not have to wait."""
+        """Whether it can be examined without waiting."""
         return self.errors is not None or self.word is None or self.word.is_ready()
 
-    def look(self) -> None:
-        """Find the outputs that failed; what this run built on was looked at before."""
+    def examine(self) -> None:
+        """Find the outputs that failed; the sources were examined before."""
         if self.errors is not None:
             return
         errors = {} if self.word is None else self.program.failures(self.word, self.lines)
@@ -56,27 +52,24 @@ class Run:
                 if i in errors:
                     node.value = Failed(errors[i])
                 _unchecked.pop(node, None)
-        # Last: who finds it set may rely on the values.
+        # Last: another thread that finds it set relies on the values
         self.errors, self.word, self.sources, self.nodes = errors, None, [], []
 
 
-# An argument's number, the execution that computed it, and which of its outputs it was.
+# The number of an argument, the run that computed it, and the number of its output
 Source = tuple[int, Run, int]
 
-# The results of such executions, until they are looked at.
+# The results of runs that were not examined yet
 _unchecked: weakref.WeakKeyDictionary[Node, tuple[Run, int]] = weakref.WeakKeyDictionary()
 
 
 def started(
-    program: Any,
-    word: Any,
-    lines: Sequence[Any],
-    arguments: Sequence[Node],
+    program: Any, word: Any, lines: Sequence[Location], arguments: Sequence[Node],
     nodes: Sequence[Node],
-) -> None:
-    """Remember an execution that has checks, or that used results of one.
+) -> None:  # fmt: skip
+    """Note a run that has checks, or that used results of such a run.
 
-    `lines` are where its checks were written.
+    `lines` are the lines of the checked ops.
     """
     sources: list[Source] = []
     for i, x in enumerate(arguments):
@@ -95,7 +88,7 @@ def started(
 
 
 def follow(node: Node, copy: Node) -> None:
-    """`copy` was given the value of `node`: it depends on the same checks."""
+    """Note that `copy` has the value of `node`, and so depends on the same checks."""
     found = _unchecked.get(node)
     if found is not None:
         run, output = found
@@ -103,21 +96,21 @@ def follow(node: Node, copy: Node) -> None:
         _unchecked[copy] = found
 
 
-# Whether there are any: asked at every run, so without a call of Python's own.
+# Called at every run, so without a Python function
 any_unchecked = _unchecked.data.__len__  # type: ignore[attr-defined]
 
 
 def examine(node: Node) -> None:
-    """Look at the checks that the node's value depends on; failures are stored on results."""
+    """Examine the checks that the value of a node depends on; store failures on the results."""
     found = _unchecked.get(node)
     if found is None:
         return
     seen: set[Run] = set()
     stack = [(found[0], False)]
-    while stack:  # what a run built on is looked at before it, and once
+    while stack:  # the sources of a run are examined before it
         run, last = stack.pop()
         if last:
-            run.look()
+            run.examine()
         elif run not in seen:
             seen.add(run)
             stack.append((run, True))

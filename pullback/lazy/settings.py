@@ -1,13 +1,17 @@
-"""Settings: which mode, engine and defaults hold here, in this thread and task."""
+"""Settings of the current task: mode, engine and defaults, in a context variable."""
 
 from __future__ import annotations
 
+import functools
 import os
-from contextvars import ContextVar, Token
-from dataclasses import dataclass, replace
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.engines.byte_sizes import bytes_of, from_environment
+from pullback.engines.registry import engine as find_engine
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
@@ -15,7 +19,7 @@ from pullback.graph.where import user_line
 
 @dataclass(frozen=True)
 class Settings:
-    """One consistent set of settings; never changed, only replaced."""
+    """An immutable set of settings: those of `outer`, with the changes of one scope."""
 
     eager: bool = False
     verify_shapes: bool = False
@@ -25,17 +29,51 @@ class Settings:
     device: str | None = None
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
+    outer: Settings | None = field(default=None, compare=False, repr=False)
+    # A weak reference to the scope; that of the outermost settings is never None
+    scope: Callable[[], object] = field(default=object, compare=False, repr=False)
+    changes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    plain = True
 
     def __post_init__(self) -> None:
-        # the one thing that recording asks: whether it may take the shortest way
+        # Recording reads this alone: whether there is nothing to do besides recording
         object.__setattr__(self, "plain", self.grad_enabled and not self.one_by_one)
-
-    plain = True
 
     @property
     def one_by_one(self) -> bool:
         """Whether each op is executed as it is recorded."""
         return self.eager or self.verify_shapes
+
+    def within(self, scope: Callable[[], object], changes: dict[str, Any]) -> Settings:
+        """Return these settings with the changes of a scope."""
+        outer, before = self, self.outer
+        if before is not None and self.scope() is None and before.scope() is None:
+            # Neither scope can be left: join them, so that config() in a loop needs no memory
+            joined = before.changes | self.changes
+            outer = self._replace(outer=before.outer, changes=joined)
+        return outer._replace(**changes, outer=outer, scope=scope, changes=changes)
+
+    def without(self, scope: Scope) -> Settings:
+        """Return these settings without the innermost changes of a scope, also if others follow."""
+        later, settings = [], self
+        while settings.scope() is not scope:
+            if settings.outer is None:
+                return self  # it was not entered in this context
+            later.append(settings)
+            settings = settings.outer
+        assert settings.outer is not None
+        settings = settings.outer
+        for entry in reversed(later):
+            settings = settings.within(entry.scope, entry.changes)
+        return settings
+
+    def _replace(self, **fields: Any) -> Settings:
+        # dataclasses.replace takes four times as long, and no_grad() is used in inner loops
+        made = object.__new__(Settings)
+        made.__dict__.update(self.__dict__)
+        made.__dict__.update(fields)
+        made.__post_init__()
+        return made
 
 
 def _from_environment() -> Settings:
@@ -49,33 +87,38 @@ def _from_environment() -> Settings:
     )  # fmt: skip
 
 
-_environment = _from_environment()  # frozen, so it can be every context's default
+_environment = _from_environment()  # immutable, and the default of every context
 _settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_environment)
 current = _settings.get
 
 
 class Scope:
-    """Settings that hold from now on, or, used with `with`, until the block ends."""
+    """Settings that apply from now on, or, used with `with`, until the block ends.
+
+    Leaving a scope reverts only its own changes, so that scopes may overlap, as those of
+    interleaved generators do.
+    """
 
     def __init__(self, **changes: Any) -> None:
         self._changes = changes
-        self._tokens: list[Token] = [_settings.set(replace(current(), **changes))]
-        self._entered = False
+        self._apply()
+        self._applied = True  # and not yet entered
+
+    def _apply(self) -> None:
+        _settings.set(current().within(weakref.ref(self), self._changes))
 
     def __enter__(self) -> Scope:
-        if self._entered or not self._tokens:  # the same object, entered again
-            self._tokens.append(_settings.set(replace(current(), **self._changes)))
-        self._entered = True
+        if not self._applied:  # the same object, entered again
+            self._apply()
+        self._applied = False
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._tokens:
-            _settings.reset(self._tokens.pop())
+        _settings.set(current().without(self))
+        self._applied = False
 
     def __call__(self, f: Any) -> Any:
-        """As a decorator: the settings hold while `f` runs."""
-        import functools
-
+        """As a decorator: the settings apply while `f` runs."""
         self.__exit__()
         changes = self._changes
 
@@ -87,46 +130,44 @@ class Scope:
         return inside
 
 
-_PUBLIC = {"eager", "verify_shapes", "engine", "cache_bytes"}
+_PUBLIC = ("cache_bytes", "eager", "engine", "verify_shapes")
 
 
 def config(**changes: Any) -> Scope:
     """Set `eager`, `verify_shapes`, `engine` ("xla" or "reference") or `cache_bytes`.
 
-    `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs kept in memory: whenever one is
-    added here, the least recently used beyond the bound are dropped.
+    `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
+    the least recently used beyond the bound are evicted.
 
-    As a function it holds from here on in this thread and task; as a context manager until the
-    block ends. Other threads start from the environment: `PULLBACK_EAGER`,
-    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE`, `PULLBACK_CACHE_MEMORY`.
+    As a function, the settings apply from now on in this thread and task; as a context manager,
+    until the block ends. Other threads start from the environment variables `PULLBACK_EAGER`,
+    `PULLBACK_VERIFY_SHAPES`, `PULLBACK_ENGINE` and `PULLBACK_CACHE_MEMORY`.
 
     >>> import pullback as pb
     >>> with pb.config(engine="reference"):
     ...     pb.engine_info().platform
     'numpy'
     """
-    unknown = set(changes) - _PUBLIC
+    unknown = changes.keys() - _PUBLIC
     if unknown:
-        raise ArgumentError(
-            f"config: unknown setting {sorted(unknown)[0]!r}; known are {sorted(_PUBLIC)}",
-        )
-    if changes.get("engine", "xla") not in ("xla", "reference"):
-        raise ArgumentError(
-            f'config: engine must be "xla" or "reference", got {changes["engine"]!r}',
-        )
+        known = ", ".join(_PUBLIC)
+        raise ArgumentError(f"config: unknown setting {min(unknown)!r}; known are {known}")
+    engine = changes.get("engine", "xla")
+    if engine not in ("xla", "reference"):
+        raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
     if "cache_bytes" in changes:
         try:
             changes["cache_bytes"] = bytes_of(changes["cache_bytes"])
         except (TypeError, ValueError):
             raise ArgumentError(
-                'config: cache_bytes must be a number of bytes or a size such as "256M",'
-                f" got {changes['cache_bytes']!r}",
+                'config: cache_bytes must be a number of bytes or a size such as "256M", '
+                f"got {changes['cache_bytes']!r}"
             ) from None
     return Scope(**changes)
 
 
 def no_grad() -> Scope:
-    """Inside the block, nothing recorded is part of a derivative.
+    """Exclude what is recorded inside the block from derivatives.
 
     >>> import pullback as pb
     >>> w = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -138,7 +179,7 @@ def no_grad() -> Scope:
 
 
 def no_recompile() -> Scope:
-    """Inside the block, a program that would have to be compiled raises, with the cause.
+    """Raise an error with the cause if a program must be compiled inside the block.
 
     >>> import pullback as pb
     >>> double = pb.compile(lambda x: x * 2)
@@ -156,7 +197,7 @@ def no_recompile() -> Scope:
 
 
 def user_dtype(name: str, spec: Any) -> DType:
-    """The element type that a user named; an unknown one is told at the user's line."""
+    """Return the dtype that a user named; an unknown one raises at the user's line."""
     try:
         return dtype(spec)
     except DTypeError as error:
@@ -164,7 +205,7 @@ def user_dtype(name: str, spec: Any) -> DType:
 
 
 def default_dtype(spec: Any) -> Scope:
-    """The element type that Python floats become, f32 unless set.
+    """Set the dtype of Python floats, f32 by default.
 
     >>> import pullback as pb
     >>> with pb.default_dtype("float64"):
@@ -173,21 +214,19 @@ def default_dtype(spec: Any) -> Scope:
     """
     made = user_dtype("default_dtype", spec)
     if not made.is_float:
-        raise ArgumentError(f"default_dtype: must be a float type, got {made}")
+        raise ArgumentError(f"default_dtype: must be a float dtype, got {made}")
     return Scope(default_dtype=made)
 
 
 def default_device(name: str) -> Scope:
-    """The device that values are computed on: the platform and an index, as `cpu:0`.
+    """Set the device that computes values: a platform and an index, such as `cpu:0`.
 
     >>> import pullback as pb
     >>> with pb.default_device("cpu:0"):
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    from pullback.lazy.program import engine
-
-    engine(current().engine, name)  # one that is not there is told here
+    find_engine(current().engine, name)  # raises if there is none
     return Scope(device=name)
 
 

@@ -1,21 +1,24 @@
-"""The parts of a tensor that lies on a mesh, one by one."""
+"""The shards of a tensor on a mesh."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pullback.errors import ArgumentError
-from pullback.lazy.evaluate import readable
+from pullback.lazy.pending import readable
 from pullback.sharding.parts import places
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One device's part: where the device is in the mesh, its number, which part it has, and the
-    values, without what pads them."""
+    """The shard of one device: the position of the device in the mesh, its number, the index of
+    the shard in the tensor, and the values, without padding."""
 
     position: int
     device: int
@@ -23,12 +26,11 @@ class Shard:
     data: np.ndarray
 
 
-def shards(tensor: Any) -> list[Shard]:
+def shards(tensor: Tensor) -> list[Shard]:
     sharding, shape = tensor.sharding, tensor.shape
     if sharding is None:
         raise ArgumentError(
-            "shards: the tensor is on no mesh",
-            hint="Lay it out first: x.shard(mesh, spec).",
+            "shards: the tensor must be on a mesh", hint="Shard it first: x.shard(mesh, spec).",
         )  # fmt: skip
     made = []
     for k, data in readable(tensor).parts().items():

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
 from pullback.lazy import settings
+from pullback.lazy.backward import backward
+from pullback.lazy.hooks import hooks
+from pullback.lazy.info import device_of, devices_of
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
-from pullback.lazy.record import _bind_tensor, leaf_of
-from pullback.ops.sources import LEAF, SCALAR
+from pullback.lazy.pending import compute, forbid_placeholders, read
+from pullback.lazy.record import (
+    bind_tensor,
+    cut,
+    guard_placeholder_write,
+    leaf_of,
+    register,
+    wrap,
+)
+from pullback.lazy.shards import Shard, shards
+
+if TYPE_CHECKING:
+    from pullback.sharding.spec import Sharding
+    from pullback.typing import ArrayLike
 
 
 class Tensor(Operators, Methods):
-    """An n-dimensional array whose shape and dtype are known now and whose value when needed.
+    """An n-dimensional array with a known shape and dtype, whose value is computed when needed.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0, 3.0])
@@ -39,9 +55,9 @@ class Tensor(Operators, Methods):
     _grad: Tensor | None
 
     def __init__(self) -> None:
-        raise ArgumentError("Tensor: make one with pb.tensor(data) or pb.asarray(data)")
+        raise ArgumentError("Tensor: create one with pb.tensor(data) or pb.asarray(data)")
 
-    # -- what is known at once ----------------------------------------------------------------
+    # -- what is known without computing --------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,34 +68,28 @@ class Tensor(Operators, Methods):
         return self._node.type.dtype
 
     @property
-    def sharding(self) -> Any:
+    def sharding(self) -> Sharding | None:
         return self._node.type.sharding
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """The shape of the part that each device has; on no mesh, the shape."""
+        """The shape of the shard on each device; the shape itself if the tensor is on no mesh."""
         sharding = self._node.type.sharding
         return self.shape if sharding is None else sharding.local_shape(self.shape)
 
-    def shards(self) -> list[Any]:
-        """What each device of this process has, by its position in the mesh: a list of
-        `Shard(position, device, index, data)`, `data` without what pads it."""
-        from pullback.lazy.shards import shards
-
+    def shards(self) -> list[Shard]:
+        """Return the shards on the devices of this process as a list of
+        `Shard(position, device, index, data)`, in the order of the mesh, without padding."""
         return shards(self)
 
     @property
     def device(self) -> str:
-        """The device that the value is on, as `cpu:0`; an error if it lies on several."""
-        from pullback.lazy.info import device_of
-
+        """The device of the tensor, such as `cpu:0`; an error if it is on several."""
         return device_of(self)
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The devices that have the value or parts of it, in the order of the mesh."""
-        from pullback.lazy.info import devices_of
-
+        """The devices that have the value or shards of it, in the order of the mesh."""
         return devices_of(self)
 
     @property
@@ -102,14 +112,12 @@ class Tensor(Operators, Methods):
 
     # -- values ------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray:
-        """The value as a NumPy array that is read-only, so that nothing can change the tensor."""
-        from pullback.lazy.evaluate import read
-
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the value as a read-only NumPy array."""
         return read(self)
 
     def item(self) -> Any:
-        """The value of a tensor with one element as a Python number."""
+        """Return the value of a tensor with one element as a Python number."""
         if self.size != 1:
             raise ArgumentError(f"item: needs one element, got {self._node.type}")
         return self.numpy().item()
@@ -139,38 +147,35 @@ class Tensor(Operators, Methods):
 
     def __index__(self) -> int:
         if not self.dtype.is_integer or self.shape:
-            raise ArgumentError(
-                f"index: needs an integer tensor of rank 0, got {self._node.type}",
-            )
+            raise ArgumentError(f"index: needs an integer tensor of rank 0, got {self._node.type}")
         return int(self._scalar("index"))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self.numpy()
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
         return value.copy() if copy else value
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        from pullback.interop.numpy import call_ufunc
-
-        return call_ufunc(function, method, inputs, options)
+        return hooks.call_ufunc(function, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        from pullback.interop.numpy import call_function
-
-        return call_function(function, args, kwargs)
+        return hooks.call_function(function, args, kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
-        # DLPack cannot say "read-only" to older consumers, so the consumer gets its own copy
+        # A copy, because older consumers cannot be told that memory is read-only
         return self.numpy().copy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.numpy().__dlpack_device__()
 
     def __repr__(self) -> str:
-        from pullback.lazy.printing import show
-
-        return show(self)
+        layout = "" if self.sharding is None else f", {self.sharding.spec}"
+        if thread.tracing_from:  # a placeholder has no value
+            return f"Tensor({self._node.type}{layout})"
+        body = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        return f"Tensor({body}, {self.dtype}{layout}{grad})"
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -192,11 +197,11 @@ class Tensor(Operators, Methods):
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
-                "requires a gradient",
+                "requires a gradient"
             )
         if on and not self.dtype.is_inexact:
             raise NonDifferentiableInput(
-                f"requires_grad: needs float or complex elements, got {self._node.type}",
+                f"requires_grad: needs float or complex elements, got {self._node.type}"
             )
         if any(t.alive and not t.leaf for t in self._node.tokens):
             raise ArgumentError(
@@ -211,16 +216,16 @@ class Tensor(Operators, Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this tensor is not the result of a computation on tensors that require grad."""
+        """Whether this tensor was not computed from tensors that require a gradient."""
         return self._token is not None or not self.requires_grad
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward()` accumulated; only leaves have one."""
+        """The gradient that `backward()` accumulated. Only leaves have one."""
         if not self.is_leaf:
             raise ArgumentError(
                 "grad: only leaves keep a gradient, this tensor was computed",
-                hint="Use pb.grad or pb.vjp to differentiate by an intermediate value.",
+                hint="Differentiate with respect to intermediate values with pb.grad or pb.vjp.",
             )
         return self._grad
 
@@ -228,17 +233,16 @@ class Tensor(Operators, Methods):
     def grad(self, value: Tensor | None) -> None:
         if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
             raise ArgumentError(
-                f"grad: a gradient of {self._node.type} must have that type, got "
-                f"{value._node.type}",
+                f"grad: a gradient of {self._node.type} must have that type, got {value._node.type}"
             )
         self._grad = value
 
     def zero_grad(self) -> None:
-        """Forget the gradient: `grad` is None, and the next backward() starts anew."""
+        """Set `grad` to None."""
         self._grad = None
 
     def backward(self) -> None:
-        """Accumulate this scalar's gradient into `.grad` of every leaf that requires one.
+        """Accumulate the gradient of this scalar into `.grad` of every leaf that requires one.
 
         >>> import pullback as pb
         >>> w = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -246,15 +250,11 @@ class Tensor(Operators, Methods):
         >>> w.grad.tolist()
         [2.0, 4.0]
         """
-        from pullback.lazy.backward import backward
-
         backward(self)
 
     def detach(self) -> Tensor:
-        """The same value as a constant of every derivative."""
-        from pullback.functions import stop_gradient
-
-        return stop_gradient(self)
+        """Return the same value as a constant of every derivative."""
+        return hooks.stop_gradient(self)
 
     # -- copies ------------------------------------------------------------------------------
 
@@ -262,47 +262,40 @@ class Tensor(Operators, Methods):
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: dict) -> Tensor:
-        """A tensor of its own; a leaf that requires a gradient gets its own gradient."""
-        memo[id(self)] = made = wrap(self._node)
+        """Return a copy; that of a leaf that requires a gradient has its own gradient."""
+        memo[id(self)] = copy = wrap(self._node)
         if self._token is not None:
             _compute(self)
-            made._node = leaf_of(self._node, ())
-            made.requires_grad = True
-            made._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        return made
+            copy._node = leaf_of(self._node, ())
+            copy.requires_grad = True
+            copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        return copy
 
     def __reduce__(self) -> tuple:
         return _unpickled, (self.numpy(), self._token is not None, self.sharding)
 
     # -- in place ----------------------------------------------------------------------------
 
-    def assign(self, value: Any) -> Tensor:
-        """Make this handle stand for another value, of the same shape and dtype; on a mesh it is
-        laid out as the old one was."""
-        from pullback.functions import asarray
-
-        new = asarray(value, dtype=self.dtype)
+    def assign(self, value: ArrayLike) -> Tensor:
+        """Set the value of this tensor, keeping its shape, dtype and sharding."""
+        new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
             raise ArgumentError(
-                f"assign: the value must be {self._node.type}, got {new._node.type}",
+                f"assign: the value must be {self._node.type}, got {new._node.type}"
             )
         return self._rebind(node_of(new), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:
-        from pullback.lazy.record import cut, guard_placeholder_write, register
-
         guard_placeholder_write(self, what)
-        if self._node.type.sharding is not None:  # a tensor stays where it was laid out
-            from pullback.functions.sharding import reshard
-
-            node = reshard(wrap(node), self._node.type.sharding)._node
+        if self._node.type.sharding is not None:  # a tensor keeps its sharding
+            node = hooks.reshard(wrap(node), self._node.type.sharding)._node
         if self._token is not None:
             if settings.current().grad_enabled:
                 raise InPlaceError(
                     f"{what}: {self._node.type} is a leaf that requires a gradient and cannot be "
                     "changed in place",
-                    hint="A derivative may still need its old value. Write `x = x + ...` to make "
-                    "a new tensor,\nor change it inside `with pb.no_grad():`.",
+                    hint="A derivative may still need its old value. Write `x = x + ...` to make a "
+                    "new tensor,\nor change it inside `with pb.no_grad():`.",
                 )
             node = cut(node)
         self._node = node
@@ -311,40 +304,19 @@ class Tensor(Operators, Methods):
         return self
 
 
-def wrap(node: Node) -> Tensor:
-    """A new handle on a node."""
-    tensor = object.__new__(Tensor)
-    if node.op is SCALAR:  # a number from a program: now a tensor in its own right
-        node = _leaf_of_scalar(node)
-    tensor._node = node
-    tensor._token = None
-    tensor._grad = None
-    return tensor
-
-
-def _leaf_of_scalar(node: Node) -> Node:
-    data = np.array(node.value, np.uint64).tobytes()[: node.type.dtype.numpy.itemsize]
-    value = np.frombuffer(data, node.type.dtype.numpy).reshape(()).copy()
-    return Node(LEAF, (), node.type, node.where, (), False, value)
-
-
 def _compute(tensor: Tensor) -> None:
-    """A leaf that is asked to require a gradient is computed first."""
-    from pullback.lazy.evaluate import evaluate
-
+    """Compute a tensor that becomes a leaf."""
     if tensor._node.value is None:
-        evaluate(tensor)
+        forbid_placeholders("requires_grad")
+        compute([tensor._node])
 
 
-def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Any = None) -> Tensor:
-    from pullback.functions.sharding import reshard
-    from pullback.lazy.host_data import tensor
-
-    made = tensor(array)
+def _unpickled(array: np.ndarray, requires_grad: bool, sharding: Sharding | None = None) -> Tensor:
+    made = hooks.asarray(array)
     if sharding is not None:
-        made = reshard(made, sharding)
+        made = hooks.reshard(made, sharding)
     made.requires_grad = requires_grad
     return made
 
 
-_bind_tensor()
+bind_tensor(Tensor)

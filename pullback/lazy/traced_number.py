@@ -1,7 +1,7 @@
-"""Python numbers whose value is not known yet: arguments of a function that is being traced.
+"""Python numbers with unknown values: arguments of a function that is being traced.
 
-Like a Python number, one has no element type of its own and takes that of the tensor it meets.
-Among themselves they are computed as Python computes: in 64 bits.
+Like a Python number, one has no dtype and takes that of the tensor it is combined with. Arithmetic
+between them is in 64 bits.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 from pullback.errors import HostReadError
 from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
-from pullback.lazy.record import record
+from pullback.lazy.record import record_node, wrap
 from pullback.lazy.settings import current
+from pullback.ops.elementwise.cast import Cast
 
-_NODES: weakref.WeakSet[Node] = weakref.WeakSet()  # of all numbers that are not known yet
+_NODES: weakref.WeakSet[Node] = weakref.WeakSet()  # of all unknown numbers
 
 
 class Unknown:
-    """A number; `node` holds it in 64 bits, `given` is the type it came in, if it had one."""
+    """An unknown number: `node` holds it in 64 bits, `given` is its own dtype, if it has one."""
 
     __slots__ = ("given", "node")
-    __array_priority__ = 900  # NumPy scalars leave operators to us
+    __array_priority__ = 900  # NumPy scalars defer to its operators
     __array_ufunc__ = None
     kind: ClassVar[type]
     dtype: ClassVar[DType]
@@ -37,13 +37,13 @@ class Unknown:
         _NODES.add(node)
 
     def cast(self, dtype: DType) -> Node:
-        """The number in an element type."""
+        """Return the number as a node of a dtype."""
         if dtype is self.node.type.dtype:
             return self.node
-        return record(TABLE["Cast"](dtype), (self.node,))._node
+        return record_node(Cast(dtype), self.node)
 
     def strong(self) -> DType:
-        """The element type of a tensor that is made from it."""
+        """Return the dtype of a tensor made from it."""
         if self.given is not None:
             return self.given
         default = current().default_dtype
@@ -54,19 +54,17 @@ class Unknown:
     # -- arithmetic ---------------------------------------------------------------------------
 
     def _wide(self, dtype: DType) -> Any:
-        from pullback.lazy.tensor import wrap
-
         return wrap(self.cast(dtype))
 
     def _with(self, other: Any, f: Callable, swap: bool = False) -> Any:
-        """`f` of both, in 64 bits: a number of a kind that holds either."""
+        """Apply `f` to both in 64 bits; the result is of the wider kind."""
         if isinstance(other, np.generic):
             other = other.item()
         kind = other.kind if isinstance(other, Unknown) else type(other)
         if kind not in _ORDER:
             return NotImplemented
         rank = max(_ORDER[self.kind], _ORDER[kind])
-        if f in _INEXACT and not (f is operator.pow and _is_count(other)):
+        if f in _INEXACT and not (f is operator.pow and type(other) is int and other >= 0):
             rank = max(rank, _ORDER[float])
         dtype = _KINDS[rank].dtype
         x = self._wide(dtype)
@@ -82,21 +80,21 @@ class Unknown:
     def __abs__(self) -> Any:
         return number(abs(self._wide(self.dtype)))
 
-    # -- what only a value can tell -------------------------------------------------------------
+    # -- what needs the value --------------------------------------------------------------------
 
     def _unknown(self) -> NoReturn:
         raise HostReadError(
-            f"the value of a number was asked for ({self.kind.__name__}), but the function is "
-            "being traced: it runs once, for every value of its arguments",
-            hint="Name the argument in static_argnums or static_argnames: then the function is "
-            "traced\nagain for each value of it.",
+            f"the value of a number was read ({self.kind.__name__}), but the function is being "
+            "traced: it runs once for all values of its arguments",
+            hint="Name the argument in static_argnums or static_argnames: the function is then "
+            "traced\nagain for each of its values.",
         )
 
     __bool__ = __int__ = __float__ = __complex__ = __index__ = __round__ = _unknown  # type: ignore
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"<{self.kind.__name__} not known yet>"
+        return f"<unknown {self.kind.__name__}>"
 
 
 class UnknownInt(Unknown):
@@ -116,12 +114,7 @@ class UnknownComplex(Unknown):
 
 _ORDER = {bool: 0, int: 0, float: 1, complex: 2}
 _KINDS = (UnknownInt, UnknownFloat, UnknownComplex)
-_INEXACT = (operator.truediv, operator.pow)  # of integers: a float
-
-
-def _is_count(x: Any) -> bool:
-    """Whether an exponent leaves integers integers."""
-    return type(x) is int and x >= 0
+_INEXACT = (operator.truediv, operator.pow)  # give floats for integers
 
 
 def unknown(kind: type, node: Node, given: DType | None = None) -> Unknown:
@@ -129,12 +122,12 @@ def unknown(kind: type, node: Node, given: DType | None = None) -> Unknown:
 
 
 def is_weak(node: Node) -> bool:
-    """Whether a node holds a number, whose 64 bits are not an element type that a user chose."""
+    """Whether a node holds an unknown number, whose 64 bits are not a dtype that a user chose."""
     return node in _NODES
 
 
 def number(x: Any) -> Any:
-    """A 64-bit result as a number again; the answer of a comparison stays a tensor."""
+    """Return a 64-bit result as an unknown number; the result of a comparison stays a tensor."""
     for kind in _KINDS:
         if x.dtype is kind.dtype:
             return kind(x._node)

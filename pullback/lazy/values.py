@@ -1,4 +1,4 @@
-"""Values of nodes: buffers of an engine, on their way while a program computes them."""
+"""Values of nodes: buffers of an engine, or marks while a program computes them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.registry import engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.program import engine
 
 
 class InFlight:
-    """In place of a value: a program that computes it was started, or is being compiled."""
+    """The value of a node whose program was started or is being compiled."""
 
     def __init__(self) -> None:
         self.over = False
-        self._running = threading.Lock()  # which is made ten times as fast as an Event
+        self._running = threading.Lock()  # created ten times as fast as an Event
         self._running.acquire()
 
     def finish(self) -> None:
@@ -26,47 +26,45 @@ class InFlight:
         self._running.release()
 
     def wait(self) -> None:
-        """Until the program was started, or could not be."""
+        """Wait until the program was started, or failed to start."""
         with self._running:
             pass
 
 
 def argument(on: Any, leaf: Node) -> Any:
-    """The value of a leaf as a buffer of an engine's; one that is elsewhere is brought there."""
+    """Return the value of a leaf as a buffer of an engine, copied there if necessary."""
     value = settled(leaf)
     if on.owns(value):
         return value
     if leaf.type.sharding is not None or not hasattr(on, "copies"):
         value = leaf.value = on.put(to_host(checked(leaf)), leaf.type)
         return value
-    # A value that is on no mesh stays where it is: it has a copy on every device beside.
+    # A value on no mesh stays where it is; the mesh keeps copies of it
     copy = on.copies.get(leaf)
     if copy is None:
         copy = on.copies[leaf] = on.put(to_host(checked(leaf)), leaf.type)
     return copy
 
 
-def arrived(node: Node) -> None:
-    """Wait while another thread computes the node."""
+def arrived(node: Node) -> Any:
+    """Return the value of a node, after waiting while another thread computes it."""
     while isinstance(value := node.value, InFlight):
         value.wait()
+    return value
 
 
 def settled(node: Node) -> Any:
-    """The node's buffer; waits while another thread computes it, raises if computing failed."""
-    value = node.value
-    while isinstance(value, InFlight):
-        value.wait()
-        value = node.value
+    """Return the buffer of a node. Wait while another thread computes it, raise if that failed."""
+    value = arrived(node)
     if isinstance(value, runtime_checks.Failed):
         raise value.error
     if value is None:
-        raise EngineError("a value this one depends on could not be computed", where=node.where)
+        raise EngineError("a value that it depends on could not be computed", where=node.where)
     return value
 
 
 def checked(node: Node) -> Any:
-    """The node's buffer, for the host to read: raises if a check that it depends on failed."""
+    """Return the buffer of a node for the host; raise if a check that it depends on failed."""
     value = settled(node)
     if not runtime_checks.any_unchecked():
         return value

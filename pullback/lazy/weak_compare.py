@@ -1,4 +1,4 @@
-"""Comparisons with Python integers: one that the element type cannot hold is still a number."""
+"""Comparisons with Python integers that the dtype of the tensor may not be able to hold."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.lazy.record import record
 from pullback.lazy.traced_number import UnknownInt
+from pullback.ops.elementwise.logic import Equal, NotEqual
+from pullback.ops.elementwise.select import Where
 
-# What a comparison is called with its operands in the other order.
+# Each comparison with its operands exchanged
 FLIPPED = {
     "Equal": "Equal", "NotEqual": "NotEqual", "Less": "Greater", "LessEqual": "GreaterEqual",
     "Greater": "Less", "GreaterEqual": "LessEqual",
@@ -18,15 +20,15 @@ FLIPPED = {
 
 
 def limits(dtype: DType) -> tuple[int, int]:
-    """The least and the greatest integer of an element type."""
+    """Return the smallest and the largest integer of a dtype."""
     low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
     return low, low + (1 << dtype.bits) - 1
 
 
 def beyond(name: str, x: Node, k: Any) -> Any:
-    """`x` compared with an integer that may not fit; None if there is nothing special about it.
+    """Compare `x` with an integer out of range of its dtype; return None for one in range.
 
-    All elements of `x` then compare with it as 0 does.
+    All elements of `x` compare with it as 0 does.
     """
     dtype = x.type.dtype
     if not dtype.is_integer or type(k) not in (int, UnknownInt):
@@ -35,8 +37,8 @@ def beyond(name: str, x: Node, k: Any) -> Any:
     if type(k) is int:
         if low <= k <= high:
             return None
-        alike = "Equal" if getattr(int, _METHODS[name])(0, k) else "NotEqual"
-        return record(TABLE[alike](), (x, x))
+        same = Equal() if getattr(int, _METHODS[name])(0, k) else NotEqual()
+        return record(same, (x, x))
     if dtype is int64:
         return None
     inside = k >= low
@@ -44,7 +46,7 @@ def beyond(name: str, x: Node, k: Any) -> Any:
         inside = inside & (k <= high)
     plain = record(TABLE[name](), (x, k.cast(dtype)))
     as_zero = getattr(k, _METHODS[FLIPPED[name]])(0)
-    return record(TABLE["Where"](), (inside._node, plain._node, as_zero._node))
+    return record(Where(), (inside._node, plain._node, as_zero._node))
 
 
 _METHODS = {

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import UnsupportedOp
+from pullback.graph.dtypes import dtype
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
@@ -15,28 +17,28 @@ from pullback.ops.interpret import interpret
 from pullback.ops.op import Op
 
 
-class Composite(Op, abstract=True):
-    """An op that is written as other ops; it inherits every rule that it does not state."""
+class Expandable(Op, abstract=True):
+    """An op that can be written as other ops: on a mesh, where it would need whole operands."""
 
     def expand(self, *xs: Node) -> Any:
-        """The same value as nodes over `xs`: a node, or a tuple of nodes for several results."""
+        """Return the same value as nodes over `xs`: a node, or a tuple for several results."""
         raise UnsupportedOp("has no expansion", op=self.title)
 
-    def expansion(self, types: Sequence[Type]) -> Any:  # type: ignore[override]
-        """The expansion as a Graph over inputs of the given types."""
-        from pullback.graph.graph import Graph
-
+    def expansion(self, types: Sequence[Type]) -> Graph:
+        """Return the expansion as a graph over inputs of the given types."""
         inputs = [TABLE["Input"](f"x{i}", t.shape, t.dtype)() for i, t in enumerate(types)]
         made = self.expand(*inputs)
         return Graph(inputs, made if isinstance(made, tuple) else (made,))
+
+
+class Composite(Expandable, abstract=True):
+    """An op that is written as other ops; it inherits every rule that it does not state."""
 
     def infer(self, *xs: Type) -> Any:
         types = tuple(y.type for y in self.expansion(xs).outputs)
         return types if len(types) > 1 else types[0]
 
     def numpy(self, *xs: np.ndarray) -> Any:
-        from pullback.graph.dtypes import dtype
-
         graph = self.expansion([Type(x.shape, dtype(x.dtype)) for x in map(np.asarray, xs)])
         made = interpret(graph, xs)
         return tuple(made) if len(made) > 1 else made[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,24 +9,16 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import EngineError, OutOfMemory, PullbackError, TimeLimit
+from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.graph.types import show
-
-
-class Deadline(threading.local):
-    """When this thread must have finished what it interprets."""
-
-    at: float | None = None
-
-
-deadline = Deadline()
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
-        if deadline.at is not None and time.monotonic() > deadline.at:
+        if thread.deadline is not None and time.monotonic() > thread.deadline:
             raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
         xs = [values[x] for x in node.inputs]
         if xs and isinstance(node.inputs[0].type, tuple):

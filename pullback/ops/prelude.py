@@ -3,7 +3,7 @@
 from pullback.graph.node import Node, constant, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.ops.composite import Composite
+from pullback.ops.composite import Composite, Expandable
 from pullback.ops.helpers import (
     Axis,
     batch_along,
@@ -28,6 +28,7 @@ __all__ = [
     "TABLE",
     "Axis",
     "Composite",
+    "Expandable",
     "Node",
     "Op",
     "Type",

@@ -26,6 +26,10 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 class OpMeta(Interned):
     """Makes every op class a frozen dataclass, and enters it into the table."""
 
+    # Whether rules depend only on the op's parameters and on the ops and types of operands, so
+    # that their results can be cached: true of pullback's ops, false of others unless stated.
+    pure: bool
+
     def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
         cls = super().__new__(meta, name, bases, namespace)
         if bases and not _has_fields(namespace):
@@ -40,15 +44,15 @@ class OpMeta(Interned):
         cls.name = namespace.get("name", name)
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
         cls.title = namespace.get("title", words.lower())
-        # A rule from elsewhere may look at anything, unless its author says otherwise.
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
+        _into_records(cls, namespace)
         cls._left_open = _missing(cls, bases, namespace)
         if not abstract:
             _enter(cls)
         type.__setattr__(cls, "_made", True)
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        """Whoever remembers what rules gave must learn that one was replaced."""
+        """Invalidate caches of rule results: a rule was replaced."""
         super().__setattr__(name, value)
         if name not in ("_plain", "_canonical", "_quick"):
             cls._forget()
@@ -67,6 +71,16 @@ class OpMeta(Interned):
             for op in filter(None, [ref() for ref in list(kind._canonical.values())]):
                 vars(op).pop("inferred", None)
         table.replaced()
+
+
+def _into_records(cls: Any, namespace: dict) -> None:
+    """Let a class state a field of a record directly: `combine = "max"` is one of `parts`."""
+    for attribute in ("text", "parts"):
+        record = getattr(cls, attribute)
+        names = [f.name for f in dataclasses.fields(record) if f.name in namespace]
+        stated = {n: namespace[n] for n in names if n not in cls.__dataclass_fields__}
+        if stated:
+            setattr(cls, attribute, dataclasses.replace(record, **stated))
 
 
 def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
@@ -89,4 +103,6 @@ def _enter(cls: Any) -> None:
             f"{cls.name}: there is an op of this name already, in {known.__module__}",
             hint="An op's name is what programs print: give the class another one.",
         )
+    if hasattr(cls, "check_class"):  # what else a family demands of its members
+        cls.check_class()
     TABLE[cls.name] = cls

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, VerificationError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType
+from pullback.graph.kinds import (
+    ConstSource,
+    InputSource,
+    LeafSource,
+    ResultSource,
+    ScalarSource,
+    UnpackedScalar,
+)
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
+from pullback.ops.text import UNWRITTEN
 
 
-class Input(Op):
+class Input(Op, InputSource):
     """An input of a program."""
 
     label: str
     shape: tuple[int, ...]
     dtype: DType
-    mergeable: ClassVar[bool] = False  # leaves have identity
-    differentiable: ClassVar[bool] = False
-    profile = ""
+    differentiable = False
+    text = UNWRITTEN
 
     def infer(self) -> Type:
         return Type(self.shape, self.dtype)
@@ -38,43 +46,41 @@ class Input(Op):
 placeholder = Input.of_type
 
 
-class Leaf(Op):
+class Leaf(Op, LeafSource):
     """A tensor whose value is there; `Node.value` holds it. A program sees it as an input.
 
     `of` names the op that computed it, if one did: its inputs are gone.
     """
 
     of: str = ""
-    mergeable: ClassVar[bool] = False
-    differentiable: ClassVar[bool] = False
-    profile = ""
+    differentiable = False
+    text = UNWRITTEN
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return TABLE[self.of].title if self.of in TABLE else "leaf"
 
     @property
-    def singular(self) -> bool:  # type: ignore[override]
+    def singular(self) -> bool:
         """As of the op that computed it: rules must not depend on what was evaluated when."""
-        return self.of in TABLE and TABLE[self.of].singular
+        return getattr(TABLE.get(self.of), "singular", False)
 
 
-class Scalar(Op):
+class Scalar(Op, ScalarSource):
     """A Python number that the user wrote: an input, packed with the program's other scalars."""
 
-    mergeable: ClassVar[bool] = False
-    differentiable: ClassVar[bool] = False
-    profile = ""
+    differentiable = False
+    text = UNWRITTEN
 
 
-class Const(Op):
+class Const(Op, ConstSource):
     """A constant: its data are bytes, so that equality is by bits."""
 
     dtype: DType
     shape: tuple[int, ...]
     data: bytes
-    differentiable: ClassVar[bool] = False
-    profile = ""
+    differentiable = False
+    text = UNWRITTEN
 
     def __post_init__(self) -> None:
         expected = self.dtype.numpy.itemsize * int(np.prod(self.shape, dtype=np.int64))
@@ -105,12 +111,12 @@ class Const(Op):
             yield cls(dtype, data.shape, data.tobytes()), ()
 
 
-class Unpack(Op):
+class Unpack(Op, UnpackedScalar):
     """One scalar out of the packed scalars of a program (64-bit words; complex128 takes two)."""
 
     word: int
     dtype: DType
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     @property
     def words(self) -> range:
@@ -193,12 +199,12 @@ def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
 
 
-class Result(Op):
+class Result(Op, ResultSource):
     """Result number `index` of an op with several results."""
 
     index: int
-    differentiable: ClassVar[bool] = False  # derivatives treat the op and its results as one
-    profile = ""
+    differentiable = False  # derivatives treat the op and its results as one
+    text = UNWRITTEN
 
     def infer(self, types: Any) -> Type:
         return types[self.index]
@@ -227,17 +233,3 @@ LEAF, SCALAR = Leaf(), Scalar()
 
 def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
     return Node(LEAF, (), type, where, tokens, False, value)
-
-
-__all__: Sequence[str] = [
-    "LEAF",
-    "SCALAR",
-    "Const",
-    "Input",
-    "Leaf",
-    "Result",
-    "Scalar",
-    "Unpack",
-    "leaf",
-    "pack_bits",
-]  # fmt: skip

@@ -1,10 +1,9 @@
-"""Adam, and AdamW."""
+"""Adam and AdamW."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType
@@ -19,7 +18,7 @@ from pullback.optim.base import Optimizer, Slots, UpdateRule
 
 @dataclass(frozen=True)
 class AdamRule(UpdateRule):
-    """Running means of the gradient and of its square, corrected for their start at zero."""
+    """Bias-corrected running means of the gradient and of its square."""
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
@@ -36,17 +35,20 @@ class AdamRule(UpdateRule):
     def slots(self) -> dict[str, bool]:
         return {"mean": False, "square": True}
 
-    def factors(self, count: Any, dtype: DType) -> tuple[Node, ...]:
-        """The numbers of an `AdamStep`, which all parameters share."""
+    def factors(self, count: Tensor | None, dtype: DType) -> tuple[Node, ...]:
+        """Return the scalar operands of `AdamStep`."""
+        assert count is not None
         logarithms = [math.log(beta) if beta else -math.inf for beta in self.betas]
         operands = node_of(count), *[scalar(v, dtype) for v in logarithms]
         filled, correction = record_several(AdamCorrections(), operands)
-        length = asarray(self.learning_rate / filled, dtype)
+        step_size = asarray(self.learning_rate / filled, dtype)
         numbers = [v for beta in self.betas for v in (beta, 1.0 - beta)] + [self.eps]
         scalars = [scalar(float(v), dtype) for v in numbers]
-        return (node_of(length), correction._node, *scalars)
+        return (node_of(step_size), correction._node, *scalars)
 
-    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
+    def change(
+        self, p: Tensor, g: Tensor, slots: Slots, factors: tuple[Node, ...]
+    ) -> tuple[Tensor, Slots]:
         if self.weight_decay and not self.decoupled:
             g = g + p * self.weight_decay
         if self.weight_decay and self.decoupled:
@@ -63,7 +65,7 @@ def adam(
     weight_decay: float = 0.0,
     decoupled: bool = False,
 ) -> AdamRule:
-    """Adam in functional form; with `decoupled` weight decay it is AdamW.
+    """Return Adam in functional form; with `decoupled` weight decay it is AdamW.
 
     >>> import pullback as pb
     >>> opt = pb.optim.adam(learning_rate=0.5)
@@ -96,7 +98,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: object,
         learning_rate: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

@@ -1,11 +1,11 @@
-"""Gradient descent, with momentum."""
+"""Stochastic gradient descent with momentum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pullback.errors import ArgumentError
+from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
 from pullback.optim.base import Optimizer, Slots, UpdateRule
 
@@ -20,13 +20,15 @@ class SGDRule(UpdateRule):
 
     def __post_init__(self) -> None:
         if self.nesterov and not self.momentum:
-            raise ArgumentError("sgd: nesterov needs a momentum")
+            raise ArgumentError("sgd: nesterov=True needs a momentum that is not 0")
 
     @property
     def slots(self) -> dict[str, bool]:
         return {"velocity": False} if self.momentum else {}
 
-    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Any) -> tuple[Tensor, Slots]:
+    def change(
+        self, p: Tensor, g: Tensor, slots: Slots, factors: tuple[Node, ...]
+    ) -> tuple[Tensor, Slots]:
         if self.weight_decay:
             g = g + p * self.weight_decay
         if not self.momentum:
@@ -42,7 +44,7 @@ def sgd(
     nesterov: bool = False,
     weight_decay: float = 0.0,
 ) -> SGDRule:
-    """Gradient descent in functional form.
+    """Return stochastic gradient descent in functional form.
 
     >>> import pullback as pb
     >>> opt = pb.optim.sgd(learning_rate=0.5)
@@ -57,7 +59,7 @@ def sgd(
 
 
 class SGD(Optimizer):
-    """Gradient descent over leaves that require a gradient.
+    """Stochastic gradient descent over leaves that require a gradient.
 
     >>> import pullback as pb
     >>> w = pb.tensor([4.0, 8.0], requires_grad=True)
@@ -72,7 +74,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: object,
         learning_rate: float | Tensor = 1e-2,
         momentum: float = 0.0,
         nesterov: bool = False,

@@ -1,8 +1,8 @@
-"""Random numbers as pure functions of a key: the same key, shape and parameters give the same
-numbers, in every engine, on every machine, batched or not.
+"""Random numbers as pure functions of a key.
 
-A key is a tensor u32[2]. Numbers that shall differ need keys that differ: `split` makes them from
-one, `fold_in` from one and an integer.
+The same key, shape and parameters give the same numbers in every engine, on every machine, batched
+or not. A key is a tensor u32[2]. Different numbers need different keys: `split` derives several
+keys from one, `fold_in` derives one from a key and an integer.
 
 >>> import pullback as pb
 >>> key = pb.random.key(0)
@@ -12,28 +12,21 @@ True
 >>> bool(pb.any(pb.random.normal(first, (3,)) == pb.random.normal(second, (3,))))
 False
 
-Everything here is made of integer arithmetic and of sums, products, quotients and square roots
-that are rounded one by one, so no engine's idea of a logarithm can change a number or flip a
-decision. Parameters broadcast and may be tensors; results are differentiable by those of
-continuous distributions.
+Samplers use only integer arithmetic and individually rounded sums, products, reciprocals and
+square roots, so engines cannot disagree on a number. Parameters broadcast and may be tensors.
+Samples of continuous distributions are differentiable with respect to their parameters.
 """
 
-from pullback.random.choosing import categorical as categorical
-from pullback.random.choosing import choice as choice
-from pullback.random.choosing import permutation as permutation
-from pullback.random.continuous import exponential as exponential
-from pullback.random.continuous import gamma as gamma
-from pullback.random.continuous import normal as normal
-from pullback.random.continuous import truncated_normal as truncated_normal
-from pullback.random.continuous import uniform as uniform
-from pullback.random.integers import bernoulli as bernoulli
-from pullback.random.integers import bits as bits
-from pullback.random.integers import randint as randint
-from pullback.random.keys import fold_in as fold_in
-from pullback.random.keys import key as key
-from pullback.random.keys import split as split
+from pullback.random.continuous import exponential, gamma, normal, truncated_normal, uniform
+from pullback.random.discrete import bernoulli, bits, randint
+from pullback.random.keys import fold_in, key, split
+from pullback.random.selection import categorical, choice, permutation
 
 __all__ = [
     "bernoulli", "bits", "categorical", "choice", "exponential", "fold_in", "gamma", "key",
     "normal", "permutation", "randint", "split", "truncated_normal", "uniform",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,23 +1,29 @@
-"""Continuous distributions, in every float type."""
+"""Continuous distributions, in every float dtype."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from pullback.functions.arguments import apply, as_tensor, literal, node_of, number
+from pullback.functions.arguments import literal
 from pullback.functions.complex_parts import complex as complex_of
 from pullback.functions.complex_parts import imag, real
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import DType, float32, float64
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
-from pullback.lazy.operators import NUMBERS
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.random.affine import Affine, Between
+from pullback.ops.random.bits import RandomBits
+from pullback.ops.random.gamma import RandomGamma
+from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
+from pullback.ops.random.truncated import NormalBetween
 from pullback.random.arguments import (
+    ArrayLike,
+    DTypeLike,
+    Shape,
     computed_in,
     float_dtype,
     key_of,
@@ -25,17 +31,22 @@ from pullback.random.arguments import (
     parameter,
     require,
     require_order,
+    require_range,
     sample_shape,
 )
 
 
 def uniform(
-    key: Any, shape: Any = None, dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+    key: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
 ) -> Tensor:
-    """Numbers in [minval, maxval), all equally likely; differentiable by both bounds.
+    """Return uniform samples in [minval, maxval), differentiable with respect to both bounds.
 
-    They are 2**24 steps fine, 2**53 in f64. Where no number of the type lies between the bounds,
-    the result is the next one to minval.
+    The interval is divided into 2**24 steps, 2**53 for f64. If no number of the dtype lies between
+    the bounds, the result is the one next to minval.
 
     >>> import pullback as pb
     >>> pb.random.uniform(pb.random.key(0), (2,), minval=-1.0).tolist()
@@ -44,72 +55,90 @@ def uniform(
     op = "random.uniform"
     wanted = float_dtype(op, dtype, minval, maxval)
     require_order(op, minval, maxval, ("minval", "maxval"))
-    given = key_of(op, key)
+    node = key_of(op, key)
     with at_one_line():
         wide = computed_in(wanted)
         low, high = (parameter(op, v, wide) for v in (minval, maxval))
         shape = sample_shape(op, shape, low, high)
         if _is(minval, 0) and _is(maxval, 1):
-            return record(TABLE["RandomUniform"](shape, wanted), (given,))
+            return record(RandomUniform(shape, wanted), (node,))
         _require_finite(op, minval, maxval, wide)
-        unit = record(TABLE["RandomUniform"](shape, wide), (given,))
-        return record(TABLE["Between"](wanted), (unit._node, low, high))
+        unit = record(RandomUniform(shape, wide), (node,))
+        return record(Between(wanted), (unit._node, low, high))
 
 
 def normal(
-    key: Any, shape: Any = None, dtype: Any = None, loc: Any = 0.0, scale: Any = 1.0
+    key: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    loc: ArrayLike = 0.0,
+    scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Numbers from the normal distribution; differentiable by `loc` and `scale`.
+    """Return samples of a normal distribution, differentiable with respect to `loc` and `scale`.
 
-    In a complex type the real and the imaginary part each have half the variance.
+    For a complex dtype, the real and imaginary parts each have half the variance.
 
     >>> import pullback as pb
     >>> pb.random.normal(pb.random.key(0), (2,)).tolist()
     [-0.1315576285123825, -0.053718023002147675]
-    >>> def moved(mean):
+    >>> def total(mean):
     ...     return pb.random.normal(pb.random.key(0), (4,), loc=mean).sum()
-    >>> pb.grad(moved)(1.0).item()
+    >>> pb.grad(total)(1.0).item()
     4.0
     """
     op = "random.normal"
     wanted = float_dtype(op, dtype, loc, scale, kinds="fc")
-    given = key_of(op, key)
+    node = key_of(op, key)
     with at_one_line():
         if wanted.is_complex:
-            return _complex_normal(op, given, shape, wanted, loc, scale)
+            return _complex_normal(op, node, shape, wanted, loc, scale)
         wide = computed_in(wanted)
-        by, to = parameter(op, scale, wide), parameter(op, loc, wide)
-        shape = sample_shape(op, shape, by, to)
+        factor, offset = parameter(op, scale, wide), parameter(op, loc, wide)
+        shape = sample_shape(op, shape, factor, offset)
         if _is(loc, 0) and _is(scale, 1):
-            return record(TABLE["RandomNormal"](shape, wanted), (given,))
-        return _moved(record(TABLE["RandomNormal"](shape, wide), (given,)), by, to, wanted)
+            return record(RandomNormal(shape, wanted), (node,))
+        unit = record(RandomNormal(shape, wide), (node,))
+        return _scale_and_shift(unit, factor, offset, wanted)
 
 
-def _moved(x: Tensor, scale: Node, offset: Node, dtype: DType) -> Tensor:
-    made = apply("Affine", x._node, scale, offset)
-    return made if made.dtype is dtype else made.astype(dtype)
+def _scale_and_shift(x: Tensor, scale: Node, offset: Node, dtype: DType) -> Tensor:
+    return _as_dtype(record(Affine(), (x._node, scale, offset)), dtype)
 
 
-def _complex_normal(op: str, key: Node, shape: Any, dtype: DType, loc: Any, scale: Any) -> Tensor:
+def _as_dtype(x: Tensor, dtype: DType) -> Tensor:
+    return x if x.dtype is dtype else x.astype(dtype)
+
+
+def _complex_normal(
+    op: str, key: Node, shape: Shape | None, dtype: DType, loc: ArrayLike, scale: ArrayLike
+) -> Tensor:
     part = dtype.real
-    by = wrap(parameter(op, scale, part)) * literal(math.sqrt(0.5), part)
+    factor = wrap(parameter(op, scale, part)) * literal(math.sqrt(0.5), part)
     value = number(loc)
     if type(value) in NUMBERS:
-        to = [parameter(op, v, part) for v in (value.real, value.imag)]
+        offsets = [parameter(op, v, part) for v in (value.real, value.imag)]
     else:
-        centre = as_tensor(value).astype(dtype)
-        to = [node_of(real(centre)), node_of(imag(centre))]
-    shape = sample_shape(op, shape, by._node, to[0])
-    both = record(TABLE["RandomNormal"]((*shape, 2), part), (key,))
-    return complex_of(*[_moved(both[..., i], by._node, to[i], part) for i in (0, 1)])
+        center = as_tensor(value).astype(dtype)
+        offsets = [node_of(real(center)), node_of(imag(center))]
+    shape = sample_shape(op, shape, factor._node, offsets[0])
+    unit = record(RandomNormal((*shape, 2), part), (key,))
+    parts = [
+        _scale_and_shift(unit[..., i], factor._node, offset, part)
+        for i, offset in enumerate(offsets)
+    ]
+    return complex_of(*parts)
 
 
 def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Standard normal numbers in [lower, upper], however far out; differentiable by the bounds.
+    """Return standard normal samples in [lower, upper], differentiable with respect to the bounds.
 
-    Where a tensor as lower bound is larger than the upper one, the result is NaN.
+    Bounds may be arbitrarily far from 0. Where a tensor `lower` exceeds `upper`, the result is NaN.
 
     >>> import pullback as pb
     >>> pb.random.truncated_normal(pb.random.key(0), [-2.0, 40.0], [2.0, pb.inf]).tolist()
@@ -118,20 +147,25 @@ def truncated_normal(
     op = "random.truncated_normal"
     wanted = float_dtype(op, dtype, lower, upper)
     require_order(op, lower, upper, ("lower", "upper"))
-    given = key_of(op, key)
+    node = key_of(op, key)
     with at_one_line():
         low, high = (parameter(op, v, float64) for v in (lower, upper))
         shape = sample_shape(op, shape, low, high)
-        words = record(TABLE["RandomBits"](shape, 64), (given,)) >> 12
-        middle = words.astype(float64) + literal(0.5, float64)  # of 2**52 steps
-        made = apply("NormalBetween", (middle * literal(2.0**-52, float64))._node, low, high)
+        steps = (record(RandomBits(shape, 64), (node,)) >> 12).astype(float64)  # of 2**52
+        unit = (steps + literal(0.5, float64)) * literal(2.0**-52, float64)
+        samples = record(NormalBetween(), (unit._node, low, high))
         if wanted.bits == 16:
-            made = made.astype(float32)  # XLA may round f64 to 16 bits in one step or in two
-        return made if made.dtype is wanted else made.astype(wanted)
+            samples = samples.astype(float32)  # XLA may round f64 to 16 bits in one or two steps
+        return _as_dtype(samples, wanted)
 
 
-def exponential(key: Any, shape: Any = None, dtype: Any = None, scale: Any = 1.0) -> Tensor:
-    """Numbers from the exponential distribution of mean `scale`; differentiable by it.
+def exponential(
+    key: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    scale: ArrayLike = 1.0,
+) -> Tensor:
+    """Return samples of the exponential distribution with mean `scale`, differentiable in it.
 
     >>> import pullback as pb
     >>> pb.random.exponential(pb.random.key(0), (2,)).tolist()
@@ -139,23 +173,25 @@ def exponential(key: Any, shape: Any = None, dtype: Any = None, scale: Any = 1.0
     """
     op = "random.exponential"
     wanted = float_dtype(op, dtype, scale)
-    given = key_of(op, key)
-    _require_positive(op, scale, "scale", zero=True)
+    node = key_of(op, key)
+    require_range(op, "scale", scale, lambda s: s >= 0, "not be negative")
     with at_one_line():
         wide = computed_in(wanted)
-        by = parameter(op, scale, wide)
-        shape = sample_shape(op, shape, by)
+        factor = parameter(op, scale, wide)
+        shape = sample_shape(op, shape, factor)
         if _is(scale, 1):
-            return record(TABLE["RandomExponential"](shape, wanted), (given,))
-        made = record(TABLE["RandomExponential"](shape, wide), (given,)) * wrap(by)
-        return made if made.dtype is wanted else made.astype(wanted)
+            return record(RandomExponential(shape, wanted), (node,))
+        unit = record(RandomExponential(shape, wide), (node,))
+        return _as_dtype(unit * wrap(factor), wanted)
 
 
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Tensor:
-    """Numbers from the gamma distribution of shape `a` and scale 1; differentiable by `a`.
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None
+) -> Tensor:
+    """Return samples of the gamma distribution with shape `a` and scale 1, differentiable in `a`.
 
-    They are never 0: what is too small for the type is its least number. The derivative is that of
-    a quantile (implicit reparameterisation), so gradients of expectations are right.
+    Samples are never 0: smaller ones become the least normal number of the dtype. The derivative is
+    that of a quantile (implicit reparameterization), so gradients of expectations are correct.
 
     >>> import pullback as pb
     >>> pb.random.gamma(pb.random.key(0), [0.5, 3.0, 100.0]).tolist()
@@ -163,28 +199,20 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Tensor:
     """
     op = "random.gamma"
     wanted = float_dtype(op, dtype, a)
-    given = key_of(op, key)
-    _require_positive(op, a, "a")
+    node = key_of(op, key)
+    require_range(op, "a", a, lambda a: a > 0, "be positive")
     with at_one_line():
         shapes = wrap(parameter(op, a, wanted))
-        whole = spread(shapes, sample_shape(op, shape, shapes._node))
-        return apply("RandomGamma", given, node_of(whole))
+        shapes = spread(shapes, sample_shape(op, shape, shapes._node))
+        return record(RandomGamma(), (node, node_of(shapes)))
 
 
-def _is(value: Any, wanted: float) -> bool:
-    """Whether a parameter is this very number, and not a tensor."""
-    return type(value) in (int, float) and value == wanted
+def _is(value: ArrayLike, wanted: float) -> bool:
+    """Return whether a parameter is this Python number, not a tensor."""
+    return isinstance(value, (int, float)) and value == wanted
 
 
-def _require_positive(op: str, value: Any, name: str, zero: bool = False) -> None:
-    given = known(value)
-    if given is not None:
-        fits = given >= 0 if zero else given > 0
-        require(op, fits, f"{name} must {'not be negative' if zero else 'be positive'}, "
-                f"got {value}")  # fmt: skip
-
-
-def _require_finite(op: str, low: Any, high: Any, dtype: DType) -> None:
+def _require_finite(op: str, low: ArrayLike, high: ArrayLike, dtype: DType) -> None:
     a, b = known(low), known(high)
     if a is None or b is None:
         return

@@ -1,8 +1,6 @@
-"""Keys: where randomness comes from."""
+"""Keys: creation and derivation."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -16,43 +14,42 @@ from pullback.functions.arguments import (
     scalar,
     shape_of,
 )
-from pullback.functions.creation import made
+from pullback.functions.creation import from_array
 from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
-from pullback.random.arguments import key_of
+from pullback.ops.random.bits import FoldIn, SplitKey
+from pullback.random.arguments import ArrayLike, Shape, key_of
 
 
-def key(seed: Any) -> Tensor:
-    """A key from an integer, or from an integer tensor of rank 0.
+def key(seed: int | Tensor) -> Tensor:
+    """Return a key made from an integer or an integer tensor of rank 0.
 
-    The seed's 64 bits are the key's: seeds from -2**63 to 2**64 - 1 are taken modulo 2**64, so -1
-    and 2**64 - 1 are one seed, and all others differ.
+    The seed's 64 bits become the key. Seeds from -2**63 to 2**64 - 1 are taken modulo 2**64: -1 and
+    2**64 - 1 give the same key, all others differ.
 
     >>> import pullback as pb
     >>> pb.random.key(7).tolist()
     [0, 7]
     """
     if not isinstance(seed, (Tensor, Unknown)):
-        word = _word("random.key", seed, "a seed")
-        return made(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
+        word = _modulo_64("random.key", seed, "seed")
+        return from_array(np.array([word >> 32, word & 0xFFFFFFFF], np.uint32))
     with at_one_line():
         given = as_tensor(seed)
-        whole = _words("random.key", given, "a seed")
-        if whole.type.shape:
-            raise ShapeError(f"a seed has rank 0, got {given._node.type}", op="random.key")
-        high = wrap(whole) >> 32
-        return stack([high.astype(uint32), wrap(whole).astype(uint32)])
+        if given.shape:
+            raise ShapeError(f"seed must have rank 0, got {given._node.type}", op="random.key")
+        whole = wrap(_to_uint64("random.key", given, "seed"))
+        return stack([(whole >> 32).astype(uint32), whole.astype(uint32)])
 
 
-def split(key: Any, num: Any = 2) -> Tensor:
-    """New keys from one, in a tensor u32[num, 2]; `num` may be a shape.
+def split(key: ArrayLike, num: Shape = 2) -> Tensor:
+    """Return new keys derived from one, as a tensor u32[num, 2]; `num` may be a shape.
 
-    The old key may still be drawn from, or folded into; split again it gives the same keys.
+    The old key may still be used to draw or to fold in; splitting it again gives the same keys.
 
     >>> import pullback as pb
     >>> key, sub = pb.random.split(pb.random.key(0))
@@ -60,13 +57,13 @@ def split(key: Any, num: Any = 2) -> Tensor:
     ((2,), (5, 2))
     """
     shape = shape_of("random.split", num)
-    return record(TABLE["SplitKey"](shape), (key_of("random.split", key),))
+    return record(SplitKey(shape), (key_of("random.split", key),))
 
 
-def fold_in(key: Any, data: Any) -> Tensor:
-    """A new key from one and an integer, such as the number of a step or of a layer.
+def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
+    """Return a new key derived from a key and an integer, such as a step or layer number.
 
-    A tensor of integers gives as many keys. Integers are taken modulo 2**64, as in `key`.
+    A tensor of integers gives one key for each. Integers are taken modulo 2**64, as in `key`.
 
     >>> import pullback as pb
     >>> root = pb.random.key(0)
@@ -74,28 +71,29 @@ def fold_in(key: Any, data: Any) -> Tensor:
     >>> keys[1].tolist() == keys[2].tolist()
     False
     """
-    given = key_of("random.fold_in", key)
-    if isinstance(data, (Tensor, np.ndarray, Unknown)):
-        with at_one_line():
-            whole = _words("random.fold_in", data, "a number")
-            return record(TABLE["FoldIn"](), (given, whole))
-    whole = scalar(_word("random.fold_in", data, "a number"), uint64)
-    return record(TABLE["FoldIn"](), (given, whole))
+    op = "random.fold_in"
+    node = key_of(op, key)
+    with at_one_line():
+        if isinstance(data, (Tensor, np.ndarray, Unknown)):
+            word = _to_uint64(op, data, "data")
+        else:
+            word = scalar(_modulo_64(op, data, "data"), uint64)
+        return record(FoldIn(), (node, word))
 
 
-def _word(op: str, value: Any, what: str) -> int:
-    """An integer modulo 2**64."""
-    value = integer(op, number(value), what)
+def _modulo_64(op: str, value: int, name: str) -> int:
+    """Return an integer modulo 2**64."""
+    value = integer(op, number(value), name)
     if not -(2**63) <= value < 2**64:
         raise ArgumentError(
-            f"{what} must be at least -2**63 and less than 2**64, got {value}", op=op,
-        )  # fmt: skip
+            f"{name} must be at least -2**63 and less than 2**64, got {value}", op=op
+        )
     return value % 2**64
 
 
-def _words(op: str, value: Any, what: str) -> Node:
-    """Integers of any type as u64, negative ones modulo 2**64."""
+def _to_uint64(op: str, value: Tensor | np.ndarray, name: str) -> Node:
+    """Return integers of any dtype as u64, negative ones modulo 2**64."""
     node = node_of(as_tensor(value))
     if not node.type.dtype.is_integer:
-        raise DTypeError(f"{what} must be an integer, got {node.type}", op=op)
+        raise DTypeError(f"{name} must be an integer, got {node.type}", op=op)
     return cast_node(node, uint64)

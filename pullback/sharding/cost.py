@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pullback.graph.kinds import SumOfProducts
 from pullback.graph.types import Type
 
 
@@ -34,7 +35,7 @@ class Machine:
 def work(op: Any, extents: dict[str, int], types: Sequence[Type]) -> float:
     """Arithmetic operations of an op, whose factors have these extents, operands and results these
     types: two for each product that is summed, and at least one for each element."""
-    steps = math.prod(extents.values()) * (2 if op.product else 1)
+    steps = math.prod(extents.values()) * (2 if isinstance(op, SumOfProducts) else 1)
     return max([steps, *[t.size for t in types]])
 
 

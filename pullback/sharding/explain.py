@@ -13,6 +13,7 @@ from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
+from pullback.ops.traits import communicates
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.prices import applied, operations
@@ -115,7 +116,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         from pullback.engines.mesh import per_device
-        from pullback.lazy.program import mesh_of
+        from pullback.engines.registry import mesh_of
 
         graph = program_of("explain_sharding", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
@@ -137,7 +138,7 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
 def _exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
 ) -> Communication:
-    axes = node.op.communicates()
+    axes = communicates(node.op)
     out = _types(node)
     before = sum([x.type.nbytes for x in node.inputs])
     sent = traffic(node.op.wire, max(before, sum([t.nbytes for t in out])), mesh.extent(axes))  # type: ignore[attr-defined]

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pullback.errors import VerificationError
+from pullback.graph.memo import remember
 from pullback.graph.types import Type
 
 Side = tuple[tuple[tuple[str, ...], ...], ...]  # the factors of each dimension of each value
 _WORD = re.compile(r"\s*(?:(\.\.\.)|\(([\w\s=]*)\)|(\w+))")
 _STATED = re.compile(r"(\w+)=(\d+)")
 _FORMS: dict[tuple, Form] = {}
-_FORMS_LIMIT = 4096
 
 
 class Form:
@@ -134,9 +134,7 @@ def form_of(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
     key = text, len(xs), *[_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
     found = _FORMS.get(key)
     if found is None:
-        if len(_FORMS) > _FORMS_LIMIT:
-            _FORMS.clear()
-        found = _FORMS[key] = _form(text, xs, ys)
+        found = remember(_FORMS, key, _form(text, xs, ys), bound=4096)
     return found
 
 

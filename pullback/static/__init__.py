@@ -12,4 +12,4 @@ def _graph_text(graph: Graph) -> str:
 
 
 # Graphs are below this folder and do not import it.
-Graph.__str__ = _graph_text  # type: ignore[method-assign]
+Graph.__str__ = _graph_text  # type: ignore[method-assign, assignment]

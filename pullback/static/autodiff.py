@@ -247,7 +247,7 @@ class _Autodiff:
     def has_rule(self, node: Node) -> bool:
         op = node.op
         types = [x.type for x in node.inputs]
-        if self.core and (op.name in FORWARD_ONLY or op.least_profile(types) != CORE):
+        if self.core and (op.name in FORWARD_ONLY or op.text.least_profile(op, types) != CORE):
             return False
         return op.differentiable or isinstance(op, Result)
 
@@ -290,7 +290,7 @@ def _verify(graph: Graph, profile: str) -> None:
     try:
         verify(graph)
         for op, *types in {(n.op, *[x.type for x in n.inputs]): None for n in graph.nodes}:
-            if op.profile:
+            if op.text.profile:
                 PROFILES[profile].check_op(op, types)
     except PullbackError as error:
         raise GradientVerification(

@@ -14,9 +14,11 @@ import pullback.ops  # noqa: F401  (fills the op table)
 from pullback.errors import PullbackError, UnsupportedOp
 from pullback.graph.dtypes import ALL, dtype
 from pullback.graph.graph import Graph, ancestors
+from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.ops.elementwise.arithmetic import Neg
 from pullback.ops.sources import Const, Result, placeholder
 from pullback.static.autodiff import FORWARD_ONLY
 from pullback.static.flatten import flattened
@@ -53,9 +55,9 @@ def extensions() -> list[Extension]:
     Floor ('none: it is 0 everywhere',)
     Sin ('g * Cos(x)',)
     """
-    classes = [cls for _, cls in sorted(TABLE.items()) if cls.profile not in ("", CORE)]
+    classes = [cls for _, cls in sorted(TABLE.items()) if cls.text.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
-    return [Extension(c.name, c.profile, _summary(c), derivative(c)) for c in own]
+    return [Extension(c.name, c.text.profile, _summary(c), derivative(c)) for c in own]
 
 
 def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
@@ -64,7 +66,7 @@ def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
     None if the op has no derivative rule in the profile.
     """
     core = profile != EXTENDED
-    if not cls.differentiable or (core and (cls.profile != CORE or cls.name in FORWARD_ONLY)):
+    if not cls.differentiable or (core and (cls.text.profile != CORE or cls.name in FORWARD_ONLY)):
         return None
     found = ["by its rule"]  # ops that cannot run alone, such as collectives, have no samples
     for op, arrays in cls.samples():
@@ -116,12 +118,14 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
     inner = [n for n in nodes if n not in names]
     if len(inner) > LONGEST or any(n.op.graphs for n in inner):
         return "by " + ", ".join(
-            dict.fromkeys(n.op.name for n in inner if n.inputs and not n.op.transparent)
+            dict.fromkeys(
+                n.op.name for n in inner if n.inputs and not isinstance(n.op, Transparent)
+            )
         )
     texts = dict(names)
     for node in inner:
         xs = [texts[x] for x in node.inputs]
-        texts[node] = xs[0] if node.op.transparent else _applied(node, xs)
+        texts[node] = xs[0] if isinstance(node.op, Transparent) else _applied(node, xs)
     made = texts[g]
     return made[1:-1] if made.startswith("(") else made
 
@@ -134,7 +138,7 @@ def _applied(node: Node, xs: Sequence[str]) -> str:
         return f"({xs[0]} {INFIX[op.name]} {xs[1]})"
     if isinstance(op, Result):
         return f"{xs[0]}{op.index}"
-    if op.name == "Neg":
+    if isinstance(op, Neg):
         return f"-{xs[0]}"
     return f"{op.name}({', '.join(xs)})"
 
@@ -181,10 +185,10 @@ def instruction_entries(
     classes = [
         cls
         for name, cls in sorted(TABLE.items())
-        if cls.profile and is_builtin(cls) and PROFILES[cls.profile].level <= level
+        if cls.text.profile and is_builtin(cls) and PROFILES[cls.text.profile].level <= level
         if names is None or name in names
     ]
-    classes.sort(key=lambda c: PROFILES[c.profile].level)
+    classes.sort(key=lambda c: PROFILES[c.text.profile].level)
     return made + [_entry(c, profile) for c in classes]
 
 
@@ -201,7 +205,7 @@ def _entry(cls: Any, profile: str) -> InstructionEntry:
     chosen = max(samples, key=lambda s: sum(np.ndim(x) for x in s[1]), default=None)
     example, types = _example(*chosen) if chosen else (f"{cls.name}(...)", "")
     formulas = derivative(cls, profile)
-    return InstructionEntry(cls.name, cls.profile, _summary(cls), example, types, formulas)
+    return InstructionEntry(cls.name, cls.text.profile, _summary(cls), example, types, formulas)
 
 
 def _example(op: Any, arrays: Sequence[Any]) -> tuple[str, str]:

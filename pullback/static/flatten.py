@@ -111,7 +111,7 @@ class Exact(Flattener):
 
 def _written(node: Node) -> dict[str, Any]:
     op = node.op
-    return without_defaults(type(op), op.written(tuple([x.type for x in node.inputs])))
+    return without_defaults(type(op), op.text.written(op, tuple([x.type for x in node.inputs])))
 
 
 def _array(node: Node) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
+from pullback.ops.elementwise.guarded import Guarded
 from pullback.ops.prelude import ones, zeros
 from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import derive, reach
@@ -38,11 +39,11 @@ def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
     """The nodes made by derivative rules, with plain instead of guarded products and quotients."""
     new = {node: node for node in graph.nodes}
     emitted = ancestors(made, new.__contains__)
-    if all(node.op.unguarded() is node.op for node in emitted):
+    if not any(isinstance(node.op, Guarded) for node in emitted):
         return list(made)
     for node in emitted:
         if node not in new:
             xs = tuple([new[x] for x in node.inputs])
-            op = node.op.unguarded()
+            op = node.op.unguarded() if isinstance(node.op, Guarded) else node.op
             new[node] = Node(op, xs, node.type, node.where, (), node.backward) if xs else node
     return [new[g] for g in made]

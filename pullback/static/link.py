@@ -107,13 +107,13 @@ class _Linker:
         if i.op == "Input" or i.literal is not None:
             return self.source(i, xs)
         cls = TABLE.get(i.op)
-        if cls is None or not cls.profile:
+        if cls is None or not cls.text.profile:
             raise VerificationError("there is no such instruction", code="E6003")
         if problem := check_count(cls, len(xs)):
             raise VerificationError(problem, code="E2007", operands=len(xs))
         types = tuple([x.type for x in xs])
         try:
-            op = cls.read(types, **{k: self.inner(v) for k, v in i.parameters.items()})
+            op = cls.text.read(cls, types, **{k: self.inner(v) for k, v in i.parameters.items()})
             if self.verify:
                 self.profile.check_op(op, types)
                 type = op.type_of(*types)

@@ -30,13 +30,15 @@ class Parameter(NamedTuple):
 
 @cache
 def parameters_of(cls: Any) -> dict[str, Parameter]:
-    """The parameters of an op in text: the keywords of its `read`, or else its fields."""
-    signature = inspect.signature(cls.read)
-    keywords = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    if not keywords:
-        return fields_of(cls)
-    hints = _hints(cls.read)
-    return {p.name: Parameter(hints.get(p.name, Any), p.default) for p in keywords}
+    """What a text states about an op: the keywords of its `text.read`, and its fields."""
+    given = inspect.signature(cls.text.read).parameters.values()
+    hints = _hints(cls.text.read)
+    stated = {
+        p.name: Parameter(hints.get(p.name, Any), p.default)
+        for p in given if p.kind is p.KEYWORD_ONLY
+    }  # fmt: skip
+    others = any(p.kind is p.VAR_KEYWORD for p in given)
+    return {**fields_of(cls), **stated} if others else stated
 
 
 @cache
@@ -61,9 +63,9 @@ def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, An
     known = parameters_of(cls)
     if not (known or arguments or keys):
         return {}
-    order = [*cls.positional, *(n for n in known if n not in cls.positional)]
-    if cls.spellings:
-        keys = {cls.spellings.get(name, name): value for name, value in keys.items()}
+    order = [*cls.text.positional, *(n for n in known if n not in cls.text.positional)]
+    if cls.text.spellings:
+        keys = {cls.text.spellings.get(name, name): value for name, value in keys.items()}
     return without_defaults(cls, _bound(known, order, arguments, keys))
 
 
@@ -98,7 +100,8 @@ def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in stated.items()
-        if (name in cls.positional and value is not None) or not _same(value, known[name].default)
+        if (name in cls.text.positional and value is not None)
+        or not _same(value, known[name].default)
     }
 
 

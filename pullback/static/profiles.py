@@ -1,7 +1,7 @@
 """Profiles: the dtypes, instructions, sizes and literals that a module may use.
 
 `core-v1` is MIND Core v1, `core-v1+gradient` adds the instructions that its derivative rules emit,
-and `extended` has everything. Every op belongs to a profile (`Op.profile`).
+and `extended` has everything. An op says which profile it belongs to (`Op.text`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Profile:
                 )  # fmt: skip
 
     def check_op(self, op: Any, xs: Sequence[Type]) -> None:
-        least = PROFILES[op.least_profile(xs)]
+        least = PROFILES[op.text.least_profile(op, xs)]
         if least.level > self.level:
             raise VerificationError(
                 f"the profile {self.name} does not have this instruction in this form",

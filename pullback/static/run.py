@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.registry import engine as find_engine
 from pullback.errors import (
     ArgumentError,
     EngineError,
@@ -18,14 +19,13 @@ from pullback.errors import (
     TimeLimit,
     UnsupportedOp,
 )
+from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.lazy.evaluate import evaluate
-from pullback.lazy.program import engine as find_engine
 from pullback.lazy.settings import Scope, current
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.rounding import IsInf, IsNan
-from pullback.ops.interpret import deadline
 from pullback.ops.reduce.reductions import Any_
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
@@ -141,15 +141,15 @@ def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.nd
     context = contextvars.copy_context()
 
     def guarded() -> None:
-        deadline.at = time.monotonic() + seconds
+        thread.deadline = time.monotonic() + seconds
         try:
             made.append(context.run(work))
         except BaseException as error:
             made.append(error)
 
-    thread = threading.Thread(target=guarded, daemon=True)
-    thread.start()
-    thread.join(seconds)
+    worker = threading.Thread(target=guarded, daemon=True)
+    worker.start()
+    worker.join(seconds)
     if not made:
         raise TimeLimit(f"run: not finished within {seconds} s")
     if isinstance(made[0], BaseException):

@@ -56,7 +56,7 @@ class Writer:
         keys = dict(i.parameters)
         positional = [k for k in keys if isinstance(k, int)]
         if not i.problem and i.op in TABLE:
-            positional = [k for k in TABLE[i.op].positional if k in keys]
+            positional = [k for k in TABLE[i.op].text.positional if k in keys]
         xs += [self.value(keys.pop(k)) for k in positional]
         return applied("BinOp" if i.op in BINARY else i.op, xs, keys, self.value)
 

@@ -1,4 +1,4 @@
-"""Checks for ops and gradients: what the op table's tests run, open to authors of their own ops."""
+"""Checks for ops and gradients: those that the tests of the op table run, for your own ops."""
 
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives, linear_map
@@ -20,3 +20,7 @@ __all__ = [
     "check_type", "graph_of", "is_differentiable", "linear_map", "random_sharding", "run",
     "run_sharded", "several", "sharded_graph",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""A batching rule against a loop over examples."""
+"""Check batching rules against a loop over examples."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pullback.transforms.batch import batched_graph
 
 
 def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Any = None) -> None:
-    """The batching rule gives what the op gives one example after the other, for every choice
-    of mapped operands (of many operands: one, all but one, all); the examples differ."""
+    """Check that the batching rule agrees with the op on one example at a time, for every choice
+    of mapped operands (of more than four: one, all but one, all)."""
     many = len(arrays) > 4
     for mapped in itertools.product((False, True), repeat=len(arrays)):
         if any(mapped) and not (many and 1 < sum(mapped) < len(arrays) - 1):
@@ -33,27 +33,28 @@ def _check_batch(
     got = run(wide, stacked, engine)
     for y, value, has in zip(graph.outputs, got, flags, strict=True):
         assert value.shape == ((size, *y.type.shape) if has else y.type.shape)
-    rows = []
-    for i in range(size):
-        rows.append(run(graph, [a[i] if has else a for a, has in zip(stacked, mapped)], engine))
+    rows = [
+        run(graph, [a[i] if has else a for a, has in zip(stacked, mapped)], engine)
+        for i in range(size)
+    ]
     for k, (value, has) in enumerate(zip(got, flags, strict=True)):
         for i in range(size):
             assert_close(value[i] if has else value, rows[i][k], scale=10)
 
 
 def _examples(a: np.ndarray, size: int) -> np.ndarray:
-    """Different examples of an operand, out of its own elements: what was valid stays so.
+    """Make different examples from the elements of an operand, so that they stay valid.
 
-    Whole rows change places; a single element becomes smaller.
+    Rows are rotated; a single element becomes smaller.
     """
     a = np.asarray(a)
     long = [i for i, n in enumerate(a.shape) if n > 1]
     if long:
-        made = [np.roll(a, i, long[0]) for i in range(size)]
+        examples = [np.roll(a, i, long[0]) for i in range(size)]
     elif a.dtype.kind == "b":
-        made = [a ^ bool(i % 2) for i in range(size)]
+        examples = [a ^ bool(i % 2) for i in range(size)]
     elif a.dtype.kind in "iu":
-        made = [a // (i + 1) for i in range(size)]
+        examples = [a // (i + 1) for i in range(size)]
     else:
-        made = [a * (1 - i / (size + 1)) for i in range(size)]
-    return np.stack([np.asarray(x, a.dtype) for x in made]) if made else a[None][:0]
+        examples = [a * (1 - i / (size + 1)) for i in range(size)]
+    return np.stack([np.asarray(x, a.dtype) for x in examples]) if examples else a[None][:0]

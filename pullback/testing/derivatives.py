@@ -1,4 +1,4 @@
-"""Derivatives of both modes against central differences, and against each other."""
+"""Check derivatives of both modes against central differences and against each other."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.prelude import Op, sum_to, zeros
-from pullback.ops.sources import Input
+from pullback.ops.sources import Const, Input
 from pullback.testing.programs import Function, graph_of, is_differentiable, run
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
 
 def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]:
-    """Graphs of jvp (xs, ts -> tangents) and vjp (xs, gs -> cotangents) of f's inexact parts."""
+    """Return the graphs of the jvp (xs, ts -> tangents) and the vjp (xs, gs -> cotangents) of `f`,
+    for its float and complex operands and results."""
     base = graph_of(f, arrays)
     active = [x for x in base.inputs if is_differentiable(x.type)]
     ys = [y for y in base.outputs if is_differentiable(y.type)]
@@ -35,19 +36,20 @@ def _inner(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
 
 def _random_like(arrays: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
-    made = []
+    values = []
     for a in arrays:
         v = rng.standard_normal(a.shape)
-        made.append(v + 1j * rng.standard_normal(a.shape) if np.iscomplexobj(a) else v)
-    return [np.asarray(v, a.dtype) for v, a in zip(made, arrays)]
+        v = v + 1j * rng.standard_normal(a.shape) if np.iscomplexobj(a) else v
+        values.append(np.asarray(v, a.dtype))
+    return values
 
 
 def check_derivatives(
     f: Function, arrays: Sequence[np.ndarray], order: int = 2, eps: float = 1e-6, rtol: float = 1e-5
 ) -> None:
-    """jvp against central differences, vjp against jvp, and the same for both to `order`.
+    """Check the jvp against central differences and the vjp against the jvp, up to `order`.
 
-    Operands are float64 or complex128; others are constants.
+    Operands that are not float64 or complex128 are constants.
     """
     arrays = [np.asarray(a) for a in arrays]
     jvp, vjp = linear_map(f, arrays)
@@ -62,8 +64,8 @@ def check_derivatives(
         moved = list(arrays)
         for i, t in zip(where, ts):
             moved[i] = np.asarray(arrays[i] + step * t, arrays[i].dtype)
-        made = run(graph_of(f, arrays), moved)
-        return [made[i] for i in outs]
+        results = run(graph_of(f, arrays), moved)
+        return [results[i] for i in outs]
 
     for plus, minus, t in zip(shifted(eps), shifted(-eps), pushed, strict=True):
         slope = (plus - minus) / (2 * eps)
@@ -91,13 +93,11 @@ def check_derivatives(
 
 
 def _const(array: np.ndarray) -> Node:
-    from pullback.ops.sources import Const
-
     return Const(dtypes.dtype(array.dtype), array.shape, array.tobytes())()
 
 
 def check_cotangent_shapes(op: Op, arrays: Sequence[np.ndarray]) -> None:
-    """Rules of broadcasting ops return cotangents in the output's shape, not reduced ones."""
+    """Check that rules of broadcasting ops return cotangents in the shape of the result."""
     graph = graph_of(op, arrays)
     (out,) = graph.outputs
     g = Input("g", out.type.shape, out.type.dtype)()

@@ -1,46 +1,51 @@
-"""All checks of one op, and operands for them."""
+"""Check one op in every way, and convert operands for it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.graph.dtypes import DType
+from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives
 from pullback.testing.programs import assert_close, graph_of, run
 from pullback.testing.sharding import check_sharded
 
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike
+
+_WIDE = {"f": np.float64, "c": np.complex128}
+
 
 def check_type(op: Op, arrays: Sequence[np.ndarray]) -> None:
-    """The inferred type is the type of NumPy's result (the reference engine compares them)."""
+    """Check the inferred type against NumPy's result: the reference engine compares them."""
     run(graph_of(op, arrays), arrays)
 
 
 def check_engine(op: Op, arrays: Sequence[np.ndarray], engine: Any, scale: float = 1.0) -> None:
-    """An engine gives what the reference gives, within rounding."""
+    """Check that an engine agrees with the reference engine, within rounding."""
     graph = graph_of(op, arrays)
     for want, got in zip(run(graph, arrays), run(graph, arrays, engine), strict=True):
         assert_close(got, want, scale)
 
 
-def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
-    """Run the op table's checks on an op of your own, applied to `arrays`; the first that fails
-    raises.
+def check_op(op: Op, *arrays: ArrayLike, order: int = 2) -> None:
+    """Check an op of your own on `arrays`, as the tests of the op table do; the first check that
+    fails raises.
 
-    The inferred type is NumPy's, XLA agrees with NumPy, derivatives in both modes agree with
-    central differences up to `order`, the batching rule with a loop over examples, and parts of
-    the operands on simulated devices give what whole ones give.
+    The inferred type must be NumPy's, XLA must agree with NumPy, derivatives in both modes with
+    central differences up to `order`, the batching rule with a loop over examples, and shards on
+    simulated devices with the whole operands.
 
     >>> import pullback as pb
     >>> from pullback import testing
     >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
     """
-    from pullback.lazy.program import engine
-    from pullback.ops.elementwise.base import Elementwise
+    from pullback.engines.registry import engine
 
     given = [np.asarray(a) for a in arrays]
     check_type(op, given)
@@ -55,12 +60,9 @@ def check_op(op: Op, *arrays: Any, order: int = 2) -> None:
         check_sharded(op, given, seed)
 
 
-_WIDE = {"f": np.float64, "c": np.complex128}
-
-
 def cast_operands(arrays: Sequence[np.ndarray], dtype: DType) -> list[np.ndarray]:
-    """The sample with its float64 operands in another element type."""
-    with np.errstate(all="ignore"):  # infinities and NaN are among the samples
+    """Convert the float64 operands of a sample to another dtype."""
+    with np.errstate(all="ignore"):  # samples contain infinities and NaN
         return [_cast(np.asarray(a), dtype) for a in arrays]
 
 

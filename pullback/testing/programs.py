@@ -1,8 +1,8 @@
-"""Functions of nodes as graphs, run on arrays."""
+"""Build graphs from functions of nodes, and run them on arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,36 +16,37 @@ from pullback.ops.sources import Input
 
 TOLERANCE = {"f16": 4e-3, "bf16": 4e-2, "f32": 2e-5, "f64": 1e-11, "complex64": 4e-5,
              "complex128": 1e-11}  # fmt: skip
-
-
-Function = Callable[..., Any]  # nodes to a node or a tuple of nodes
+Function = Callable[..., Any]  # nodes -> a node or a tuple of nodes
 
 
 def graph_of(f: Function, arrays: Sequence[np.ndarray]) -> Graph:
-    """`f` as a graph over inputs of the arrays' types."""
+    """Return `f` as a graph whose inputs have the types of the arrays."""
     inputs = [Input(f"x{i}", a.shape, dtypes.dtype(a.dtype))() for i, a in enumerate(arrays)]
     return Graph(inputs, several(f(*inputs)))
 
 
-def several(made: Any) -> tuple[Node, ...]:
-    """The results of an application as a tuple of nodes."""
-    if isinstance(made, Node):
-        return results(made) if isinstance(made.type, tuple) else (made,)
-    return tuple(made)
+def several(result: Node | Iterable[Node]) -> tuple[Node, ...]:
+    """Return the results of an application as a tuple of nodes."""
+    if isinstance(result, Node):
+        return results(result) if isinstance(result.type, tuple) else (result,)
+    return tuple(result)
 
 
 def run(graph: Graph, arrays: Sequence[np.ndarray], engine: Any = None) -> list[np.ndarray]:
+    """Run a graph on arrays, by default with the reference engine."""
     engine = engine or ReferenceEngine()
     args = [engine.put(np.array(a, order="C"), x.type) for a, x in zip(arrays, graph.inputs)]
-    made = engine.compile(graph).run(args)
-    return [np.asarray(engine.get(v)) for v in made[: len(graph.outputs)]]
+    outputs = engine.compile(graph).run(args)
+    return [np.asarray(engine.get(v)) for v in outputs[: len(graph.outputs)]]
 
 
 def is_differentiable(type: Type) -> bool:
+    """Whether values of a type have a derivative: floats and complex numbers."""
     return type.dtype.is_inexact
 
 
 def assert_close(got: np.ndarray, want: np.ndarray, scale: float = 1.0) -> None:
+    """Check that arrays have the same type, and values within `scale` times its tolerance."""
     assert got.shape == want.shape and got.dtype == want.dtype, (got.dtype, want.dtype)
     kind = dtypes.dtype(want.dtype)
     if not kind.is_inexact:

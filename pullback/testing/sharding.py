@@ -1,9 +1,8 @@
-"""Parts on simulated devices against whole operands."""
+"""Check shards on simulated devices against whole operands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from pullback.testing.programs import Function, assert_close, graph_of, run, sev
 
 
 def check_sharded(f: Function, arrays: Sequence[np.ndarray], seed: int = 0) -> None:
-    """An op, or a function of nodes, on parts gives what it gives on whole operands: for random
-    meshes and specs, on simulated devices. What pads the parts is garbage."""
+    """Check that an op, or a function of nodes, gives the same on shards as on whole operands, for
+    random meshes and specs on simulated devices. Shards are padded with garbage."""
     rng = np.random.default_rng(seed)
     want = run(graph_of(f, arrays), arrays)
     for shape, names in (((2,), ("x",)), ((3,), ("x",)), ((2, 2), ("x", "y"))):
@@ -36,8 +35,8 @@ def check_sharded(f: Function, arrays: Sequence[np.ndarray], seed: int = 0) -> N
             raise
 
 
-def random_sharding(rng: Any, mesh: DeviceMesh, rank: int) -> Sharding:
-    """A spec in which every axis of the mesh splits some dimension, or none."""
+def random_sharding(rng: np.random.Generator, mesh: DeviceMesh, rank: int) -> Sharding:
+    """Return a random sharding: each axis of the mesh splits one dimension or none."""
     dims: list[tuple[str, ...]] = [()] * rank
     for axis in rng.permutation(mesh.axis_names):
         d = rng.integers(-1, rank)
@@ -49,29 +48,29 @@ def random_sharding(rng: Any, mesh: DeviceMesh, rank: int) -> Sharding:
 def run_sharded(
     f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding], mesh: DeviceMesh
 ) -> list[np.ndarray]:
-    """The results of `f` on operands that lie as said, computed by simulated devices."""
+    """Return the results of `f` on sharded operands, computed by simulated devices."""
     graph = sharded_graph(f, arrays, shardings)
     program = simulated(partition(graph, mesh).graph, mesh)
     stacks = [_stacked(np.asarray(a), s) for a, s in zip(arrays, shardings, strict=True)]
-    made = []
+    results = []
     for stack, y in zip(run(program, stacks), graph.outputs, strict=True):
         parts = stack.reshape(mesh.size, *stack.shape[len(mesh.shape) :])
-        lies = y.type.sharding or Sharding(mesh, P())
-        made.append(join(dict(enumerate(parts)), lies, y.type.shape))
-    return made
+        sharding = y.type.sharding or Sharding(mesh, P())
+        results.append(join(dict(enumerate(parts)), sharding, y.type.shape))
+    return results
 
 
 def sharded_graph(
     f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding]
 ) -> Graph:
-    """`f` as a graph over inputs that lie as said."""
+    """Return `f` as a graph over inputs with the given shardings."""
     types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
     inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]
     return Graph(inputs, several(f(*inputs)))
 
 
 def _stacked(array: np.ndarray, sharding: Sharding) -> np.ndarray:
-    """The parts of all devices, with the mesh in front; where they are padded, with garbage."""
+    """Stack the shards of all devices, with the mesh as leading dimensions, padded with garbage."""
     mesh = sharding.mesh
     shape = [n * sharding.parts(i) for i, n in enumerate(sharding.local_shape(array.shape))]
     garbage = np.nan if array.dtype.kind in "fc" or array.dtype.kind == "V" else 77

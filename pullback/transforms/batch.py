@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import GradientVerification, PullbackError
+from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, emit, origin, results
+from pullback.graph.kinds import Distinct, HigherOrder
+from pullback.graph.node import Node, emit, results
 from pullback.ops.prelude import TABLE, Axis, spread
+from pullback.ops.traits import named_axes
 from pullback.transforms.call_rules import check_nodes, deriving
 
 
@@ -24,7 +27,7 @@ def batched(
         known[old] = (new, has_axis)
     with deriving():
         for node in graph.nodes[len(graph.inputs) :]:
-            origin.where, origin.backward = node.where, node.backward
+            thread.where, thread.backward = node.where, node.backward
             known[node] = _place(node, axis, known)
     return [known[y] for y in graph.outputs]
 
@@ -51,7 +54,7 @@ def _place(node: Node, axis: Axis, known: dict[Node, Any]) -> Any:
     """What stands for a node: a pair of value and mapped, or one pair for each result."""
     if node.inputs and isinstance(node.inputs[0].type, tuple):
         return known[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
-    if not node.inputs and not node.op.mergeable:
+    if not node.inputs and isinstance(node.op, Distinct):
         return node, False  # a leaf is itself
     pairs = [known[x] for x in node.inputs]
     xs = tuple([x for x, _ in pairs])
@@ -68,7 +71,7 @@ def _place(node: Node, axis: Axis, known: dict[Node, Any]) -> Any:
 
 def _concerns(node: Node, axis: Axis, mapped: Sequence[bool]) -> bool:
     """Whether the axis means something to a node: it is mapped, or it names the axis."""
-    return any(mapped) or (axis.name is not None and axis.name in node.op.named_axes())
+    return any(mapped) or (axis.name is not None and axis.name in named_axes(node.op))
 
 
 def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
@@ -76,7 +79,7 @@ def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]
         return emit(node.op, xs)
     rule = node.op.batch
     if rule is not None:
-        handed = (batched_graph,) if node.op.higher else ()
+        handed = (batched_graph,) if isinstance(node.op, HigherOrder) else ()
         try:
             return rule(axis, xs, mapped, *handed)
         except PullbackError as error:

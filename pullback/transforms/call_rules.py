@@ -2,59 +2,51 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pullback.errors import GradientVerification, UnsupportedOp
-from pullback.graph.node import Node, next_number, origin
-
-
-class _Log(threading.local):
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-
-_log = _Log()
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node, next_number
 
 
 def rules_applied() -> list[str]:
     """The ops whose rules ran in this thread's last derivative, in the order they ran."""
-    return list(_log.names)
+    return list(thread.rules_applied)
 
 
 def start_log() -> None:
-    _log.names = []
+    thread.rules_applied = []
 
 
 def note(names: Sequence[str]) -> None:
     """The rules of these ops count as applied: what they emitted was written out again."""
-    _log.names.extend(names)
+    thread.rules_applied.extend(names)
 
 
 @contextmanager
 def rules_noted() -> Iterator[list[str]]:
     """A list that holds, after the block, the ops whose rules ran inside it."""
     names: list[str] = []
-    before = len(_log.names)
+    before = len(thread.rules_applied)
     yield names
-    names += _log.names[before:]
+    names += thread.rules_applied[before:]
 
 
 @contextmanager
 def deriving() -> Iterator[None]:
     """While rules run: afterwards, new nodes belong to whatever they belonged to before."""
-    saved = origin.where, origin.backward
+    saved = thread.where, thread.backward
     try:
         yield
     finally:
-        origin.where, origin.backward = saved
+        thread.where, thread.backward = saved
 
 
 def derive_from(node: Node, backward: bool) -> tuple[int, Node]:
     """From now on, new nodes carry the line of `node`; they have larger numbers than this one."""
-    origin.where, origin.backward = node.where, backward or node.backward
+    thread.where, thread.backward = node.where, backward or node.backward
     return next_number(), node
 
 
@@ -65,7 +57,7 @@ def carries_derivative(type: Any) -> bool:
 
 def require_rule(node: Node, mode: str) -> None:
     """Note that the node's rule is about to run; raise if there is none."""
-    _log.names.append(node.op.name)
+    thread.rules_applied.append(node.op.name)
     if not node.op.differentiable:
         raise UnsupportedOp(
             f"no {mode} rule for {node.op.title}", op=node.op.title, where=node.where,

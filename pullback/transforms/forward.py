@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import GradientVerification
+from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE
 from pullback.transforms.call_rules import check_nodes, derive_from, deriving, require_rule
@@ -50,7 +51,7 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
 def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
-        handed = (tangents,) if node.op.higher else ()
+        handed = (tangents,) if isinstance(node.op, HigherOrder) else ()
         return rule(out, node.inputs, ts, *handed)
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]

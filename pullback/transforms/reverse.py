@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback.errors import PullbackError
 from pullback.graph.graph import by_number
+from pullback.graph.kinds import Detached, HigherOrder, SparseCotangents
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE, laid_out, sum_to, zeros
 from pullback.transforms.call_rules import (
@@ -125,7 +126,7 @@ def between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
     active: dict[Node, None] = {}
     goals = set(targets)
     for node in reached:
-        if node.op.detaches and node not in goals:
+        if isinstance(node.op, Detached) and node not in goals:
             continue
         reaches = node in goals or not active.keys().isdisjoint(node.inputs)
         if reaches and carries_derivative(node.type):
@@ -173,7 +174,7 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
         out = results(node)
         arrived = [[c for c in contributions if c[1] == i] for i in range(len(out))]
         found = [accumulate(r, cs) for r, cs in zip(out, arrived, strict=True)]
-        if node.op.vjp is not None and not node.op.sparse:
+        if node.op.vjp is not None and not isinstance(node.op, SparseCotangents):
             found = [zeros(r.type) if g is None else g for r, g in zip(out, found, strict=True)]
         g = tuple(found)
     else:
@@ -194,7 +195,7 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
 def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence:
     rule = node.op.vjp
     if rule is not None:
-        handed = (gradients,) if node.op.higher else ()
+        handed = (gradients,) if isinstance(node.op, HigherOrder) else ()
         return rule(g, out, node.inputs, need, *handed)
     # A composite without a rule of its own: differentiate what it is written as.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]

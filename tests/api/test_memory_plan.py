@@ -7,8 +7,8 @@ import pytest
 from helpers import line
 
 import pullback as pb
+from pullback.engines.registry import engine
 from pullback.graph.canonical import canonicalise
-from pullback.lazy.program import engine
 
 RNG = np.random.default_rng(0)
 
@@ -126,6 +126,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_measured_peak_confirms_the_predicted_one(name):
     (loss, args), percent = PROGRAMS[name]

@@ -485,7 +485,8 @@ def test_mistakes_are_told_at_the_users_line():
         mapped(({"a": P("dp")},), P())(lambda x: x)(x)
     with told(ArgumentError, ValueError, "out_specs", "begins as the results"):
         mapped(P("dp"), (P("dp"), P()))(lambda x: x)(x)
-    with told(ShapeError, ValueError, "argument[0]", "dimension 0 must divide among 4", "f64[6,4]"):
+    what = "dimension 0 must be divisible by the 4 devices"
+    with told(ShapeError, ValueError, "argument[0]", what, "f64[6,4]"):
         mapped(P(("dp", "tp")), P())(lambda x: x)(x[:6])
     with told(ShapeError, ValueError, "argument[0]['a']", "f64[4]", "2 dimensions"):
         mapped(P("dp", "tp"), P())(lambda t: t["a"])({"a": x[0]})

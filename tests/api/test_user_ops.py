@@ -19,6 +19,8 @@ from pullback.errors import (
     VerificationError,
 )
 from pullback.graph.table import TABLE
+from pullback.ops.parts import Parts
+from pullback.ops.text import Text
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -174,6 +176,7 @@ def test_N39_a_composite_op():
 def test_elementwise_operands_are_promoted_and_numbers_take_their_type():
     class Hypotenuse(pb.Elementwise):
         kinds = "f"
+        differentiable = False
 
         def numpy(self, x, y):
             return np.sqrt(x * x + y * y)
@@ -268,6 +271,8 @@ def test_check_op_finds_what_is_wrong(fault):
 
 def test_check_op_finds_a_wrong_type_and_a_wrong_second_derivative():
     class Wide(pb.Elementwise):
+        differentiable = False
+
         def numpy(self, x):
             return x.astype("f8")
 
@@ -467,6 +472,7 @@ def test_a_lowering_or_meaning_of_the_wrong_type_is_told_at_the_line(engine):
 def test_parameters_may_be_floats_and_are_told_apart_by_bits():
     class Shifted(pb.Elementwise):
         by: float
+        differentiable = False
 
         def numpy(self, x):
             return x * 0 + x.dtype.type(self.by)
@@ -476,6 +482,63 @@ def test_parameters_may_be_floats_and_are_told_apart_by_bits():
 
     assert Shifted(0.0) is not Shifted(-0.0) and Shifted(0.5) is Shifted(0.5)
     assert np.signbit(pb.apply(Shifted(-0.0), pb.tensor([-0.0])).numpy()).tolist() == [True]
+
+
+def test_an_elementwise_op_without_partials_is_refused():
+    with told(ArgumentError, TypeError, "Tripled: an elementwise op must define partials"):
+
+        class Tripled(pb.Elementwise):
+            def numpy(self, x):
+                return x * 3
+
+    assert "Tripled" not in TABLE
+
+
+def test_an_elementwise_op_may_say_that_its_derivative_is_zero_or_missing(engine):
+    class Floored(pb.Elementwise):
+        kinds = "f"
+        stablehlo = "floor"
+
+        def numpy(self, x):
+            return np.floor(x)
+
+        def partials(self, out, x):
+            return (None,)
+
+    class Halted(Floored):
+        differentiable = False
+
+    x = pb.tensor(X)
+    close(pb.grad(lambda x: (x * pb.apply(Floored(), x)).sum())(x), np.floor(X))
+    with pytest.raises(UnsupportedOp):
+        pb.grad(lambda x: pb.apply(Halted(), x).sum())(x)
+
+
+def test_elementwise_rules_may_be_stated_instead_of_partials():
+    class Flipped(pb.Elementwise):
+        stablehlo = "negate"
+
+        def numpy(self, x):
+            return -x
+
+        def vjp(self, g, out, xs, need):
+            return [-g]
+
+        def jvp(self, out, xs, ts):
+            return -ts[0]
+
+    testing.check_op(Flipped(), X)
+
+
+def test_fields_of_records_may_be_stated_on_the_class():
+    class Turned(type(scaled(2))):
+        positional = ("factor",)
+        combine = "max"
+
+    assert Turned.text == Text(("factor",)) and Turned.parts == Parts(combine="max")
+    assert pb.Op.text == Text() and pb.Op.parts == Parts()
+    text = str(pb.trace(lambda x: pb.apply(Turned(2), x), pb.tensor(X)))
+    assert "Turned(%0, 2)" in text
 
 
 def test_a_member_of_a_family_must_define_what_the_family_leaves_open():

@@ -1,4 +1,4 @@
-"""The canonical form, and folding."""
+"""The canonical form, and constant folding."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_m57_canonicalisation_is_pure():
     assert not set(made.nodes) & set(graph.nodes)
 
 
-def test_m57_aliases_and_dead_code_go_inputs_stay():
+def test_m57_aliases_and_dead_code_are_removed_inputs_are_kept():
     made = canonicalise(program())
     assert made.names == ("x", "y", "unused")
     assert len(made.inputs) == 3
@@ -63,14 +63,14 @@ def test_m57_aliases_and_dead_code_go_inputs_stay():
     assert names_of(made) == ["Input"] * 3 + inner
 
 
-def test_stop_gradient_stays_where_derivatives_are_still_to_be_taken():
+def test_stop_gradient_is_kept_in_programs_that_will_be_differentiated():
     x = source(2)
     graph = Graph([x], [StopGradient()(Alias()(x))])
     assert names_of(canonicalise(graph)) == ["Input"]
     assert names_of(canonicalise(graph, keep_stop_gradient=True)) == ["Input", "StopGradient"]
 
 
-def test_an_output_that_is_an_alias_is_its_operand():
+def test_an_output_that_is_an_alias_becomes_its_operand():
     x = source(2)
     made = canonicalise(Graph([x], [Alias()(x), x]))
     assert made.outputs == (made.inputs[0],) * 2
@@ -115,7 +115,7 @@ def test_equal_leaves_are_never_merged():
     assert first is not second
 
 
-def test_nothing_is_merged_across_a_barrier():
+def test_ops_are_not_merged_across_a_barrier():
     x = source(2)
     barrier = OptimizationBarrier()
     made = canonicalise(Graph([x], [Neg()(x), Neg()(barrier(x)), Neg()(barrier(x))]))
@@ -155,7 +155,7 @@ def test_lines_and_direction_are_kept():
     assert made.outputs[0].backward
 
 
-def test_a_boundary_of_another_kind_becomes_an_input():
+def test_an_input_node_of_another_op_becomes_an_input():
     x = source(2)
     middle = -x
     made = canonicalise(Graph([middle], [middle * middle]))
@@ -163,7 +163,7 @@ def test_a_boundary_of_another_kind_becomes_an_input():
     assert names_of(made) == ["Input", "Mul"]
 
 
-def test_the_map_leads_from_old_values_to_new_ones():
+def test_the_map_gives_the_new_node_of_each_old_one():
     x = source()
     alias = Alias()(x)
     one, two = constant(1, I64), constant(2, I64)
@@ -189,7 +189,7 @@ def test_canonicalising_changes_no_value():
 
 
 def folded(op: Op, *values: Any, dtype: dtypes.DType = I32) -> Any:
-    """The constant that an application is folded to, or None."""
+    """Return the constant that an application is folded to, or None."""
     y = op(*[constant(v, dtype) for v in values])
     (made,) = canonicalise(Graph([], [y])).outputs
     if made.op.name != "Const":
@@ -221,7 +221,7 @@ def test_m58_integer_folding_is_exact(op, values, wanted):
         (Div(), (1, 0)), (Div(), (0, 0)), (Div(), (LOW, -1)),
     ],
 )  # fmt: skip
-def test_m58_overflow_and_division_by_zero_stay(op, values):
+def test_m58_overflow_and_division_by_zero_are_not_folded(op, values):
     assert folded(op, *values) is None
 
 
@@ -238,7 +238,7 @@ def test_bools_fold_floats_and_tensors_do_not():
     assert folded(Add(), [1, 2], [3, 4]) is None
 
 
-def test_folding_goes_on_through_folded_operands():
+def test_folded_operands_are_folded_further():
     one = constant(1, I64)
     y = (one + one) * (one + one) - one
     made = canonicalise(Graph([], [y, constant(3, I64)]))
@@ -253,7 +253,7 @@ def test_a_barrier_is_not_folded():
 # -- depth --------------------------------------------------------------------------------------
 
 
-def test_a_chain_of_100000_nodes_is_no_problem():
+def test_a_chain_of_100000_nodes_is_canonicalised():
     x = source()
     y = x
     for _ in range(50_000):

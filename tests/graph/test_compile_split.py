@@ -1,4 +1,4 @@
-"""Programs that repeat themselves are cut into pieces, of which equal ones compile once."""
+"""Programs that repeat themselves are cut into segments; equal ones are compiled once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.engines.registry import engine
 from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import segments
 from pullback.graph.graph import Graph
-from pullback.lazy.program import engine
 from pullback.ops.prelude import interpret
 
 WIDTH = 5
@@ -22,7 +22,7 @@ def layer(x, p):
     h = pb.tanh(x @ p["w"] + p["b"])
     h = (h - h.mean(axis=-1, keepdims=True)) * 1.5
     best, place = pb.max(h, axis=-1, keepdims=True), pb.argmax(h, axis=-1, keepdims=True)
-    for _ in range(4):  # enough of it to be worth a piece
+    for _ in range(4):  # long enough for a segment
         h = pb.sin(h) * 0.9 + pb.cos(h * 0.5) / (1.0 + best * best)
     return x + 0.1 * h + pb.take_along_axis(h, place, axis=-1)
 
@@ -50,7 +50,7 @@ def training_graph(layers):
     return pb.trace(lambda *ps: pb.value_and_grad(model)(list(ps), pb.tensor(X)), *params).graph
 
 
-def test_deeper_models_have_no_more_different_pieces():
+def test_deeper_models_have_no_more_different_segments():
     def different(layers):
         return {s.graph.structure for s in segments(training_graph(layers))}
 
@@ -60,7 +60,7 @@ def test_deeper_models_have_no_more_different_pieces():
 
 
 @pytest.mark.parametrize("layers", [4, 7, 13])
-def test_pieces_compute_what_the_whole_computes(layers):
+def test_segments_compute_the_same_as_the_whole_program(layers):
     graph = training_graph(layers)
     rng = np.random.default_rng(2)
     arrays = [np.asarray(rng.normal(size=x.type.shape), x.type.dtype.numpy) for x in graph.inputs]
@@ -74,17 +74,17 @@ def test_pieces_compute_what_the_whole_computes(layers):
         np.testing.assert_array_equal(values[y], want)
 
 
-def test_a_short_stretch_that_repeats_itself_often_stays_whole():
+def test_many_short_repetitions_are_not_cut():
     def update(count):
         params = [pb.tensor(np.ones(3))] * count
         return segments(pb.trace(lambda *ps: [p + p * p for p in ps], *params).graph)
 
-    assert update(100) == []  # the whole of it is no longer than a piece
+    assert update(100) == []  # all of it is no longer than a segment
     assert len(update(1000)) > 4
 
 
-def test_the_engine_runs_them_as_one_program():
-    pb.clear_cache()  # no piece is in memory
+def test_the_engine_runs_segments_as_one_program():
+    pb.clear_cache()  # no segment is in memory
     params, x = parameters(9), pb.tensor(X)
     before = pb.engine_info().programs_run, pb.cache_info().compiles
     value, grads = pb.value_and_grad(model)(params, x)
@@ -98,7 +98,7 @@ def test_the_engine_runs_them_as_one_program():
             np.testing.assert_allclose(got.numpy(), g.numpy(), rtol=1e-9, atol=1e-12)
 
 
-def test_equal_pieces_of_other_programs_are_taken_from_there(monkeypatch):
+def test_equal_segments_of_other_programs_are_reused(monkeypatch):
     compiled = []
     plain = xla_engine.XlaEngine._compile
     monkeypatch.setattr(
@@ -108,11 +108,11 @@ def test_equal_pieces_of_other_programs_are_taken_from_there(monkeypatch):
     count = len(compiled)
     deep = engine("xla").compile(training_graph(16))
     assert isinstance(small, XlaSequence) and isinstance(deep, XlaSequence)
-    assert len(compiled) - count < count  # what is left over at the ends may differ
+    assert len(compiled) - count < count  # the ends may differ
 
 
 @pytest.mark.usefixtures("cold_disk")
-def test_pieces_come_from_the_disk():
+def test_segments_are_loaded_from_disk():
     params, x = parameters(9), pb.tensor(X)
     bits = []
     for compiles, disk_hits in ((1, 0), (0, 1)):
@@ -125,7 +125,7 @@ def test_pieces_come_from_the_disk():
     assert bits[0] == bits[1]
 
 
-def test_scalars_may_change_in_every_piece():
+def test_scalars_may_change_in_every_segment():
     def f(x, scales):
         for s in scales:
             x = layer(x * s, {"w": W, "b": B})
@@ -143,7 +143,7 @@ def test_scalars_may_change_in_every_piece():
         np.testing.assert_allclose(again[1], f(x, [0.25] * 8).item())
 
 
-def test_a_failed_check_in_a_piece_is_told_at_its_line():
+def test_a_failed_check_in_a_segment_names_its_line():
     def f(x, places):
         for i in places:
             x = layer(x, {"w": W, "b": B})
@@ -176,7 +176,7 @@ def test_outputs_that_are_inputs_or_constants():
         np.testing.assert_allclose(e.get(got), want, rtol=1e-9, atol=1e-12)
 
 
-def test_programs_without_repetition_stay_whole():
+def test_programs_without_repetition_are_not_cut():
     def f(x):
         for op in (pb.sin, pb.cos, pb.exp, pb.tanh, pb.sqrt, pb.abs, pb.square, pb.atan, pb.sinh):
             x = op(x) + 1

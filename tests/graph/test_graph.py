@@ -1,4 +1,4 @@
-"""Identity of ops, types and element types; user lines; graphs."""
+"""Identity of ops, types and dtypes; user lines; graphs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 # -- identity -----------------------------------------------------------------------------------
 
 
-def test_equal_parameters_are_one_object():
+def test_equal_parameters_give_the_same_object():
     assert Sum((0,), False) is Sum((0,), False) is Sum(axes=[0], keepdims=False)
     assert Sum((0,), False) is not Sum((0,), True)
     assert Type((2, 3), F32) is Type([2, np.int64(3)], F32)
@@ -71,7 +71,7 @@ def test_parameters_inside_tuples_are_compared_by_type_and_bits():
     assert Marked(Pair(0.0, 1.0)) is not Marked((0.0, 1.0))
 
 
-def test_one_is_not_true_whichever_comes_first():
+def test_1_is_not_true_in_either_order():
     one, true = Counted(1), Counted(True)
     assert one is not true
     assert type(one.count) is int
@@ -88,7 +88,7 @@ def test_constants_are_compared_by_bits():
     assert constant(1, I32).op is not constant(1, I64).op
 
 
-def test_interned_ops_are_forgotten_and_keep_no_large_data_alive():
+def test_unused_interned_ops_are_freed():
     before = len(Blob._canonical)
     blob = Blob(bytes(100_000))
     assert len(Blob._canonical) == before + 1
@@ -98,7 +98,7 @@ def test_interned_ops_are_forgotten_and_keep_no_large_data_alive():
     assert len(Blob._canonical) == before
 
 
-def test_parameters_by_name_give_the_same_op():
+def test_keyword_parameters_give_the_same_op():
     assert Sum(axes=(0,), keepdims=False) is Sum((0,), keepdims=False) is Sum((0,), False)
     assert Sum(axes=(0,), keepdims=True) is not Sum(axes=(0,), keepdims=False)
     for _ in range(2):  # also when it is looked up
@@ -115,7 +115,7 @@ def test_ops_are_frozen():
         Sum((0,), False).axes = (1,)
 
 
-# -- element types ------------------------------------------------------------------------------
+# -- dtypes -------------------------------------------------------------------------------------
 
 
 FLOATS = [dtypes.float16, F32, F64]
@@ -124,13 +124,13 @@ COMPLEX = [dtypes.complex64, dtypes.complex128]
 
 
 @pytest.mark.parametrize("family", [INTEGERS, [*FLOATS, *COMPLEX]])
-def test_promotion_within_a_family_is_numpys(family):
+def test_promotion_within_a_kind_follows_numpy(family):
     for a in family:
         for b in family:
             assert dtypes.promote(a, b).numpy == np.promote_types(a.numpy, b.numpy), (a, b)
 
 
-def test_an_integer_takes_the_other_sides_inexact_type():
+def test_an_integer_with_an_inexact_dtype_gives_the_inexact_one():
     for a in INTEGERS:
         for b in [*FLOATS, *COMPLEX, dtypes.bfloat16]:
             assert dtypes.promote(a, b) is b is dtypes.promote(b, a)
@@ -153,19 +153,19 @@ def test_promotion_is_commutative_and_idempotent():
 
 
 @pytest.mark.parametrize("d", dtypes.ALL, ids=str)
-def test_every_name_of_an_element_type_is_known(d):
+def test_every_name_of_a_dtype_is_known(d):
     assert d is dtypes.dtype(d) is dtypes.dtype(d.name) is dtypes.dtype(d.public)
     assert d is dtypes.dtype(d.numpy) is dtypes.dtype(d.numpy.type)
     assert d is dtypes.dtype(d.numpy.newbyteorder(">"))
 
 
-def test_python_numbers_name_the_default_types():
+def test_python_number_types_are_the_default_dtypes():
     wanted = {bool: dtypes.bool_, int: I64, float: F32, complex: dtypes.complex64}
     assert {t: dtypes.dtype(t) for t in wanted} == wanted
 
 
 @pytest.mark.parametrize("spec", [None, "float7", object, "M8[s]", "U3"])
-def test_anything_else_is_no_element_type(spec):
+def test_anything_else_is_not_a_dtype(spec):
     with pytest.raises(DTypeError):
         dtypes.dtype(spec)
 
@@ -173,14 +173,14 @@ def test_anything_else_is_no_element_type(spec):
 # -- where --------------------------------------------------------------------------------------
 
 
-def test_user_line_is_the_callers():
+def test_user_line_is_the_line_of_the_caller():
     here, line = where.user_line(), sys._getframe().f_lineno
-    assert (here.line, here.function) == (line, "test_user_line_is_the_callers")
+    assert (here.line, here.function) == (line, "test_user_line_is_the_line_of_the_caller")
     assert here.file == __file__
     assert str(here) == f"test_graph.py:{line}"
 
 
-def test_user_line_skips_pullbacks_own_frames():
+def test_user_line_skips_frames_of_pullback():
     inside = compile("def call(f):\n    return f()\n", os.path.join(where._PACKAGE, "x.py"), "exec")
     scope: dict = {}
     exec(inside, scope)
@@ -188,7 +188,7 @@ def test_user_line_skips_pullbacks_own_frames():
     assert (made.line, made.file) == (line, __file__)
 
 
-def test_lines_of_one_statement_are_told_apart():
+def test_lines_of_one_statement_are_distinguished():
     first, second = where.user_line(), where.user_line()
     assert first.line == second.line
     assert first != second
@@ -197,7 +197,7 @@ def test_lines_of_one_statement_are_told_apart():
 # -- graphs -------------------------------------------------------------------------------------
 
 
-def test_writing_a_graph_out_again_keeps_its_leaves():
+def test_calling_a_graph_keeps_its_leaves():
     x, w = source(2), leaf(Type((2,), F32), np.ones(2, np.float32))
     y = source(2)
     (made,) = Graph([x], [x * w])(y)

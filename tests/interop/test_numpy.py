@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors: the same numbers, tensors where they can be, no lost gradient."""
+"""NumPy functions on tensors: same values, tensors where possible, and no lost gradient."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ HOST = {
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_functions_that_pullback_has_give_tensors(name):
+def test_known_functions_return_tensors(name):
     f = TENSORS[name]
     got, want = f(pb.tensor(X)), f(X)
     assert isinstance(got, pb.Tensor)
@@ -77,14 +77,14 @@ def test_functions_that_pullback_has_give_tensors(name):
 
 
 @pytest.mark.parametrize("name", HOST)
-def test_others_are_numpys_own_on_the_values(name):
+def test_other_functions_run_in_numpy_on_the_values(name):
     f = HOST[name]
     got = f(pb.tensor(X))
     assert isinstance(got, (np.ndarray, np.generic))
     np.testing.assert_allclose(got, f(X))
 
 
-def test_what_is_known_without_a_value_needs_none():
+def test_shapes_are_read_without_computing_values():
     def f(x):
         assert (np.shape(x), np.ndim(x), np.size(x), np.size(x, 1)) == ((2, 3), 2, 6, 3)
         return x
@@ -102,7 +102,7 @@ def test_no_gradient_is_lost():
 
 
 @pytest.mark.parametrize("name", HOST)
-def test_a_gradient_that_would_be_lost_is_told(name):
+def test_a_lost_gradient_is_an_error(name):
     f = HOST[name]
     with told(UnsupportedOp, TypeError, "np.", "would be lost", "x.detach()"):
         pb.grad(lambda x: pb.sum(x * f(x)))(pb.tensor(X))
@@ -113,7 +113,7 @@ def test_a_gradient_that_would_be_lost_is_told(name):
     pb.grad(lambda x: pb.sum(x * f(x.detach())))(pb.tensor(X))
 
 
-def test_answers_that_have_no_derivative_may_be_asked_for():
+def test_results_without_a_derivative_are_allowed():
     def f(x):
         return x.sum() if np.array_equal(x, X) and np.allclose(x, X) else -x.sum()
 
@@ -121,7 +121,7 @@ def test_answers_that_have_no_derivative_may_be_asked_for():
 
 
 @pytest.mark.parametrize("write", [np.copyto, lambda z, v: np.put(z, [0], v)])
-def test_what_numpy_writes_elsewhere_is_told_too(write):
+def test_writing_a_differentiated_value_elsewhere_is_an_error(write):
     def f(v):
         z = np.zeros(2)
         write(z, v)
@@ -131,7 +131,7 @@ def test_what_numpy_writes_elsewhere_is_told_too(write):
         pb.grad(f)(pb.tensor(2.0))
 
 
-def test_options_and_axes_of_numpys():
+def test_options_and_axes_of_numpy():
     x = np.array([[3.0, 1.0], [2.0, 0.0]])
     t = pb.tensor(x)
     for f in (

@@ -1,4 +1,4 @@
-"""Why did it recompile: every miss names its cause, for compiled functions and lazy programs."""
+"""Every miss of the program cache has a cause, for compiled functions and lazy programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def about(cause: Any) -> tuple:
 # -- compiled functions ---------------------------------------------------------------------------
 
 
-def test_the_leaf_that_differs_is_named_by_its_path():
+def test_the_cause_is_the_path_of_the_leaf_that_differs():
     f = pb.compile(lambda params, x: x * params["layers"][1]["w"])
     params = {"layers": [{"w": X}, {"w": X}]}
     f(params, X)
@@ -51,7 +51,7 @@ def test_the_leaf_that_differs_is_named_by_its_path():
     assert last().kind == "structure" and last().path == "arguments"
 
 
-def test_a_static_value_is_named():
+def test_the_cause_is_a_static_value():
     f = pb.compile(lambda x, n, flag=True: x * n if flag else x, static_argnames="n")
     f(X, 2)
     f(X, 3)
@@ -64,7 +64,7 @@ def test_a_static_value_is_named():
     assert last().kind in ("static", "structure")
 
 
-def test_a_guard_that_failed_is_named_with_the_line_that_uses_it():
+def test_the_cause_is_a_guard_that_failed_with_the_line_that_reads_it():
     scale = 2.0
 
     class Config:
@@ -106,7 +106,7 @@ def test_a_guard_that_failed_is_named_with_the_line_that_uses_it():
     assert about(last()) == ("guard", "default bias of f", "1.0", "5.0")
 
 
-def test_a_captured_tensor_of_another_type_is_named():
+def test_the_cause_is_a_captured_tensor_of_another_type():
     w = pb.tensor([1.0, 1.0, 1.0])
     f = pb.compile(lambda x: x * w)
     f(X)
@@ -115,7 +115,7 @@ def test_a_captured_tensor_of_another_type_is_named():
     assert about(last()) == ("guard", "w", "f32[3]", "f32[1]")
 
 
-def test_settings_are_named():
+def test_the_cause_is_a_setting():
     f = pb.compile(lambda x: x * 2)
     f(X)
     with pb.config(engine="reference"):
@@ -129,7 +129,7 @@ def test_settings_are_named():
 # -- lazy programs --------------------------------------------------------------------------------
 
 
-def test_a_changed_structure_names_the_first_op_that_differs():
+def test_the_cause_is_the_first_op_that_differs():
     def f(x, kind):
         a = pb.exp(x)
         if kind == "more":
@@ -154,7 +154,7 @@ def test_a_changed_structure_names_the_first_op_that_differs():
         assert "structure differs" not in str(cause)
 
 
-def test_another_operand_is_named():
+def test_the_cause_is_another_operand():
     def f(x, y, swap):
         a, b = pb.exp(x), pb.exp(y)
         return pb.sin(a if swap else b) + a * b
@@ -167,7 +167,7 @@ def test_another_operand_is_named():
     assert "the result of exp" in cause.before and "the result of exp" in cause.after
 
 
-def test_a_longer_program_names_where_it_goes_on():
+def test_the_cause_is_the_op_where_a_longer_program_continues():
     def f(x, n):
         for _ in range(n):
             x = pb.sin(x)
@@ -184,7 +184,7 @@ def test_a_longer_program_names_where_it_goes_on():
 # -- no_recompile ---------------------------------------------------------------------------------
 
 
-def test_no_recompile_lets_what_is_compiled_run_and_raises_the_cause():
+def test_no_recompile_runs_compiled_programs_and_raises_the_cause_for_others():
     f = pb.compile(lambda x, k: x * k)
     f(X, 1.0)
 
@@ -211,7 +211,7 @@ def test_no_recompile_lets_what_is_compiled_run_and_raises_the_cause():
     assert f(pb.tensor([1.0, 2.0]), 2.0).tolist() == [2.0, 4.0]
 
 
-def test_what_was_refused_is_still_pending():
+def test_a_refused_tensor_is_still_pending():
     y = pb.expm1(X) * 11.0 - X
     z = y + 1
     with pb.no_recompile(), pytest.raises(RecompileError):
@@ -219,7 +219,7 @@ def test_what_was_refused_is_still_pending():
     assert z.numpy() == pytest.approx(y.numpy() + 1)
 
 
-def test_no_recompile_forbids_the_first_run_of_what_was_only_traced():
+def test_no_recompile_forbids_the_first_run_of_a_traced_function():
     f = pb.compile(lambda x: pb.log1p(x) * 13.5)
     f.lower(X)
     with pb.no_recompile(), pytest.raises(RecompileError):
@@ -232,7 +232,7 @@ def test_no_recompile_forbids_the_first_run_of_what_was_only_traced():
 # -- the log --------------------------------------------------------------------------------------
 
 
-def test_each_compile_prints_one_line_where_it_is_asked_for(monkeypatch, capsys):
+def test_each_compile_prints_one_line_if_requested(monkeypatch, capsys):
     f = pb.compile(lambda x: pb.log1p(x) * 17.25)
     f(X)
     assert capsys.readouterr().err == ""

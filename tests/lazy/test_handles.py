@@ -1,4 +1,4 @@
-"""Handles, copies and constants: what belongs to a derivative, and what a value carries along."""
+"""Handles, copies and constants: what is part of a derivative, and what a value keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def leaf(value: Any) -> pb.Tensor:
     return pb.tensor(value, requires_grad=True)
 
 
-# -- a value keeps its checks, whoever holds it ---------------------------------------------------
+# -- copies of a value keep its checks ------------------------------------------------------------
 
 
 def bad_read() -> pb.Tensor:
@@ -65,7 +65,7 @@ def test_a_cached_program_names_the_line_of_this_run(engine):
 # -- leaves ---------------------------------------------------------------------------------------
 
 
-def test_a_pending_leaf_is_not_lost_in_a_trace():
+def test_a_pending_leaf_keeps_its_value_in_a_trace():
     w = leaf(1.0)
     with pb.no_grad():
         w.assign(w * 2)
@@ -73,7 +73,7 @@ def test_a_pending_leaf_is_not_lost_in_a_trace():
     assert w.item() == 2.0
 
 
-def test_a_leaf_assigned_in_another_thread():
+def test_a_leaf_can_be_assigned_in_another_thread():
     w = leaf(1.0)
 
     def assign() -> None:
@@ -87,7 +87,7 @@ def test_a_leaf_assigned_in_another_thread():
     assert w.grad.item() == 4.0
 
 
-def test_a_copied_leaf_has_a_gradient_of_its_own():
+def test_a_copied_leaf_has_its_own_gradient():
     w = leaf([1.0, 2.0])
     for made in (copy.deepcopy(w), copy.copy(w), pickle.loads(pickle.dumps(w))):
         (made * 3).sum().backward()
@@ -97,7 +97,7 @@ def test_a_copied_leaf_has_a_gradient_of_its_own():
     assert pickle.loads(pickle.dumps(plain)).tolist() == copy.deepcopy(plain).tolist() == [2, 4]
 
 
-def test_a_tensor_that_became_its_own_ancestor():
+def test_a_tensor_can_be_assigned_a_value_computed_from_it():
     a = leaf(1.0)
     b = a * 2
     a.requires_grad = False
@@ -107,7 +107,7 @@ def test_a_tensor_that_became_its_own_ancestor():
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_a_leaf_counts_whether_it_was_used_since_its_assignment_or_not(used):
+def test_an_assigned_leaf_is_differentiated_whether_or_not_it_was_used_since(used):
     w, c = leaf(1.0), pb.tensor(0.0)
     with pb.no_grad():
         w.assign(2.0)
@@ -120,13 +120,13 @@ def test_a_leaf_counts_whether_it_was_used_since_its_assignment_or_not(used):
     assert w.grad.item() == 5.0
 
 
-def test_a_gradient_that_is_set_has_the_leafs_type():
+def test_grad_can_only_be_set_to_a_tensor_of_the_type_of_the_leaf():
     w = leaf([1.0])
     with pytest.raises(ArgumentError, match=r"f32\[1\].*f32\[2,1\]"):
         w.grad = pb.tensor([[1.0], [1.0]])
 
 
-def test_requires_grad_inside_a_derivative_would_cut_it():
+def test_requires_grad_inside_a_derivative_is_refused():
     def f(x: pb.Tensor) -> pb.Tensor:
         u = x * 2
         u.requires_grad = True
@@ -139,7 +139,7 @@ def test_requires_grad_inside_a_derivative_would_cut_it():
 # -- constants ------------------------------------------------------------------------------------
 
 
-def test_what_is_detached_is_no_part_of_the_graph():
+def test_a_detached_value_is_not_part_of_the_graph():
     w, v = leaf(2.0), leaf(3.0)
     h = w * 1.0
     (v * h.detach()).backward()
@@ -148,7 +148,7 @@ def test_what_is_detached_is_no_part_of_the_graph():
     assert not (w * 2).detach().requires_grad
 
 
-def test_what_was_consumed_can_be_detached():
+def test_a_consumed_loss_can_be_detached():
     w = leaf(2.0)
     loss = w * w
     loss.backward()
@@ -156,7 +156,7 @@ def test_what_was_consumed_can_be_detached():
     assert w.grad.item() == 8.0
 
 
-def test_a_sum_of_detached_losses_holds_no_history():
+def test_a_sum_of_detached_losses_keeps_no_history():
     w, total = leaf(1.0), pb.tensor(0.0)
     counts = []
     for _ in range(12):
@@ -189,10 +189,10 @@ def test_scopes_can_be_entered_twice():
     assert (w * 2).requires_grad
 
 
-# -- results belong to the user -------------------------------------------------------------------
+# -- results and traces ---------------------------------------------------------------------------
 
 
-def test_changing_a_result_in_place_leaves_its_derivative_alone():
+def test_changing_a_result_in_place_does_not_change_its_derivative():
     y, pull = pb.vjp(lambda x: x * x, pb.tensor(3.0))
     y *= 2
     assert pull(1.0)[0].item() == 6.0
@@ -231,12 +231,12 @@ def test_a_trace_whose_output_was_read_can_be_replayed():
     assert trace.replay(3.0).item() == 9.0
 
 
-def test_one_tensor_given_twice_gets_the_sum():
+def test_a_tensor_given_twice_gets_the_sum_of_its_gradients():
     x = pb.tensor(3.0)
     assert pb.backward_on_trace(pb.trace(lambda a, b: a * a * b, x, x))[x].item() == 27.0
 
 
-def test_a_gradient_through_many_pieces_with_several_results():
+def test_a_gradient_through_many_pieces_of_ops_with_several_results():
     def f(x: pb.Tensor) -> pb.Tensor:
         for _ in range(150):
             values, _ = pb.top_k(x, 4)
@@ -250,7 +250,7 @@ def test_a_gradient_through_many_pieces_with_several_results():
         np.testing.assert_allclose(found, pb.grad(f)(x).numpy(), rtol=1e-9)
 
 
-def test_small_things():
+def test_small_regressions():
     exact = pb.tensor([123456789]) / np.array([1.0])
     assert exact.tolist() == [123456789.0]
     assert repr(pb.eval_shape(lambda: pb.zeros((3,)))) == "f32[3]"
@@ -261,15 +261,15 @@ def test_small_things():
     assert (y.item(), z.item()) == (1.0, 2.0)
 
 
-def test_integers_that_do_not_fit_are_told():
+def test_integers_that_do_not_fit_are_refused():
     for make in (lambda: pb.tensor(2**70), lambda: pb.tensor([1, 2**70]), lambda: pb.tensor(2**63)):
         with pytest.raises(TypeError, match=r"does not fit into i64 \(test_handles"):
             make()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "uint64"])
-def test_comparisons_with_integers_that_the_element_type_cannot_hold(dtype):
-    """A number is a number: NumPy says False to `uint8 == 300`, and so does a compiled function."""
+def test_comparisons_with_integers_that_the_dtype_cannot_hold(dtype):
+    """As in NumPy, `uint8 == 300` is False, also in a compiled function."""
     data = np.array([0, 44, 100], dtype)
     x = pb.tensor(data)
     names = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",

@@ -1,4 +1,4 @@
-"""Indexing follows NumPy, writes make new tensors, and what is out of range is an error."""
+"""Indexing follows NumPy, writes make new tensors, and an index out of range is an error."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check_against_numpy(index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", CASES, ids=repr)
-def test_the_gradient_of_reading_counts_how_often_each_element_is_read(index: Any) -> None:
+def test_the_gradient_of_reading_counts_the_reads_of_each_element(index: Any) -> None:
     with pb.config(engine="reference"):
         found = pb.grad(lambda x: x[index].sum())(pb.tensor(HOST))
     want = np.zeros_like(HOST)
@@ -90,7 +90,7 @@ def test_the_gradient_of_reading_counts_how_often_each_element_is_read(index: An
 
 
 @pytest.mark.parametrize("index", [S[0], S[:, ::-2], S[[0, 1], :, [1, 1]], S[MASK]], ids=repr)
-def test_the_gradient_of_writing_goes_to_what_is_left_and_to_the_value(index: Any) -> None:
+def test_the_gradient_of_writing_goes_to_the_other_elements_and_to_the_value(index: Any) -> None:
     weights = np.cos(HOST)
 
     def loss(x: Any, v: Any) -> Any:
@@ -110,14 +110,14 @@ def test_the_gradient_of_writing_goes_to_what_is_left_and_to_the_value(index: An
     "index", [S[1], S[:, ::-2, 1], S[[1, 1, 0]], S[:, [0, 0], 1:3], S[MASK]], ids=repr
 )
 @pytest.mark.usefixtures("reference")
-def test_updates_combine_with_what_is_there(mode: str, ufunc: Any, index: Any) -> None:
+def test_updates_combine_with_the_old_elements(mode: str, ufunc: Any, index: Any) -> None:
     want = HOST.copy()
     ufunc.at(want, index, 1.5)
     got = getattr(pb.tensor(HOST).at[index], mode)(1.5)
     np.testing.assert_allclose(got.numpy(), want)
 
 
-def test_tensors_are_indices_too_and_negative_ones_count_from_the_end(engine: str) -> None:
+def test_tensors_can_be_indices_and_negative_ones_count_from_the_end(engine: str) -> None:
     x = pb.tensor(HOST)
     i, j = pb.tensor([0, -1]), pb.tensor([-3, 2], dtype="int8")
     np.testing.assert_array_equal(x[i].numpy(), HOST[[0, -1]])
@@ -129,7 +129,7 @@ def test_tensors_are_indices_too_and_negative_ones_count_from_the_end(engine: st
     np.testing.assert_array_equal(x[x > 7].numpy(), HOST[HOST > 7])
 
 
-def test_writing_rebinds_the_handle_and_no_other() -> None:
+def test_writing_changes_one_handle_only() -> None:
     x = pb.tensor([1.0, 2.0, 3.0])
     y, z = x[...], x[:]
     x[1:] = 0.0
@@ -139,13 +139,13 @@ def test_writing_rebinds_the_handle_and_no_other() -> None:
     assert z.tolist() == [1.0, 2.0, 3.0]
 
 
-def test_of_two_writes_to_one_place_the_last_stays(engine: str) -> None:
+def test_the_last_of_two_writes_to_one_element_wins(engine: str) -> None:
     x = pb.zeros(3)
     x[[1, 1]] = [5.0, 6.0]
     assert x.tolist() == [0.0, 6.0, 0.0]
 
 
-def test_writing_under_a_mask_reads_no_value() -> None:
+def test_writing_through_a_mask_reads_no_value() -> None:
     def f(x: Any) -> Any:
         return x.at[x > 1].set(0.0).at[x < 0].add(1.0)
 
@@ -154,18 +154,18 @@ def test_writing_under_a_mask_reads_no_value() -> None:
     assert f(pb.tensor([0.5, 2.0, -3.0])).tolist() == [0.5, 0.0, -2.0]
 
 
-def test_reading_under_a_mask_needs_the_value() -> None:
+def test_reading_through_a_mask_reads_the_mask() -> None:
     with pytest.raises(HostReadError):
         pb.eval_shape(lambda x: x[x > 1], pb.tensor([0.0, 2.0]))
 
 
-def test_a_value_may_have_spare_leading_dimensions_of_extent_1() -> None:
+def test_a_value_may_have_extra_leading_dimensions_of_size_1() -> None:
     x = pb.zeros((2, 3))
     x[0] = np.ones((1, 1, 3), np.float32)
     assert x.tolist() == [[1.0] * 3, [0.0] * 3]
 
 
-def test_a_simple_index_is_few_nodes() -> None:
+def test_a_simple_index_records_few_nodes() -> None:
     def ops(index: Any) -> list[str]:
         made, found = pb.tensor(HOST)[index]._node, []
         while made.inputs:
@@ -199,7 +199,7 @@ def test_iteration_ends() -> None:
     ],
     ids=repr,
 )
-def test_an_index_that_is_known_is_checked_when_written(index: Any, words: str) -> None:
+def test_a_known_index_is_checked_when_it_is_recorded(index: Any, words: str) -> None:
     x = pb.zeros((5, 2))
     with told(IndexOutOfRange, IndexError, words):
         x[index]
@@ -232,13 +232,13 @@ def test_a_tensor_as_index_is_checked_when_the_value_is_read(engine: str) -> Non
     ],
     ids=repr,
 )
-def test_what_is_no_index_is_told(index: Any, error: type, builtin: type, words: str) -> None:
+def test_an_invalid_index_is_refused(index: Any, error: type, builtin: type, words: str) -> None:
     x = pb.zeros((5, 2))
     with told(error, builtin, "index", words):
         x[index]
 
 
-def test_what_cannot_be_written_is_told() -> None:
+def test_an_invalid_value_is_refused() -> None:
     x = pb.zeros((5, 2), dtype="int32")
     with told(DTypeError, TypeError, "cannot write float into i32[5,2]"):
         x[0] = 1.5
@@ -284,7 +284,7 @@ def indexed(draw: Any) -> tuple[tuple[int, ...], tuple]:
             flat = draw(st.lists(places, min_size=count, max_size=count))
             index.append(np.array(flat, np.int64).reshape(fancy))
         elif kind == "mask" and len(fancy) < 2:
-            # as many places as the index arrays have, so that they broadcast
+            # as many true elements as the index arrays have, so that they broadcast
             count = min(fancy[0] if fancy else 1, n)
             if count != (fancy[0] if fancy else 1):
                 count = min(1, n)
@@ -299,9 +299,9 @@ def indexed(draw: Any) -> tuple[tuple[int, ...], tuple]:
 
 
 def _fitting(shape: tuple[int, ...], index: list[Any], has_ellipsis: bool) -> tuple:
-    """The index, or all of the tensor where the dimensions behind `...` do not fit it."""
+    """Return the index, or `...` if NumPy treats an empty mask in it differently."""
     if has_ellipsis and any(isinstance(i, np.ndarray) and not i.size for i in index):
-        return (...,)  # NumPy lets an empty mask stand for a dimension of size 1
+        return (...,)  # NumPy accepts an empty mask for a dimension of size 1
     try:
         np.zeros(shape)[tuple(index)]
     except IndexError:

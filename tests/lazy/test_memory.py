@@ -1,4 +1,4 @@
-"""Training loops hold memory flat, in three styles; 20,000 steps of each run with `make long`."""
+"""Training loops use constant memory, in three styles; `make long` runs 20,000 steps of each."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from counters import live_nodes
 from long import training_loops
 
 import pullback as pb
-from pullback.lazy.record import pending
+from pullback.graph.ambient import thread
 
 
 @pytest.mark.parametrize("style", training_loops.STYLES)
-def test_a_training_loop_holds_memory_flat(style):
+def test_a_training_loop_uses_constant_memory(style):
     pb.clear_cache()
     report = training_loops.run(style, 300)
     assert training_loops.problems(report) == []
 
 
-def test_dead_promises_are_forgotten():
+def test_handles_of_dead_tensors_are_dropped():
     x = pb.tensor(np.ones(1000))
     before = live_nodes()
     for _ in range(100):
-        x * 2.0  # recorded, never read, and gone
+        x * 2.0  # recorded and never read
     assert live_nodes() == before
     y = x + 1
     y.numpy()
-    assert len(pending.handles) <= 1, "an evaluation forgets those that died"
+    assert len(thread.handles) <= 1, "an evaluation drops dead ones"
 
 
 def test_buffers_of_dead_tensors_are_freed():
@@ -43,8 +43,7 @@ def test_buffers_of_dead_tensors_are_freed():
     assert buffer() is None
 
 
-def test_a_tensor_that_owns_nothing_else():
-    """A result read and kept does not hold the program's other values."""
+def test_a_result_keeps_no_other_value_of_its_program():
     x = pb.tensor(np.ones(10))
     h = pb.exp(x)
     ref = weakref.ref(h._node)
@@ -56,7 +55,7 @@ def test_a_tensor_that_owns_nothing_else():
     assert y._node.inputs == ()
 
 
-def test_a_failed_derivative_leaves_nothing_behind():
+def test_a_failed_derivative_keeps_no_nodes():
     before = live_nodes()
 
     def f(x: Any) -> Any:
@@ -69,7 +68,7 @@ def test_a_failed_derivative_leaves_nothing_behind():
     assert live_nodes() == before
 
 
-def test_backward_frees_the_graph_though_the_loss_is_kept():
+def test_backward_frees_the_graph_even_if_the_loss_is_kept():
     w = pb.tensor(np.ones(3), requires_grad=True)
     hidden = pb.exp(w * 2)
     ref = weakref.ref(hidden._node)

@@ -1,4 +1,4 @@
-"""Programs in memory: bounded in bytes, dropped for good, and loaded again without compiling."""
+"""Programs in memory: bounded in bytes, freed when evicted, and loaded again from disk."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from paths import PYTHONPATH
 
 import pullback as pb
 from pullback.engines import reference
+from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy import cache, settings
 from pullback.lazy.launch import state
-from pullback.lazy.program import engine
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 
@@ -36,7 +36,7 @@ def _empty():
 
 
 def shape(n: int) -> None:
-    """One program per n."""
+    """Run a program that is different for each n."""
     x = pb.tensor(np.arange(n, dtype=np.float32))
     np.testing.assert_array_equal((x * 2 + 1).numpy(), 2 * np.arange(n) + 1)
 
@@ -63,7 +63,7 @@ def test_programs_stay_within_the_bound():
     assert 2 <= info.programs <= 4 and len(state.cache.entries) == info.programs
 
 
-def test_an_evicted_program_is_gone():
+def test_an_evicted_program_is_freed():
     before = live_executables()
     with pb.config(cache_bytes=1):
         shape(2)
@@ -72,11 +72,11 @@ def test_an_evicted_program_is_gone():
         gone = weakref.ref(program), weakref.ref(program.executable)
         del program
         shape(3)
-        assert live_executables() == before + 1, "the last one stays, the one before is freed"
+        assert live_executables() == before + 1, "the last one stays, the previous one is freed"
         assert [ref() for ref in gone] == [None, None]
 
 
-def test_no_cycle_keeps_an_evicted_program():
+def test_an_evicted_program_is_in_no_cycle():
     with pb.config(cache_bytes=1):
         shape(2)
         gone = weakref.ref(next(iter(state.cache._programs)).executable)
@@ -88,13 +88,13 @@ def test_no_cycle_keeps_an_evicted_program():
             gc.enable()
 
 
-def test_the_least_recently_used_goes_first():
+def test_the_least_recently_used_program_is_evicted_first():
     with pb.config(cache_bytes=program_size() * 7 // 2):
         for n in (2, 3, 4):
             shape(n)
         with counting() as counts:
             shape(2)
-            shape(5)  # in place of 3
+            shape(5)  # evicts 3
             shape(2)
             shape(4)
             assert (counts.hits, counts.misses) == (3, 1)
@@ -102,7 +102,7 @@ def test_the_least_recently_used_goes_first():
             assert counts.misses == 2
 
 
-def test_what_was_evicted_is_loaded_not_compiled():
+def test_an_evicted_program_is_loaded_from_disk():
     with pb.config(cache_bytes=1):
         shape(2)
         shape(3)
@@ -113,8 +113,8 @@ def test_what_was_evicted_is_loaded_not_compiled():
         assert info.causes[-1].kind == "evicted" and info.disk_hits == 1
 
 
-def test_programs_of_one_structure_count_each_for_itself():
-    """A value that is kept makes another program of the same structure."""
+def test_programs_of_one_structure_are_counted_separately():
+    """Keeping a value needs another program of the same structure."""
 
     def f(keep: bool) -> Any:
         h = pb.exp(pb.tensor([1.0, 2.0]))
@@ -133,17 +133,17 @@ def test_programs_of_one_structure_count_each_for_itself():
         assert len(state.cache.entries) == 1
 
 
-def test_memory_is_handed_back_now_and_then(monkeypatch):
+def test_memory_is_returned_from_time_to_time(monkeypatch):
     calls = count_calls(monkeypatch, engine("xla"), "give_back")
     size = program_size()
-    monkeypatch.setattr(cache, "_MUCH", 5 * size)
+    monkeypatch.setattr(cache, "_TRIM_BYTES", 5 * size)
     with pb.config(cache_bytes=size):
         for n in range(1, 21):
             shape(n)
     assert 2 <= len(calls) <= 4
 
 
-def test_programs_that_fail_to_compile_leave_nothing(monkeypatch):
+def test_programs_that_fail_to_compile_leave_no_entries(monkeypatch):
     def fail(self: Any, graph: Any) -> None:
         raise EngineError("not today")
 
@@ -157,7 +157,7 @@ def test_programs_that_fail_to_compile_leave_nothing(monkeypatch):
 
 
 def test_threads_that_evict_each_others_programs():
-    """A program may be evicted between the moment it is found and the moment it is run."""
+    """A program may be evicted after it was found and before it runs."""
     failed: list[BaseException] = []
 
     def work(seed: int) -> None:
@@ -197,7 +197,7 @@ def _prepared(y: Any) -> Any:
 
 
 def test_a_program_compiled_while_the_cache_is_cleared():
-    """Its entry may hold programs that the new cache knows nothing of."""
+    """Its entry may hold programs that are not in the new cache."""
 
     class Program:
         origin, nbytes = "compiler", 100
@@ -226,23 +226,23 @@ def test_the_bound_is_a_setting(monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["much", -1, True, None, float("nan")])
-def test_a_bound_that_is_none_is_told(value):
+def test_an_invalid_bound_is_refused(value):
     with told(ArgumentError, ValueError, "config:", "cache_bytes", repr(value)):
         pb.config(cache_bytes=value)
 
 
-# -- what a program takes -------------------------------------------------------------------------
+# -- resident memory ------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_resident_memory_stays_within_the_bound(tmp_path):
-    """In a process of its own; 1,000 shapes with `make long`."""
+    """In a separate process; `make long` runs 1,000 shapes."""
     code = (
         "import json; from long import many_shapes\n"
         "print(json.dumps(many_shapes.run(60, 4 * 2**20)))"
     )
     environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "PULLBACK_CACHE_DIR": str(tmp_path)}
-    environment["PULLBACK_PLATFORM"] = "cpu"  # where what a program takes was measured
+    environment["PULLBACK_PLATFORM"] = "cpu"  # where the size of programs was measured
     out = subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
     )
@@ -283,7 +283,7 @@ POSITIONS = {
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_a_program_serves_every_position(name):
-    """The first position has a program of its own, the second one that all others share."""
+    """The first position has its own program; the others share a second one."""
     f, x = POSITIONS[name], pb.tensor(ROWS)
     with pb.config(engine="reference"):
         wanted = [f(pb.tensor(ROWS), i).numpy() for i in range(10)]
@@ -297,8 +297,8 @@ def test_a_program_serves_every_position(name):
         f(x, 5).numpy()
 
 
-def test_a_loop_over_positions_in_one_program_keeps_them():
-    """They are the same at every step, so nothing is gained by making them inputs."""
+def test_positions_in_an_unrolled_loop_are_constants():
+    """They are the same at every step, so that making them inputs would gain nothing."""
     x = pb.tensor(ROWS)
     with counting() as counts:
         for _ in range(4):
@@ -309,7 +309,7 @@ def test_a_loop_over_positions_in_one_program_keeps_them():
         assert counts.compiles == 1
 
 
-def test_blocks_of_other_sizes_or_steps_are_other_programs():
+def test_blocks_of_other_sizes_or_steps_need_other_programs():
     x = pb.tensor(ROWS)
     for _ in range(2):
         for i in range(1, 5):

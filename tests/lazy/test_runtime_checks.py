@@ -1,4 +1,4 @@
-"""Indices that depend on data: an index out of range raises when something it touches is read."""
+"""Data-dependent indices: one out of range raises when a value that depends on it is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table() -> Any:
 
 
 def index(*values: int) -> Any:
-    """An index that is known only when the program runs."""
+    """Return an index that is known only at run time."""
     return pb.tensor(np.array(values)) * 1
 
 
@@ -46,7 +46,7 @@ gathers = pytest.mark.parametrize("name", GATHERS)
 @pytest.mark.usefixtures("_engine")
 def test_an_index_out_of_range_raises_when_the_result_is_read(name, bad, table):
     picked = GATHERS[name](table, index(0, bad))
-    with pytest.raises(IndexOutOfRange, match=r"test_checks\.py") as info:
+    with pytest.raises(IndexOutOfRange, match=r"test_runtime_checks\.py") as info:
         picked.numpy()
     assert isinstance(info.value, IndexError) and isinstance(info.value, pb.PullbackError)
     with pytest.raises(IndexOutOfRange):
@@ -63,7 +63,7 @@ def test_indices_in_range_are_right(name, table):
 
 
 @pytest.mark.usefixtures("_engine")
-def test_it_raises_when_something_computed_from_it_is_read(table):
+def test_reading_a_value_computed_from_it_raises(table):
     picked = table[index(0, 9)]
     total = (picked * 2 + 1).sum()
     with pytest.raises(IndexOutOfRange):
@@ -72,15 +72,15 @@ def test_it_raises_when_something_computed_from_it_is_read(table):
         picked.numpy()
 
 
-@pytest.fixture(params=["looked at as soon as it is ready", "looked at when read"])
+@pytest.fixture(params=["examined when ready", "examined when read"])
 def _pace(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow device: whether a check has an answer when the next program starts."""
-    if request.param == "looked at when read":
+    """Whether the result of a check is ready when the next program starts."""
+    if request.param == "examined when read":
         monkeypatch.setattr(runtime_checks.Run, "ready", lambda self: False)
 
 
 @pytest.mark.usefixtures("_pace")
-def test_a_good_result_used_by_a_later_program_is_fine(table):
+def test_a_later_program_may_use_an_unrelated_result(table):
     picked, fine = table[index(0, 9)], table * 2
     pb.evaluate(picked, fine)
     later = fine + 1
@@ -92,8 +92,8 @@ def test_a_good_result_used_by_a_later_program_is_fine(table):
 
 
 @pytest.mark.usefixtures("_pace")
-def test_it_raises_through_later_programs(table):
-    """The first program was started and its check not looked at; the second used its result."""
+def test_reading_a_result_of_a_later_program_raises(table):
+    """The second program uses a result of the first, whose check was not examined."""
     picked = table[index(0, 9)]
     pb.evaluate(picked)
     later = picked + 1
@@ -106,7 +106,7 @@ def test_it_raises_through_later_programs(table):
 
 
 @pytest.mark.usefixtures("_engine")
-def test_an_unrelated_result_of_the_same_program_is_fine(table):
+def test_an_unrelated_result_of_the_same_program_can_be_read(table):
     i = index(0, 9)
     picked = table[i]
     fine = table * 2
@@ -119,7 +119,7 @@ def test_an_unrelated_result_of_the_same_program_is_fine(table):
 
 
 @pytest.mark.usefixtures("_engine")
-def test_nothing_is_lost_afterwards(table):
+def test_later_programs_work_after_a_failed_check(table):
     picked = table[index(0, 9)]
     with pytest.raises(IndexOutOfRange):
         picked.numpy()
@@ -144,7 +144,7 @@ def test_a_gradient_through_a_bad_index_raises(table):
 
 
 def test_a_known_index_raises_where_it_is_written(table):
-    with pytest.raises(IndexOutOfRange, match=r"test_checks\.py"):
+    with pytest.raises(IndexOutOfRange, match=r"test_runtime_checks\.py"):
         table[5]
     with pytest.raises(IndexOutOfRange):
         table[np.array([0, 7])]
@@ -153,8 +153,8 @@ def test_a_known_index_raises_where_it_is_written(table):
 
 
 @pytest.mark.usefixtures("_pace")
-def test_a_loop_that_never_reads_still_tells(table):
-    """The check of one step reaches what is read a hundred steps later."""
+def test_a_loop_that_never_reads_raises_in_the_end(table):
+    """A value that is read a hundred steps later depends on the check of one step."""
     x = table
     for step in range(100):
         x = x + x[index(0, 0, 0, 0, 7 if step == 50 else 1)]
@@ -163,9 +163,8 @@ def test_a_loop_that_never_reads_still_tells(table):
         x.numpy()
 
 
-def test_looking_is_linear_in_the_runs():
+def test_examining_is_linear_in_the_number_of_runs():
     """Two arguments from each earlier run make 2**60 paths through 60 runs."""
-    from pullback.lazy import runtime_checks
 
     class Program:
         input_masks: list[int] = []  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""Depth and length: 100,000 ops, stacked diamonds, loops that never read."""
+"""Deep and long graphs: 100,000 ops, stacked diamonds, loops that never read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from counters import counting, live_nodes
 
 import pullback as pb
 from pullback import debug
+from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.lazy.launch import Launch
-from pullback.lazy.record import PENDING_LIMIT, pending
 from pullback.lazy.split import PIECE
 
 LONG = 100_000
@@ -22,7 +22,7 @@ LONG = 100_000
 
 @pytest.fixture(autouse=True)
 def _low_recursion_limit() -> Any:
-    """No walk may recurse: a deep graph would need a deep stack."""
+    """No walk over a graph may recurse."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(400)
     yield
@@ -30,13 +30,7 @@ def _low_recursion_limit() -> Any:
 
 
 def affine_chain(x: Any, ops: int) -> Any:
-    """x * a + b, again and again: two ops a round."""
-    for _ in range(ops // 2):
-        x = x * 0.9999 + 0.0001
-    return x
-
-
-def affine_value(x: Any, ops: int) -> Any:
+    """Apply x * a + b repeatedly: two ops an iteration."""
     for _ in range(ops // 2):
         x = x * 0.9999 + 0.0001
     return x
@@ -48,7 +42,7 @@ def test_a_chain_of_100_000_ops_is_recorded_and_evaluated(engine):
     start = np.array([2.0, -1.0])
     with pb.config(engine=engine), counting() as counts:
         y = affine_chain(pb.tensor(start), LONG)
-        np.testing.assert_allclose(y.numpy(), affine_value(start, LONG), rtol=1e-9)
+        np.testing.assert_allclose(y.numpy(), affine_chain(start, LONG), rtol=1e-9)
         assert LONG // PENDING_LIMIT <= counts.programs <= 2 * LONG // PIECE
         assert counts.compiles <= 4, [str(c) for c in pb.cache_info().causes]
 
@@ -59,7 +53,7 @@ def test_a_chain_of_100_000_ops_is_differentiated(engine):
     start = np.array([2.0, -1.0])
     with pb.config(engine=engine), counting() as counts:
         value, g = pb.value_and_grad(lambda x: affine_chain(x, LONG).sum())(pb.tensor(start))
-        np.testing.assert_allclose(value.item(), affine_value(start, LONG).sum(), rtol=1e-9)
+        np.testing.assert_allclose(value.item(), affine_chain(start, LONG).sum(), rtol=1e-9)
         np.testing.assert_allclose(g.numpy(), np.full(2, 0.9999 ** (LONG // 2)), rtol=1e-9)
         assert counts.compiles <= 8, [str(c) for c in pb.cache_info().causes]
     assert len(debug.rules_applied()) == LONG + 1
@@ -69,7 +63,7 @@ def test_a_chain_of_100_000_ops_is_differentiated(engine):
     assert live_nodes() <= before
 
 
-def test_a_chain_through_backward():
+def test_backward_through_a_chain():
     pb.clear_cache()
     w = pb.tensor(np.array([2.0]), requires_grad=True)
     with pb.config(engine="reference"):
@@ -120,7 +114,7 @@ def test_a_loop_that_never_reads_stays_bounded():
         for i in range(8 * PENDING_LIMIT):
             x = pb.sin(x) + 1.0
             if i % 500 == 0:
-                most_handles = max(most_handles, len(pending.handles))
+                most_handles = max(most_handles, len(thread.handles))
                 most_nodes = max(most_nodes, pb.engine_info().live_nodes)
         assert counts.programs >= 6
         assert counts.compiles <= 3
@@ -130,8 +124,8 @@ def test_a_loop_that_never_reads_stays_bounded():
     np.testing.assert_allclose(x.numpy(), 1.934563, rtol=1e-6)
 
 
-def test_a_loop_that_keeps_everything_alive_is_evaluated_on_the_way(monkeypatch):
-    """And never as one program with thousands of results, which XLA compiles for minutes."""
+def test_a_loop_that_keeps_all_results_is_evaluated_meanwhile(monkeypatch):
+    """Never as one program with thousands of results, which takes XLA minutes to compile."""
     sizes = []
     original = Launch.run
 
@@ -156,7 +150,7 @@ def test_a_loop_that_keeps_everything_alive_is_evaluated_on_the_way(monkeypatch)
 
 @pytest.mark.parametrize("how", ["pending", "differentiated"])
 def test_deep_graphs_are_garbage_collected_without_recursion(how):
-    pb.clear_cache()  # the reference engine's programs are graphs themselves
+    pb.clear_cache()  # the programs of the reference engine are graphs
     before = live_nodes()
     with pb.config(engine="reference"):
         x = pb.tensor(np.ones(1))
@@ -165,7 +159,7 @@ def test_deep_graphs_are_garbage_collected_without_recursion(how):
             from pullback.ops.prelude import TABLE
 
             node: Any = x._node
-            for _ in range(LONG):  # deeper than what is ever pending
+            for _ in range(LONG):  # more than can be pending
                 node = TABLE["Sin"]()(node)
             last = weakref.ref(node)
             assert isinstance(node, Node)
@@ -183,7 +177,7 @@ def test_deep_graphs_are_garbage_collected_without_recursion(how):
 
 
 def test_wide_graphs():
-    """One value used 20,000 times."""
+    """One value is used 20,000 times."""
     x = pb.tensor(np.array([1.0, 2.0]))
 
     def f(a: Any) -> Any:
@@ -197,7 +191,7 @@ def test_wide_graphs():
 
 
 def test_the_states_of_a_loop_are_stacked_in_pieces():
-    """One program that gathers a long elementwise chain takes XLA a minute to compile."""
+    """One program that stacks a long elementwise chain takes XLA a minute to compile."""
     n, dt = 60, 0.05
 
     def oscillator(k: Any) -> Any:

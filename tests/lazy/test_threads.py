@@ -1,4 +1,4 @@
-"""Threads record, differentiate and evaluate at once, and get the bits of serial runs."""
+"""Threads record, differentiate and evaluate concurrently, with the bits of serial runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THREADS = 8
 
 
 class NoLowering(Op, abstract=True):
-    """An op that no engine can run; kept out of the table."""
+    """An op that no engine can run, not in the table."""
 
     name: ClassVar[str] = "NoLowering"
     differentiable: ClassVar[bool] = False
@@ -30,7 +30,7 @@ class NoLowering(Op, abstract=True):
 
 
 def together(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
-    """Run `work(i)` in threads that start at one moment; an error in one is raised here."""
+    """Run `work(i)` in threads that start at the same time; raise the error of one."""
     start = threading.Barrier(count)
     results: list[Any] = [None] * count
     errors: list[BaseException | None] = [None] * count
@@ -65,7 +65,7 @@ def model(params: Any, x: Any, depth: int) -> Any:
 
 
 def train(i: int) -> list[bytes]:
-    """Some steps of a small model; its depth, and so its program, depends on `i`."""
+    """Train a small model for a few steps; its depth depends on `i`."""
     params = {"w": pb.tensor(data(i, 4, 4)), "b": pb.tensor(data(i + 50, 4))}
     x = pb.tensor(data(i + 99, 6, 4))
     read = []
@@ -144,7 +144,7 @@ def test_a_training_loop_in_every_thread_compiles_once():
         assert counts.programs == 5 * THREADS
 
 
-def test_recorded_in_one_thread_evaluated_in_another():
+def test_a_tensor_recorded_in_one_thread_is_evaluated_in_another():
     made: list[Any] = [None]
 
     def record(i: int) -> None:
@@ -176,7 +176,7 @@ def test_threads_build_on_each_others_pending_tensors():
         np.testing.assert_allclose(y, want * (i + 1) + np.exp(want))
 
 
-def test_gradients_of_a_function_recorded_elsewhere():
+def test_gradients_of_a_function_recorded_in_another_thread():
     x = pb.tensor(data(4, 4))
     y, pull = pb.vjp(lambda a: pb.exp(a) * a, x)
     got = together(lambda i: pull(pb.tensor(np.full(4, i + 1.0)))[0].numpy())
@@ -186,7 +186,7 @@ def test_gradients_of_a_function_recorded_elsewhere():
     np.testing.assert_allclose(y.numpy(), np.exp(data(4, 4)) * data(4, 4))
 
 
-def test_a_failure_in_one_thread_leaves_others_right():
+def test_a_failure_in_one_thread_does_not_affect_others():
     x = pb.tensor(data(5, 4))
     shared = pb.exp(x) + 1
 
@@ -203,7 +203,7 @@ def test_a_failure_in_one_thread_leaves_others_right():
     np.testing.assert_allclose(shared.numpy(), np.exp(data(5, 4)) + 1)
 
 
-def test_an_index_error_in_one_thread_stays_there():
+def test_an_index_error_in_one_thread_does_not_affect_others():
     table = pb.tensor(data(6, 5))
 
     def work(i: int) -> Any:

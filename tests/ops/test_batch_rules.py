@@ -10,10 +10,10 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine as engine_named
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.graph import ancestors
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine as engine_named
 from pullback.lazy.record import record
 from pullback.ops.prelude import Axis
 from pullback.ops.random.bits import RandomBits
@@ -32,7 +32,7 @@ def whole(*shape, high):
 
 
 def looped(f, in_axes, *arrays):
-    """f, one example after the other."""
+    """Apply f to one example after another, and stack the results."""
     count = next(a.shape[i] for a, i in zip(arrays, in_axes) if i is not None)
     rows = []
     for k in range(count):
@@ -42,7 +42,7 @@ def looped(f, in_axes, *arrays):
 
 
 def check(f, *arrays, in_axes=None):
-    """vmap of f is the loop over f, for every choice of mapped arguments or the one given."""
+    """Compare vmap of f with a loop, for every choice of mapped arguments or the given one."""
     choices = [in_axes] if in_axes else itertools.product((0, None), repeat=len(arrays))
     for axes in choices:
         if any(a is not None for a in axes):
@@ -52,7 +52,7 @@ def check(f, *arrays, in_axes=None):
 
 
 def nodes_of(*tensors):
-    """The pending nodes behind tensors: what will be computed."""
+    """The pending nodes of tensors, which are still to be computed."""
     nodes = ancestors([t._node for t in tensors], lambda n: n.value is not None)
     return [n for n in nodes if n.value is None]
 
@@ -83,7 +83,7 @@ def test_einsum(engine, spec, shapes):
     check(lambda *xs: pb.einsum(spec, *xs), *[real(3, *s) for s in shapes])
 
 
-def test_an_einsum_stays_one():
+def test_a_batched_einsum_is_one_einsum():
     xs = pb.tensor(real(3, 2, 4)), pb.tensor(real(3, 4, 5))
     assert ops_of(pb.vmap(lambda x, y: pb.einsum("ij,jk", x, y))(*xs)) == ["Einsum"]
 
@@ -96,7 +96,7 @@ def test_an_einsum_that_uses_every_letter():
 
 
 def test_weights_are_not_repeated():
-    """x [B, n, k] @ W [k, m] is one product of the operands as they are."""
+    """x [B, n, k] @ W [k, m] is one product of the unchanged operands."""
     x, w = pb.tensor(real(8, 3, 4)), pb.tensor(real(4, 5))
     y = pb.vmap(lambda x: x @ w)(x)
     assert ops_of(y) == ["MatMul"]
@@ -105,7 +105,7 @@ def test_weights_are_not_repeated():
 
 
 @pytest.mark.parametrize("mapped", [(0, None), (None, 0), (0, 0)])
-def test_general_contractions_are_one(mapped):
+def test_a_batched_contraction_is_one_contraction(mapped):
     x, y = pb.tensor(real(2, 3, 4)), pb.tensor(real(2, 4, 3, 5))
     args = [a if i == 0 else a[0] for a, i in zip((x, y), mapped)]
     pb.evaluate(args)
@@ -157,7 +157,7 @@ def test_an_operand_that_all_examples_read_is_not_copied():
 
 
 def test_index_arrays_of_all_examples_are_not_copied():
-    """Cotangents for one set of places: the scatter has one write for all examples."""
+    """Cotangents for the same indices: the scatter writes once for all examples."""
     x, i = pb.tensor(real(6, 2)), pb.tensor(whole(4, high=6))
     _, pull = pb.vjp(lambda x: x[i], x)
     g = pb.vmap(pull)(pb.tensor(real(5, 4, 2)))[0]
@@ -301,7 +301,7 @@ def test_per_example_gradients(engine, loss, params, inputs):
 
 
 def test_an_ensemble(engine):
-    """Parameters are mapped, the input is one for all."""
+    """Parameters are mapped, the input is shared."""
     params = [(real(3, 4, 6), real(3, 6)), (real(3, 6, 2), real(3, 2))]
     x = pb.tensor(real(5, 4))
     got = pb.vmap(mlp, in_axes=(0, None))(pb.tree.map(pb.tensor, params), x).numpy()
@@ -334,14 +334,14 @@ SOME = [axes for axes in itertools.product((0, None), repeat=3) if 0 in axes]
 
 
 @pytest.mark.parametrize("outer", SOME)
-def test_nested_vmap_of_places(outer):
-    """Outer and inner examples bring operand, indices or updates, in every combination."""
+def test_nested_vmap_of_indexing(outer):
+    """Map the operand, indices or updates in the outer and the inner vmap, in all combinations."""
     for inner in SOME:
         with pb.config(engine="reference"):
             check_nested(outer, inner)
 
 
-def test_nested_vmap_of_places_compiled():
+def test_nested_vmap_of_indexing_compiled():
     check_nested((0, None, 0), (None, 0, 0))
     check_nested((None, 0, None), (0, 0, 0))
 

@@ -1,4 +1,4 @@
-"""Optimizers: the numbers, both forms, and what must not happen."""
+"""Optimizers: their numbers, both forms, recompilation and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def loss_of(w):
 
 
 def by_numpy(name: str, steps: int, learning_rate: float) -> np.ndarray:
-    """The textbook update in float64."""
+    """Return the result of the textbook update in float64."""
     options = CASES[name][2]
     p, slot, square = START.astype(np.float64), np.zeros((3, 4)), np.zeros((3, 4))
     decay, decoupled = options.get("weight_decay", 0.0), options.get("decoupled", False)
@@ -72,7 +72,7 @@ def run_object(name: str, steps: int, learning_rate: float) -> np.ndarray:
 
 
 @cases
-def test_matches_the_textbook(case):
+def test_numbers_match_the_textbook(case):
     want = by_numpy(case, 10, 0.05)
     np.testing.assert_allclose(run_functional(case, 10, 0.05), want, rtol=2e-5, atol=2e-5)
 
@@ -85,7 +85,7 @@ def test_both_forms_give_the_same_numbers(case):
 
 
 @cases
-def test_one_program_a_step_and_no_compile_after_the_first(case):
+def test_a_step_is_one_program_compiled_once(case):
     opt = CASES[case][0](learning_rate=0.05, **CASES[case][2])
     params = [pb.tensor(START), pb.tensor(START[0])]
     state = opt.init(params)
@@ -162,7 +162,7 @@ def test_update_changes_nothing_in_place():
 
 
 def test_an_update_can_be_differentiated():
-    """d/dr of f(w - r f'(w)) at f(w) = w^2, w = 3: a learning rate learned by its gradient."""
+    """Return the gradient of f(w - r f'(w)) with respect to r, for f(w) = w^2 and w = 3."""
 
     def after(rate):
         w = pb.tensor(3.0)
@@ -183,10 +183,10 @@ def test_a_parameter_without_gradient_is_skipped():
     opt.zero_grad()
     (a + b * 3.0).sum().backward()
     opt.step()
-    assert b.item() == 0.5  # its first step is corrected as a first step
+    assert b.item() == 0.5  # bias correction counts the steps of each parameter
 
 
-def test_step_keeps_the_leaves():
+def test_parameters_stay_leaves():
     w = pb.tensor([1.0, 2.0], requires_grad=True)
     opt = pb.optim.SGD({"w": w}, learning_rate=0.5)
     for _ in range(2):
@@ -199,7 +199,7 @@ def test_step_keeps_the_leaves():
     assert w.tolist() == [0.0, 0.0]
 
 
-def test_a_shared_parameter_is_changed_once():
+def test_a_shared_parameter_is_updated_once():
     w = pb.tensor([1.0], requires_grad=True)
     opt = pb.optim.SGD([w, w], learning_rate=0.5)
     w.sum().backward()
@@ -207,14 +207,14 @@ def test_a_shared_parameter_is_changed_once():
     assert w.item() == 0.5
 
 
-def test_wrong_parameters_are_told():
+def test_invalid_parameters_raise():
     w = pb.tensor([1.0], requires_grad=True)
     wrong = {
         "must be a leaf": [w, w * 2],
         "must require a gradient": {"a": pb.tensor([1.0])},
         "float or complex, got i64": [pb.tensor([1])],
         "must be a tensor, got float": [1.0],
-        "no parameters": [],
+        "at least one tensor": [],
     }
     for message, params in wrong.items():
         with pytest.raises(pb.PullbackError, match=message) as caught:
@@ -226,8 +226,9 @@ def test_wrong_parameters_are_told():
         pb.optim.sgd(nesterov=True)
 
 
-def test_trees_must_fit():
+def test_trees_must_have_the_same_structure():
     params = {"a": pb.tensor([1.0]), "b": pb.tensor([1.0])}
     opt = pb.optim.sgd(momentum=0.9)
-    with pytest.raises(pb.PullbackError, match="grads must be a tree like params"):
+    message = r"grads must have the tree structure of params, {'a': '\*', 'b': '\*'}, got {'a': "
+    with pytest.raises(pb.PullbackError, match=message):
         opt.update({"a": pb.tensor([1.0])}, opt.init(params), params)

@@ -1,4 +1,4 @@
-"""Random numbers: what can be asked for, what comes out at the edges, what it costs."""
+"""pb.random: arguments, edge cases and the number of programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.graph import dtypes
-from pullback.lazy.program import engine
 from pullback.ops.random.affine import Affine, Between
 from pullback.ops.random.discrete import MulHigh
 
@@ -22,7 +22,7 @@ INTEGERS = [d for d in dtypes.ALL if d.is_integer]
 
 @pytest.fixture
 def reference():
-    """Without compiling: the engines give the same bits anyhow."""
+    """Use the reference engine, which needs no compilation and gives the same bits."""
     with pb.config(engine="reference"):
         yield
 
@@ -46,7 +46,7 @@ def test_a_tensor_as_seed_gives_the_same_key(dtype):
         assert R.key(pb.tensor(seed, dtype=dtype)).tolist() == R.key(seed).tolist()
 
 
-def test_folding_in_a_tensor_or_a_number_is_the_same():
+def test_fold_in_of_a_tensor_equals_fold_in_of_numbers():
     numbers = [0, 1, -1, 2**40, -(2**63)]
     keys = R.fold_in(KEY, pb.tensor(numbers)).tolist()
     assert keys == [R.fold_in(KEY, n).tolist() for n in numbers]
@@ -54,13 +54,13 @@ def test_folding_in_a_tensor_or_a_number_is_the_same():
     assert R.fold_in(KEY, pb.tensor([[1], [2]])).shape == (2, 1, 2)
 
 
-def test_split_by_number_and_by_shape():
+def test_split_by_count_and_by_shape():
     flat = R.split(KEY, 6)
     assert (
         flat.shape == (6, 2)
         and R.split(KEY, (2, 3)).tolist() == flat.numpy().reshape(2, 3, 2).tolist()
     )
-    assert R.split(KEY, 9)[:6].tolist() == flat.tolist()  # more keys are more of the same
+    assert R.split(KEY, 9)[:6].tolist() == flat.tolist()  # independent of their number
     assert R.split(KEY, 0).shape == (0, 2)
 
 
@@ -68,7 +68,7 @@ def test_a_key_may_be_a_numpy_array():
     assert R.bits(np.array([0, 5], np.uint32)).item() == R.bits(R.key(5)).item()
 
 
-# -- shapes and element types ---------------------------------------------------------------------
+# -- shapes and dtypes ----------------------------------------------------------------------------
 
 SAMPLERS = {
     "uniform": R.uniform,
@@ -90,7 +90,7 @@ def test_shapes(name, shape):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_float_types(name, dtype):
+def test_float_dtypes(name, dtype):
     made = SAMPLERS[name](KEY, (4,), dtype)
     assert made.dtype is dtype and made.numpy().dtype == dtype.numpy
     if dtype.bits == 16:  # the numbers of f32, rounded
@@ -98,7 +98,7 @@ def test_float_types(name, dtype):
         np.testing.assert_allclose(made.numpy().astype(np.float32), wide, rtol=0.01)
 
 
-def test_the_default_type_is_that_of_the_parameters():
+def test_the_default_dtype_is_that_of_the_parameters():
     with pb.default_dtype("float64"):
         assert R.normal(KEY).dtype is pb.float64
     assert R.uniform(KEY, minval=pb.tensor(0.5, dtype="float64")).dtype is pb.float64
@@ -116,13 +116,13 @@ def test_parameters_broadcast():
     assert R.randint(KEY, None, pb.tensor([0, 5]), 10).shape == (2,)
 
 
-def test_numbers_in_lists_keep_their_digits():
+def test_numbers_in_lists_keep_their_precision():
     made = R.uniform(KEY, dtype="f64", minval=[0.1], maxval=[0.2]).numpy()
     assert made == 0.1 + R.uniform(KEY, (1,), "f64").numpy() * (0.2 - 0.1)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_integer_types(dtype):
+def test_integer_dtypes(dtype):
     low, high = int(np.iinfo(dtype.numpy).min), int(np.iinfo(dtype.numpy).max)
     for a, b in ((low, high + 1), (low, low + 1), (high, high + 1), (low + 1, high)):
         x = R.randint(KEY, (200,), a, b, dtype).numpy()
@@ -132,12 +132,12 @@ def test_integer_types(dtype):
     assert len(np.unique(whole)) > 100
 
 
-def test_all_integers_of_64_bits_are_the_bits():
+def test_randint_over_all_64_bit_integers_equals_bits():
     bits = R.bits(KEY, (9,), "u64")
     assert R.randint(KEY, (9,), 0, 2**64, "u64").tolist() == bits.tolist()
 
 
-def test_tensors_as_bounds_of_integers():
+def test_tensors_as_bounds_of_randint():
     low, high = pb.tensor([-5, 7, 3]), pb.tensor([5, 8, 3])
     assert R.randint(KEY, (50, 3), low, high).shape == (50, 3)
     x = R.randint(KEY, (500, 3), low, high).numpy()
@@ -145,7 +145,7 @@ def test_tensors_as_bounds_of_integers():
     same = R.randint(KEY, (500,), -5, 5).numpy()
     assert R.randint(KEY, (500,), low[0], high[0]).tolist() == same.tolist()
     wide = R.randint(KEY, (500,), pb.tensor(-(10**6)), pb.tensor(10**6), "i8").numpy()
-    assert wide.min() < -100 and wide.max() > 100  # held within the type
+    assert wide.min() < -100 and wide.max() > 100  # clamped to the dtype
     least = pb.tensor(-(2**63))
     assert R.randint(KEY, (3,), least, least).tolist() == [-(2**63)] * 3
 
@@ -156,7 +156,7 @@ def test_complex_normal_numbers():
     assert R.normal(KEY, (3,), pb.complex128).numpy().dtype == np.complex128
 
 
-# -- choosing -------------------------------------------------------------------------------------
+# -- selection ------------------------------------------------------------------------------------
 
 
 def test_categorical_shapes():
@@ -170,7 +170,7 @@ def test_categorical_shapes():
     assert (np.sort(made.reshape(4, 3), axis=0) == np.arange(4)[:, None]).all()
 
 
-def test_categorical_at_the_edges():
+def test_categorical_edge_cases():
     inf, nan = math.inf, math.nan
     rows = [[-inf, 0, -inf], [nan, -3, nan], [inf, 5, -inf], [-inf] * 3, [-1e30, 0, -800]]
     x = R.categorical(KEY, pb.tensor(rows), shape=(300, 5)).numpy()
@@ -190,7 +190,7 @@ def test_choice_along_an_axis():
     assert (picked == [4, 5, 6, 7]).all()
 
 
-def test_choice_with_weights_that_are_only_known_later():
+def test_choice_with_tensor_weights():
     for p in ([0.0, 0.0, 0.0], [math.inf, 1.0, math.inf], [math.nan, -1.0, 1e-300]):
         made = set(R.choice(KEY, 3, (200,), p=pb.tensor(p, dtype="f64")).tolist())
         assert made == {0: {0, 1, 2}, math.inf: {0, 2}}.get(p[0], {2})
@@ -207,11 +207,11 @@ def test_permutation_along_an_axis():
     assert sorted(R.permutation(KEY, pb.tensor([5.0, 6.0])).tolist()) == [5.0, 6.0]
 
 
-# -- bounds, exactly ------------------------------------------------------------------------------
+# -- exactness ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [pb.float16, pb.bfloat16, pb.float32])
-def test_a_uniform_number_lies_between_its_bounds_also_when_it_is_rounded(dtype):
+def test_uniform_samples_stay_within_bounds_when_rounded(dtype):
     top = 6e4 if dtype is pb.float16 else 1e38
     ends = [2.0**-24, 2.0**-15, 1e-3, 0.5, 1.0, 1.0 + 2**-7, 100.0, top]
     ends = np.array([-e for e in ends] + [0.0] + ends, np.float32)
@@ -236,7 +236,7 @@ def test_products_are_not_contracted_whatever_their_size():
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_the_upper_half_of_a_product(bits):
+def test_mul_high_is_the_upper_half_of_the_product(bits):
     x = np.array(
         [0, 1, 3, 2**bits // 3, 2**bits // 2 + 1, 2**bits - 2, 2**bits - 1], f"u{bits // 8}"
     )
@@ -246,14 +246,14 @@ def test_the_upper_half_of_a_product(bits):
         assert testing.run(graph, (x[:, None], x), machine)[0].tolist() == exact.tolist()
 
 
-def test_certain_and_impossible():
+def test_bernoulli_of_probability_zero_and_one():
     assert R.bernoulli(KEY, 1.0, (1000,)).numpy().all()
     assert not R.bernoulli(KEY, 0.0, (1000,)).numpy().any()
     odd = R.bernoulli(KEY, pb.tensor([math.nan, -1.0, 2.0, math.inf]), (50, 4)).numpy()
     assert (odd == [False, False, True, True]).all()
 
 
-def test_gamma_at_the_edges(reference):
+def test_gamma_edge_cases(reference):
     small = R.gamma(KEY, 1e-4, (1000,))
     assert small.numpy().min() == np.finfo(np.float32).tiny
     assert R.gamma(KEY, 1e-300, (10,), "f64").numpy().max() == np.finfo(np.float64).tiny
@@ -264,7 +264,7 @@ def test_gamma_at_the_edges(reference):
     assert R.gamma(KEY, pb.tensor([1e-3, 2.0]), (0, 2)).shape == (0, 2)
 
 
-def test_truncation_at_the_edges():
+def test_truncated_normal_edge_cases():
     x = R.truncated_normal(
         KEY, pb.tensor([3.0, -1e30, 40.0]), pb.tensor([3.0, -1e29, 40.5]), (9, 3)
     )
@@ -275,7 +275,7 @@ def test_truncation_at_the_edges():
     assert np.isnan(odd.numpy()).all()
 
 
-# -- what it costs --------------------------------------------------------------------------------
+# -- programs and compilation ---------------------------------------------------------------------
 
 
 def programs(f):
@@ -284,7 +284,7 @@ def programs(f):
     return pb.engine_info().programs_run - before
 
 
-def test_splitting_and_drawing_is_one_program():
+def test_splitting_and_drawing_run_one_program():
     def draw():
         key, first, second = R.split(R.key(3), 3)
         return pb.evaluate(R.normal(first, (3,)), R.uniform(second, (3,)), key)
@@ -294,23 +294,23 @@ def test_splitting_and_drawing_is_one_program():
 
 
 def test_a_training_loop_compiles_once():
-    """A key that is split before the derivative is one more program: a root is never pending."""
+    """Splitting a key outside of the derivative costs another program: its inputs are computed."""
     key, w, count = R.key(0), pb.tensor([1.0, 2.0]), 0
 
-    def handing_on():
+    def carry_key():
         nonlocal key, w
         key, now = R.split(key)
         w = w - 0.1 * pb.grad(lambda w: ((w * R.normal(now, (2,))) ** 2).sum())(w)
         w.numpy()
 
-    def folding():
+    def fold_step():
         nonlocal w, count
         count += 1
         loss = lambda w: ((w * R.normal(R.fold_in(key, count), (2,))) ** 2).sum()  # noqa: E731
         w = w - 0.1 * pb.grad(loss)(w)
         w.numpy()
 
-    for step, number in ((handing_on, 2), (folding, 1)):
+    for step, number in ((carry_key, 2), (fold_step, 1)):
         for _ in range(3):
             step()
         compiled = pb.cache_info().misses
@@ -333,7 +333,7 @@ def test_a_training_loop_compiles_once():
         (lambda key, p: R.choice(key, 2, 9, p=[p, 1 - p]), (0.2,)),
     ],
 )
-def test_numbers_that_a_compiled_function_is_given(reference, draw, numbers):
+def test_numbers_as_arguments_of_compiled_functions(reference, draw, numbers):
     assert pb.compile(draw)(KEY, *numbers).tolist() == draw(KEY, *numbers).tolist()
 
 

@@ -1,4 +1,4 @@
-"""Derivatives of random numbers by the parameters of their distributions."""
+"""Derivatives of samples with respect to the parameters of their distributions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FLOATS = (pb.float16, pb.bfloat16, pb.float32, pb.float64)
 
 @pytest.fixture
 def reference():
-    """Without compiling: the engines give the same bits anyhow."""
+    """Use the reference engine, which needs no compilation and gives the same bits."""
     with pb.config(engine="reference"):
         yield
 
 
-def test_by_bounds_location_and_scale():
+def test_derivatives_with_respect_to_bounds_location_and_scale():
     unit = R.uniform(KEY, (3,), "f64").numpy()
     low, high = pb.tensor(-1.0, dtype="f64"), pb.tensor(2.0, dtype="f64")
     a, b = pb.grad(lambda a, b: R.uniform(KEY, (3,), minval=a, maxval=b).sum(), (0, 1))(low, high)
@@ -36,7 +36,7 @@ def test_by_bounds_location_and_scale():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_derivatives_have_the_parameters_type(dtype, reference):
+def test_derivatives_have_the_dtype_of_the_parameters(dtype, reference):
     low = pb.tensor([0.5, 0.25], dtype=dtype)
     for f in (
         lambda a: R.uniform(KEY, (4, 2), minval=a, maxval=a + 1),
@@ -54,7 +54,7 @@ def test_derivatives_have_the_parameters_type(dtype, reference):
         )
 
 
-def test_truncated_normal_by_its_bounds(reference):
+def test_truncated_normal_with_respect_to_its_bounds(reference):
     bounds = [pb.tensor(v, dtype="f64") for v in (-0.7, 1.9)]
     pb.check_grads(lambda a, b: R.truncated_normal(KEY, a, b, (5,)), bounds, order=2)
     far = [pb.tensor(v, dtype="f64") for v in (41.0, 42.0)]
@@ -66,7 +66,7 @@ def test_truncated_normal_by_its_bounds(reference):
 
 
 def lower_gamma(a, x):
-    """The gamma distribution by its power series."""
+    """Return the gamma distribution function by its power series."""
     total = term = 1 / a
     for n in range(1, 400):
         term *= x / (a + n)
@@ -75,7 +75,7 @@ def lower_gamma(a, x):
 
 
 @pytest.mark.parametrize("a", [0.05, 0.5, 1.0, 3.0, 30.0])
-def test_gamma_by_its_shape_is_the_derivative_of_a_quantile(a, reference):
+def test_gamma_has_the_derivative_of_a_quantile(a, reference):
     x = R.gamma(KEY, a, (6,), "f64").numpy()
     slopes = pb.jvp(lambda a: R.gamma(KEY, a, (6,)), (pb.tensor(a, dtype="f64"),),
                     (pb.tensor(1.0, dtype="f64"),))[1].numpy()  # fmt: skip
@@ -127,7 +127,7 @@ def test_decisions_have_no_derivative(reference):
     assert abs(g.sum().item() - t.item()) < 1e-5
 
 
-def test_the_quantile_between_bounds():
+def test_quantiles_of_the_truncated_normal_distribution():
     u = np.array([0.1, 0.5, 0.9])
     symmetric = NormalBetween().numpy(u, np.array(-1.0), np.array(1.0))
     np.testing.assert_allclose(symmetric, [-symmetric[2], 0, symmetric[2]], atol=1e-15)

@@ -1,6 +1,6 @@
-"""What is drawn follows its distribution. Seeds are fixed: a test that passes, passes always.
+"""Samples follow their distributions. Seeds are fixed, so that results are repeatable.
 
-The limits are those that a fair generator stays below in 999 of 1000 seeds or more.
+A fair generator stays within the limits for at least 999 of 1000 seeds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ erf = np.vectorize(math.erf)
 
 
 def kolmogorov_smirnov(x, cdf):
-    """The largest distance of the sample's distribution from `cdf`, times the root of its size."""
+    """Return the largest distance of the sample's distribution from `cdf`, times sqrt(size)."""
     x = np.sort(np.asarray(x, np.float64).ravel())
     p, n = cdf(x), x.size
     grid = np.arange(n + 1) / n
@@ -27,7 +27,7 @@ def kolmogorov_smirnov(x, cdf):
 
 
 def chi_square(counts, probabilities):
-    """The squared distance from the expected counts, in standard deviations of its own."""
+    """Return the chi-square statistic of counts, normalized to mean 0 and variance 1."""
     expected = np.asarray(probabilities) * np.sum(counts)
     kept = expected > 0
     assert np.all(np.asarray(counts)[~kept] == 0)
@@ -40,7 +40,7 @@ def normal_cdf(x):
     return (1 + erf(x / math.sqrt(2))) / 2
 
 
-FITS = 1.95  # of Kolmogorov and Smirnov's statistic
+FITS = 1.95  # a limit of the Kolmogorov-Smirnov statistic
 FEW = 4.5  # standard deviations
 
 
@@ -84,7 +84,7 @@ class TestContinuous:
 
 
 def gamma_cdf(a, x):
-    """Upwards from a = 1/2 or 1, where it is known: P(a + 1, x) = P(a, x) - x**a e**-x / a!"""
+    """Return P(a, x) by recurrence from a = 1/2 or 1: P(a + 1, x) = P(a, x) - x**a e**-x / a!"""
     step = 0.5 if a % 1 else 1.0
     made = erf(np.sqrt(x)) if a % 1 else -np.expm1(-x)
     while step < a:
@@ -94,8 +94,8 @@ def gamma_cdf(a, x):
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_short_floats(dtype):
-    """They have steps; the distribution at each of them is right."""
+def test_16_bit_floats(dtype):
+    """The distribution function is exact at numbers of the dtype."""
     steps = np.linspace(-2, 2, 9)
     x = R.normal(R.key(0), (N,), dtype).numpy().astype(np.float64)
     for s in steps + 1 / 3:
@@ -108,7 +108,7 @@ def test_short_floats(dtype):
 
 
 def test_small_shapes_of_gamma():
-    """x**a of a Gamma(a) number is nearly uniform for small a; it is compared in logarithms."""
+    """For small a, x**a of a Gamma(a) sample is nearly uniform; compare logarithms."""
     a = 0.01
     x = R.gamma(R.key(0), a, (N,), "f64").numpy()
     # P(x) = x**a / gamma(a + 1) (1 - a x / (a + 1) + ...) for small x
@@ -120,7 +120,7 @@ def test_small_shapes_of_gamma():
 
 
 def test_far_truncation():
-    """Beyond 50 the excess times 50 is nearly exponential."""
+    """Beyond 50, the excess times 50 is nearly exponential."""
     x = R.truncated_normal(R.key(0), 50.0, math.inf, (N,), "f64").numpy() - 50
     energy = x * 50 + x * x / 2 + np.log1p(x / 50)  # the tail's logarithm, to 1e-6
     assert kolmogorov_smirnov(energy, lambda x: -np.expm1(-x)) < FITS
@@ -147,7 +147,7 @@ def test_randint(dtype):
 
 
 def test_randint_over_most_of_64_bits():
-    """Three quarters of the integers: plain remainders would be twice as often below the half."""
+    """With plain remainders, a quarter of the integers would be twice as likely as the others."""
     x = R.randint(R.key(1), (N,), 0, 3 * 2**62, "u64").numpy()
     counts = np.bincount((x >> np.uint64(60)).astype(np.int64), minlength=12)
     assert abs(chi_square(counts, np.full(12, 1 / 12))) < FEW
@@ -159,7 +159,7 @@ def test_bernoulli(p):
     assert abs(x.mean() - p) <= FEW * math.sqrt(p * (1 - p) / N)
 
 
-def test_every_bit_is_fair_and_independent_of_the_others():
+def test_bits_are_fair_and_independent():
     words = R.bits(R.key(3), (N,), "u64").numpy()
     bits = (words[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     signs = bits.astype(np.float64) * 2 - 1
@@ -179,8 +179,8 @@ def test_categorical():
     assert abs(chi_square(np.bincount(x, minlength=6), SOFTMAX)) < FEW
 
 
-def test_categorical_of_many():
-    """More categories than fit into one comparison, with probabilities far apart."""
+def test_categorical_with_many_categories():
+    """500 categories with probabilities of different magnitude."""
     logits = np.linspace(0, -12, 500).astype(np.float32)
     p = np.exp(logits - 0.0)
     x = R.categorical(R.key(4), logits, shape=(N,)).numpy()
@@ -198,7 +198,7 @@ def test_categorical_in_batches():
 
 
 def without_replacement(p, k):
-    """The probability of each ordered draw of k things."""
+    """Return the probability of each ordered draw of k elements."""
     made = {}
     for draw in itertools.permutations(range(len(p)), k):
         chance, left = 1.0, 1.0
@@ -241,7 +241,7 @@ def test_all_permutations_are_equally_likely():
         assert abs(chi_square(counts, np.full(24, 1 / 24))) < FEW
 
 
-def test_independent_permutations_are():
+def test_independent_permutations():
     x = pb.broadcast_to(pb.arange(3), (24_000, 3))
     made = R.permutation(R.key(9), x, axis=1, independent=True).numpy()
     counts = [np.sum((made == order).all(1)) for order in itertools.permutations(range(3))]
@@ -257,7 +257,7 @@ def correlation(x, y):
     return abs(np.corrcoef(x.ravel(), y.ravel())[0, 1]) * math.sqrt(x.size)
 
 
-def test_keys_that_were_split_are_independent():
+def test_derived_keys_are_independent():
     key = R.key(10)
     parts = [R.normal(k, (N,)).numpy() for k in (key, *R.split(key, 3))]
     parts += [R.normal(R.fold_in(key, i), (N,)).numpy() for i in range(3)]
@@ -267,7 +267,7 @@ def test_keys_that_were_split_are_independent():
         assert correlation(x**2, y**2) < FEW
 
 
-def test_many_keys_from_one_all_differ():
+def test_keys_derived_from_one_all_differ():
     key = R.key(12)
     made = np.concatenate(
         [R.split(key, N).numpy(), R.fold_in(key, pb.arange(N)).numpy(), key.numpy()[None]]

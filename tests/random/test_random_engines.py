@@ -1,24 +1,26 @@
-"""The same random numbers in both engines, to the last bit, alone and batched, for ever."""
+"""Random numbers are the same in both engines, batched or not, and never change."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 
 import numpy as np
 import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
+from pullback.engines.xla.builder import Builder
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine
-from pullback.ops.random import formulas as functions
+from pullback.ops.random import formulas
 from pullback.ops.random.stepwise import NUMPY, lifted
 
 R = pb.random
 FLOATS = ("f16", "bf16", "f32", "f64")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-N = 3000  # a contracted product would show in hundreds of these
+N = 3000  # a contracted product would change hundreds of these
 LOGITS = np.linspace(-3, 3, 35).reshape(5, 7).astype(np.float32) ** 3
 
 
@@ -28,7 +30,7 @@ def limits(name):
 
 
 def cases():
-    """A function of a key for everything that can be drawn, by name."""
+    """Return functions of a key that cover all samplers, by name."""
     made = {"split": lambda k: R.split(k, 50), "fold_in": lambda k: R.fold_in(k, pb.arange(50))}
     for d in ("u8", "u16", "u32", "u64"):
         made[f"bits {d}"] = lambda k, d=d: R.bits(k, (N,), d)
@@ -91,7 +93,7 @@ def test_both_engines_give_the_same_bits(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_batching_changes_no_number(name):
+def test_batching_changes_no_bit(name):
     keys = R.split(R.key(7), 3).numpy()
     with pb.config(engine="reference"):
         each = np.stack([CASES[name](pb.tensor(k)).numpy() for k in keys])
@@ -113,7 +115,7 @@ def test_batching_changes_no_bit_when_compiled(name):
              "exponential scaled f64", "categorical", "choice apart", "randint i64"],
 )  # fmt: skip
 def test_compiling_changes_no_bit(name):
-    """Also where parameters, and even the key, are constants that XLA computes with itself."""
+    """Also if parameters, and even the key, are constants that XLA folds."""
     with pb.config(engine="reference"):
         wanted = CASES[name](R.key(5)).numpy()
     assert pb.compile(CASES[name])(R.key(5)).numpy().tobytes() == wanted.tobytes()
@@ -126,8 +128,8 @@ CONTINUOUS = [f"{name} {dtype}" for name in NAMES for dtype in ("f32", "f64")]
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_a_number_is_the_same_in_any_company(name):
-    """What else a program computes from a number, and fuses with it, does not change it."""
+def test_fusion_changes_no_bit(name):
+    """Samples do not depend on what else a program computes from them."""
     with pb.config(engine="reference"):
         wanted = CASES[name](R.key(5)).numpy()
     x = CASES[name](R.key(5))
@@ -138,7 +140,7 @@ def test_a_number_is_the_same_in_any_company(name):
         assert CASES[name](R.key(5)).numpy().tobytes() == wanted.tobytes()
 
 
-# What was drawn once is drawn for ever: a change of these numbers breaks somebody's experiment.
+# These numbers must never change: users rely on them to reproduce experiments.
 GOLDEN = {
     "split": "b6be7d8d811b",
     "fold_in": "cd2ee56b746f",
@@ -177,7 +179,7 @@ def test_numbers_never_change(name):
     assert hashlib.sha256(made.tobytes()).hexdigest()[:12] == GOLDEN[name]
 
 
-def test_the_cipher_gives_its_authors_known_answers():
+def test_the_cipher_gives_the_known_answers_of_its_authors():
     words = np.array(
         [[0, 0, 0, 0], [0xFFFFFFFF] * 4, [0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3]],
         np.uint32,
@@ -199,40 +201,36 @@ def test_bits_are_the_cipher_of_their_positions():
     assert R.bits(key, (6,), "u8").tolist() == ((first ^ second) & 255).tolist()
 
 
-# -- the functions behind the numbers, against NumPy's --------------------------------------------
+# -- formulas, compared with NumPy ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [(np.float32, 2e-7), (np.float64, 5e-16)])
 def test_log(dtype, digits):
     x = np.concatenate([np.geomspace(1e-30, 1e30, 999), np.linspace(0.5, 2, 999)]).astype(dtype)
     x = x[x != 1]
-    np.testing.assert_allclose(functions.log(NUMPY, x), np.log(x.astype(np.float64)), digits)
+    np.testing.assert_allclose(formulas.log(NUMPY, x), np.log(x.astype(np.float64)), digits)
 
 
 def test_exp():
     x = np.linspace(-699, 699, 9999)
-    np.testing.assert_allclose(functions.exp(NUMPY, x), np.exp(x), 5e-16)
-    assert functions.exp(NUMPY, np.array([-701.0, -np.inf])).tolist() == [0, 0]
+    np.testing.assert_allclose(formulas.exp(NUMPY, x), np.exp(x), 5e-16)
+    assert formulas.exp(NUMPY, np.array([-701.0, -np.inf])).tolist() == [0, 0]
 
 
-def test_normal_numbers_are_quantiles():
-    from math import erfc, sqrt
-
+def test_normal_samples_are_quantiles():
     for bits, dtype, digits in ((31, np.int32, 2e-6), (63, np.int64, 1e-14)):
         k = np.linspace(0, 1, 400)[:-1] ** 8 * 2.0**bits
         k = (2**bits - 1 - k.astype(dtype)).astype(dtype)
-        z = functions.normal(NUMPY, k).astype(np.float64)
+        z = formulas.normal(NUMPY, k).astype(np.float64)
         tail = (2.0**bits - k.astype(np.longdouble) - 0.5) / 2**bits
-        found = np.array([erfc(v / sqrt(2)) for v in z])
+        found = np.array([math.erfc(v / math.sqrt(2)) for v in z])
         assert np.abs(found / tail.astype(np.float64) - 1).max() < digits * 100
-        mirrored = functions.normal(NUMPY, ~k)
-        assert (mirrored == -functions.normal(NUMPY, k)).all()
+        mirrored = formulas.normal(NUMPY, ~k)
+        assert (mirrored == -formulas.normal(NUMPY, k)).all()
 
 
 def test_a_formula_may_not_divide():
-    """XLA divides by one number for all elements in a way of its own."""
-    from pullback.engines.xla.builder import Builder
-
+    """XLA may turn a division by a scalar into a product with its reciprocal."""
     b = Builder()
     x = b.constant(2.0, dtypes.float64)
     with pytest.raises(TypeError, match="reciprocal"):

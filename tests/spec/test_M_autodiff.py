@@ -160,7 +160,7 @@ def test_M10_without_verifying_the_text_is_the_same():
 
 def test_M14_every_extension_has_a_derivative_or_the_mark_that_it_has_none():
     found = {e.name: e for e in ir.extensions()}
-    core = {name for name, cls in TABLE.items() if cls.profile in ("", "core-v1")}
+    core = {name for name, cls in TABLE.items() if cls.text.profile in ("", "core-v1")}
     library = {n for n, cls in TABLE.items() if cls.__module__.startswith("pullback.")}
     assert set(found) == library - core
     for name, extension in found.items():

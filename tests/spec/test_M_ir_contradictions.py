@@ -72,7 +72,7 @@ def test_K20_unknown_dimensions_are_read_and_refused():
 
 
 def test_K21_add_and_mul_commute_and_no_other_core_instruction():
-    core = [n for n, cls in TABLE.items() if cls.profile == "core-v1"]
+    core = [n for n, cls in TABLE.items() if cls.text.profile == "core-v1"]
     assert [n for n in core if TABLE[n].commutative] == ["Add", "Mul"]
 
 

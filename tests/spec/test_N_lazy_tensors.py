@@ -15,10 +15,11 @@ from helpers import line
 
 import pullback as pb
 from pullback.errors import ArgumentError, EngineError
+from pullback.graph.ambient import PENDING_LIMIT
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy import launch
-from pullback.lazy.record import PENDING_LIMIT, apply, record_several
+from pullback.lazy.record import apply, record_several
 from pullback.lazy.split import PIECE
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.prelude import Op

@@ -42,7 +42,7 @@ def test_every_op_reads_back(name):
         assert module.graph.outputs[0].type == graph.outputs[0].type
         node = next(n for n in module.graph.nodes if n.op.name == name)
         if name == "Slice":  # its bounds are printed clamped to the operand
-            op = op._inside(graph.inputs[0].type)
+            op = op.inside(graph.inputs[0].type)
         lines = any(n.op.fallible for n in graph.nodes)
         assert lines or node.op is op, "ops are interned: an equal one is the same"
 
@@ -55,7 +55,7 @@ def test_every_op_reads_back_from_keywords(name):
         module = Module.from_graph(graph)
         line = module.instructions[-1]
         if line.literal is None:
-            positional = [k for k in type(op).positional if k in line.parameters]
+            positional = [k for k in op.text.positional if k in line.parameters]
             named = line._replace(
                 op=name, problem=TraceError("not bound"), parameters=line.parameters
             )

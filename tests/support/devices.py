@@ -11,13 +11,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+from pullback.engines.registry import engine
 from pullback.engines.xla.builder import Builder
 from pullback.engines.xla.instructions import Block
 from pullback.engines.xla.printer import print_module
 from pullback.graph.dtypes import ALL, bfloat16, float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 
@@ -51,6 +51,7 @@ def _process():
 
 def _prepare():
     os.environ["PULLBACK_CPU_DEVICES"] = "8"
+    os.environ["PULLBACK_PLATFORM"] = "cpu"
 
 
 def _run(module, name, parameters):

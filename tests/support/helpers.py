@@ -20,6 +20,7 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.ops.prelude import Op, ones
 from pullback.ops.sources import Input
+from pullback.ops.traits import communicates
 from pullback.transforms.call_rules import start_log
 from pullback.transforms.reverse import gradients
 
@@ -172,6 +173,6 @@ def collectives(graph: Graph) -> Counter[str]:
         inner = graphs_within(node.op.parameters())
         for held in inner:
             found += collectives(held)
-        if not inner and node.op.communicates():
+        if not inner and communicates(node.op):
             found[node.op.name] += 1
     return found

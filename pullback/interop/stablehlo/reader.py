@@ -32,6 +32,7 @@ from pullback.graph.types import Type
 from pullback.interop.stablehlo.foreign import rewrite
 from pullback.interop.stablehlo.writer import Unchecked, lowered
 from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.imported import from_hlo
 from pullback.ops.sources import Const, Input
 from pullback.static.module import Module
 
@@ -101,7 +102,7 @@ class _Scope:
         """The op that is lowered to an instruction whose regions capture `outer`."""
         for cls in readers(table.version).get(i.name, ()):
             try:
-                op = cls.from_hlo(i)
+                op = from_hlo(cls, i)
             except (PullbackError, KeyError):  # parameters do not fit, an attribute is missing
                 continue
             if op is not None and self.is_lowered_to(op, i, outer):
@@ -143,10 +144,10 @@ def readers(version: int) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for last in (False, True):
         for cls in TABLE.values():
-            words = cls.instructions
+            words = cls.imported.instructions
             if not words and issubclass(cls, Elementwise) and cls.stablehlo:
                 words = (cls.stablehlo,)
-            for word in words if cls.reads_last is last else ():
+            for word in words if cls.imported.last is last else ():
                 found.setdefault(word, []).append(cls)
     return found
 
@@ -160,7 +161,7 @@ def _description(i: HloInstruction) -> str:
 
 def _positions(op: Any, i: HloInstruction) -> Sequence[int]:
     """The positions of the instruction's operands that the op takes: its own constants are not."""
-    return op.taken or range(len(i.operands) - op.implied)
+    return op.imported.taken or range(len(i.operands) - op.imported.implied)
 
 
 @functools.lru_cache(maxsize=4096)

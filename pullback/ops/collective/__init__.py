@@ -1,4 +1,4 @@
-"""Collectives: values that cross a named axis or a mesh of devices."""
+"""Collectives: ops that communicate along a named axis or between devices of a mesh."""
 
 from pullback.ops.collective import move, reduce, reshard, shard_map
 

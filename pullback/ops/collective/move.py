@@ -1,6 +1,7 @@
-"""Collectives that move values between the examples along a named axis, or the devices of a mesh.
+"""Collectives that move values between the examples along a named axis.
 
-Each works on a dimension of the axis' size, whose entries belong to one example each.
+Most work on a dimension of the axis' size, with one entry for each example. Along an axis of a mesh
+the examples are its devices.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, spread
 
 
 class Rows(Exchange, abstract=True):
-    """Along the axis of `size` examples, each has a row of dimension `dim`."""
+    """A collective along `axis`, with an entry of dimension `dim` for each of `size` examples."""
 
     axis: str
     size: int
@@ -37,12 +38,12 @@ class Rows(Exchange, abstract=True):
         return self.batch_rows(x if mapped else spread(x, axis))
 
     def groups(self, b: Any) -> Any:
-        """Who communicates along the axis, in a program for one device."""
+        """Return the groups of devices that communicate along the axis."""
         return b.mesh.groups((self.axis,))
 
     @abstractmethod
     def batch_rows(self, x: Node) -> Node:
-        """Over the axis itself, which is in front."""
+        """Return the op batched over its own axis, which is the first dimension of `x`."""
 
 
 class AllGather(Rows):
@@ -70,7 +71,7 @@ class AllGather(Rows):
 
 
 class PSlice(Rows):
-    """This example's entry of dimension `dim`, which all examples have alike."""
+    """This example's entry of dimension `dim`."""
 
     def infer(self, x: Type) -> Type:
         return without_rows(x, self.dim, self.size)
@@ -84,7 +85,7 @@ class PSlice(Rows):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         if self.axis not in xs[0].type.varying:
             return [AllGather(self.axis, self.size, self.dim)(vary_over(g, out.type.varying))]
-        # each example had an operand of its own, and used one entry of it
+        # Each example has its own operand, and uses one entry of it.
         shape = [1] * xs[0].type.rank
         shape[self.dim] = self.size
         rows = TABLE["Iota"](tuple(shape), self.dim, int64)()
@@ -92,9 +93,8 @@ class PSlice(Rows):
         return [where(mine, TABLE["ExpandDims"]((self.dim,))(g), 0)]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        here = b.by_position([place[self.axis] for place in b.mesh.coordinates])
         starts = [b.constant(0, int64)] * len(x.shape)
-        starts[self.dim] = here
+        starts[self.dim] = b.by_position([place[self.axis] for place in b.mesh.coordinates])
         sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
         row = b.op(
             "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
@@ -102,21 +102,21 @@ class PSlice(Rows):
         return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        return self.batch_rows(x) if mapped else _in_front(x, self.dim)
+        return self.batch_rows(x) if mapped else _to_front(x, self.dim)
 
     def batch_rows(self, x: Node) -> Node:
-        """Example i takes entry i of its own operand: the diagonal."""
+        """Example i takes entry i of its own operand: the result is the diagonal."""
         k = self.size
         rest = [i for i in range(1, x.type.rank) if i != self.dim + 1]
         x = TABLE["Transpose"]((0, self.dim + 1, *rest))(x)
         shape = x.type.shape[2:]
         x = TABLE["Reshape"]((k * k, *shape))(x)
-        none, one = (0,) * len(shape), (1,) * len(shape)
-        return TABLE["Slice"]((0, *none), (k * k, *shape), (k + 1, *one))(x)
+        zeros, ones = (0,) * len(shape), (1,) * len(shape)
+        return TABLE["Slice"]((0, *zeros), (k * k, *shape), (k + 1, *ones))(x)
 
 
 class ReduceScatter(Rows):
-    """The sum along the axis, of which each example gets its entry of dimension `dim`."""
+    """This example's entry, along dimension `dim`, of the sum along the axis."""
 
     wire: ClassVar[str] = "reduce_scatter"
     kinds: ClassVar[str] = "iufc"
@@ -130,20 +130,20 @@ class ReduceScatter(Rows):
         return axes
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        made = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
-        return [vary_over(made, xs[0].type.varying)]
+        whole = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
+        return [vary_over(whole, xs[0].type.varying)]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         row = b.reduce_scatter(x, self.groups(b), self.dim, "add")
         return b.reshape(row, out.shape)
 
     def batch_rows(self, x: Node) -> Node:
-        return _in_front(TABLE["Sum"]((0,), False)(x), self.dim)
+        return _to_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
 
 class AllToAll(Exchange):
-    """Example i sends entry j of dimension `split` to example j, which stacks what it gets from
-    all along a new dimension `concat`."""
+    """Example i sends entry j of dimension `split` to example j, which stacks the entries that it
+    receives along a new dimension `concat`."""
 
     wire: ClassVar[str] = "all_to_all"
     axis: str
@@ -183,7 +183,7 @@ class AllToAll(Exchange):
 
 
 class PPermute(Exchange):
-    """Example `target` gets the value of `source` for each pair; the others get zeros."""
+    """Sends the value of `source` to `target` for each pair; other examples receive zeros."""
 
     wire: ClassVar[str] = "permute"
     axis: str
@@ -210,19 +210,19 @@ class PPermute(Exchange):
         sources = {target: source for source, target in self.pairs}
         order = np.array([sources.get(i, 0) for i in range(axis.size)], np.int64)
         moved = TABLE["Gather"](0)(x, constant(order, int64))
-        given = np.array([i in sources for i in range(axis.size)])
-        given = given.reshape(-1, *[1] * (x.type.rank - 1))
-        return where(constant(given, bool_), moved, 0)
+        received = np.array([i in sources for i in range(axis.size)])
+        received = received.reshape(-1, *[1] * (x.type.rank - 1))
+        return where(constant(received, bool_), moved, 0)
 
 
 def without_rows(x: Type, dim: int, size: int) -> Type:
-    """The type without a dimension that has an entry for each of `size` examples."""
+    """Return the type without a dimension that has an entry for each of `size` examples."""
     if not 0 <= dim < x.rank or x.shape[dim] != size:
-        raise ShapeError(f"dimension {dim} must have an entry for each of {size}, got {x}")
+        raise ShapeError(f"dimension {dim} must have size {size}, that of the axis, got {x}")
     return x.with_shape((*x.shape[:dim], *x.shape[dim + 1 :]))
 
 
-def _in_front(x: Node, dim: int) -> Node:
-    """Entries of a dimension, each for one example: the dimension comes first."""
+def _to_front(x: Node, dim: int) -> Node:
+    """Move a dimension to the front."""
     rest = [i for i in range(x.type.rank) if i != dim]
     return TABLE["Transpose"]((dim, *rest))(x)

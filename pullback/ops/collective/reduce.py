@@ -1,8 +1,8 @@
-"""Collectives: values that the examples along a named axis share or exchange.
+"""Reductions along a named axis, and the base classes of collectives.
 
-A type carries the axes over which its value varies. `PSum` makes a value that is the same
-everywhere out of one that varies; `PVary` lets such a value count as one that varies. Each is the
-other's transpose: without that, gradients through a sum would be wrong by the size of the axis.
+A type lists the axes along which its value varies. `PSum` turns a varying value into one that is
+the same everywhere; `PVary` marks such a value as varying. Each is the transpose of the other:
+without that, gradients through a sum would be wrong by a factor of the axis size.
 """
 
 from __future__ import annotations
@@ -15,21 +15,31 @@ from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.op import over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.traits import HasNamedAxes
 
 
-class Collective(Op, abstract=True):
-    """An op over named axes, of vmap or of a mesh; it means nothing without them.
+class Collective(Op, HasNamedAxes, abstract=True):
+    """An op along named axes, of a vmap or a mesh, which must be in scope.
 
-    In the program of one device of a mesh, `b.mesh.groups(axes)` are the positions that
-    communicate over some axes, and `b.mesh.coordinates` says where each position is.
+    In a per-device program, `b.mesh.groups(axes)` are the groups of devices that communicate, and
+    `b.mesh.coordinates` are the coordinates of each device.
     """
 
     wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
 
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """The named axes over which the result varies, given those of the operands."""
+        return axes
+
+    def _derive_type(self, types: tuple[Type, ...]) -> Any:
+        axes = self.varies(types[0].varying if types else ())
+        return over_axes(super()._derive_type(types), axes)
+
 
 class Exchange(Collective, abstract=True):
-    """One operand, whose values along the axes come together."""
+    """A collective of one operand."""
 
     def communicates(self) -> tuple[str, ...]:
         return self.named_axes()
@@ -48,16 +58,16 @@ class Exchange(Collective, abstract=True):
         return self.batch_over(axis, xs[0], mapped[0])
 
     def batch_apart(self, x: Node) -> Node:
-        """Under an axis that is not the collective's own, in front of the other dimensions."""
+        """Return the op batched over another axis, which is the first dimension of `x`."""
         return self(x)
 
     @abstractmethod
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
-        """Over the collective's own axis, which is in front if `mapped`."""
+        """Return the op batched over its own axis, the first dimension of `x` if `mapped`."""
 
 
 class PVary(Exchange):
-    """The same value, seen as one that varies over `axes` too."""
+    """The same value, marked as varying along `axes` too."""
 
     axes: tuple[str, ...]
     linear: ClassVar[bool] = True
@@ -76,21 +86,20 @@ class PVary(Exchange):
         return x
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        before = xs[0].type.varying
-        return [total(g, tuple([a for a in self.axes if a not in before]))]
+        return [total(g, without(self.axes, *xs[0].type.varying))]
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         return vary_over(x, without(self.axes, axis.name))
 
 
 class Sharing(Exchange, abstract=True):
-    """A reduction along named axes: every example gets the same result."""
+    """A reduction along named axes, with the same result for every example."""
 
     axes: tuple[str, ...]
     kinds: ClassVar[str] = "iufc"
     wire: ClassVar[str] = "all_reduce"
     reduction: ClassVar[str]  # the op that reduces a dimension
-    joins: ClassVar[str]  # the instruction that joins two elements
+    combiner: ClassVar[str]  # the instruction that combines two elements
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(self.axes)))
@@ -104,22 +113,18 @@ class Sharing(Exchange, abstract=True):
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying(self.axes, axes)
-        return tuple([a for a in axes if a not in self.axes])
+        return without(axes, *self.axes)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         rest = without(self.axes, axis.name)
-        y = self.reduce(x) if mapped else self.repeat(axis, x)
+        y = TABLE[self.reduction]((0,), False)(x) if mapped else self.reduce_equal(axis, x)
         return type(self)(rest)(y) if rest else y
 
-    def reduce(self, x: Node) -> Node:
-        """The reduction of the first dimension."""
-        return TABLE[self.reduction]((0,), False)(x)
-
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.all_reduce([x], b.mesh.groups(self.axes), self.joins)[0]
+        return b.all_reduce([x], b.mesh.groups(self.axes), self.combiner)[0]
 
-    def repeat(self, axis: Axis, x: Node) -> Node:
-        """The reduction of equal values, one for each example."""
+    def reduce_equal(self, axis: Axis, x: Node) -> Node:
+        """Return the reduction of a value that is the same for all examples."""
         return x
 
 
@@ -128,13 +133,9 @@ class PSum(Sharing):
 
     linear: ClassVar[bool] = True
     reduction = "Sum"
-    joins = "add"
+    combiner = "add"
 
-    @property
-    def together(self) -> AllReduce:  # type: ignore[override]
-        return AllReduce(self.axes)
-
-    def repeat(self, axis: Axis, x: Node) -> Node:
+    def reduce_equal(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -142,7 +143,7 @@ class PSum(Sharing):
 
 
 class AllReduce(Collective):
-    """The sums of several operands along named axes, in one exchange."""
+    """The sums of several operands along named axes, in one communication."""
 
     axes: tuple[str, ...]
     linear: ClassVar[bool] = True
@@ -161,7 +162,7 @@ class AllReduce(Collective):
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying(self.axes, axes)
-        return tuple([a for a in axes if a not in self.axes])
+        return without(axes, *self.axes)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
         return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))
@@ -175,12 +176,12 @@ class AllReduce(Collective):
 
 
 class _Extreme(Sharing, abstract=True):
-    """The largest or smallest along named axes; NaN wins, and ties share the derivative."""
+    """The largest or smallest value along named axes; NaN wins, and ties share the derivative."""
 
     kinds = "biuf"
 
     def _winners(self, out: Node, x: Node) -> tuple[Node, Node]:
-        """Whether this example has the extreme, and how many have it."""
+        """Return whether this example has the extreme value, and how many examples have it."""
         wins = either(equal(x, out), not_equal(x, x))
         return wins, cast(PSum(self.axes)(cast(wins, int64)), x.type.dtype)
 
@@ -199,18 +200,18 @@ class PMax(_Extreme):
     """The largest value along named axes."""
 
     reduction = "Max"
-    joins = "maximum"
+    combiner = "maximum"
 
 
 class PMin(_Extreme):
     """The smallest value along named axes."""
 
     reduction = "Min"
-    joins = "minimum"
+    combiner = "minimum"
 
 
 class AxisIndex(Collective):
-    """The number of the example along a named axis."""
+    """The index of this example along a named axis."""
 
     axis: str
     differentiable: ClassVar[bool] = False
@@ -232,7 +233,7 @@ class AxisIndex(Collective):
 
 
 def total(g: Node, axes: tuple[str, ...]) -> Node:
-    """The sum of what the examples along `axes` hold: a cotangent of a value that they share."""
+    """Return the sum along `axes` of the cotangents of a value that examples share."""
     along = tuple([a for a in axes if a in g.type.varying])
     return PSum(along)(g) if along else g
 
@@ -240,8 +241,8 @@ def total(g: Node, axes: tuple[str, ...]) -> Node:
 def require_varying(axes: Sequence[str], varying: Sequence[str]) -> None:
     for a in axes:
         if a not in varying:
-            raise ArgumentError(f"the operand must vary over axis {a!r}")
+            raise ArgumentError(f"the operand must vary along axis {a!r}")
 
 
-def without(axes: Sequence[str], name: str | None) -> tuple[str, ...]:
-    return tuple([a for a in axes if a != name])
+def without(axes: Sequence[str], *names: str | None) -> tuple[str, ...]:
+    return tuple([a for a in axes if a not in names])

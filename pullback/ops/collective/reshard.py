@@ -1,4 +1,4 @@
-"""Where values lie on a mesh of devices."""
+"""Reshard: the same value in another layout on a mesh."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.prelude import Axis, Node, Type, laid_out
 from pullback.ops.samples import real
-from pullback.ops.wrap.identity import _Identity
+from pullback.ops.wrap.identity import Identity
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, layout
 
 
-class Reshard(_Identity, Collective):
-    """The same value, laid out on a mesh as `sharding` says."""
+class Reshard(Identity, Collective):
+    """The same value with the given sharding, stored as plain fields."""
 
     mesh: tuple[int, ...]
     axis_names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Reshard(_Identity, Collective):
 
     @classmethod
     def to(cls, sharding: Sharding) -> Reshard:
-        """The op that lays a value out so."""
+        """Return the op that gives a value this sharding."""
         return cls(*sharding.plain)
 
     @cached_property
@@ -41,7 +41,7 @@ class Reshard(_Identity, Collective):
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
         return self.infer(types[0]).sharded(self.sharding)
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
         return to.ask(xs[0], self.sharding.dims(type.rank))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -52,13 +52,12 @@ class Reshard(_Identity, Collective):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         spec = self.sharding.spec
-        priority = (0, *spec.priority)
         named = {*spec.replicated, *[a for axes in spec.dims for a in axes]}
-        # nothing is said about the examples: they stay split as they are
+        # The spec does not mention the examples: they keep their layout.
         kept = tuple([a for a in layout(xs[0].type)[0] if a not in named])
         dims = (axis.spmd or kept, *spec.dims)
-        behind = P(*dims, replicated=spec.replicated, priority=priority)
-        return Reshard.to(Sharding(self.sharding.mesh, behind))(xs[0])
+        batched = P(*dims, replicated=spec.replicated, priority=(0, *spec.priority))
+        return Reshard.to(Sharding(self.sharding.mesh, batched))(xs[0])
 
     @classmethod
     def samples(cls) -> Any:

@@ -1,4 +1,4 @@
-"""Programs written for one device: each of a mesh runs the same one, on parts of the operands."""
+"""Per-device programs: every device of a mesh runs the same graph on its shards of the operands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pullback.errors import ArgumentError, EngineError, ShapeError
 from pullback.graph.graph import Graph
 from pullback.graph.node import vary_over
 from pullback.ops.control.dependence import positions
-from pullback.ops.control.holder import Holder, brought, derivative, hold
+from pullback.ops.control.holder import Holder, at_positions, captured_values, derivative, hold
 from pullback.ops.control.varying import Axes, axes_of, over, union
 from pullback.ops.prelude import TABLE, Axis, Node, Type, results
 from pullback.ops.sources import placeholder
@@ -20,11 +20,11 @@ from pullback.sharding.spec import Dims, Sharding, on_mesh
 
 
 class ShardMap(Holder):
-    """Runs `body` on every device of a mesh, on its parts of the operands.
+    """Runs `body` on every device of a mesh, on its shards of the operands.
 
-    `in_specs` and `out_specs` are, for each operand and result, the axes of every dimension. The
-    types inside say along which axes of the mesh a value varies: an input does so along those of
-    its spec, and so does an output. Operands may vary along further axes, of a vmap around it.
+    `in_specs` and `out_specs` are the mesh axes of every dimension of each operand and result. In
+    the body, inputs and outputs vary along the mesh axes of their specs. Operands may also vary
+    along axes of an enclosing vmap.
     """
 
     body: Graph
@@ -41,7 +41,7 @@ class ShardMap(Holder):
         inputs: Sequence[tuple[Node, Dims]],
         outputs: Sequence[tuple[Node, Dims]],
     ) -> ShardMap:
-        """The op whose body leads from `inputs` to `outputs`, each with its spec."""
+        """Return the op whose body computes `outputs` from `inputs`, each with its spec."""
         ys = [vary_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs]
         body = hold([x for x, _ in inputs], ys)
         specs = [tuple([dims for _, dims in side]) for side in (inputs, outputs)]
@@ -60,7 +60,7 @@ class ShardMap(Holder):
         return tuple([_whole_type(y.type, dims, self.mesh) for y, dims in ys])
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
-        """Results are on the mesh; axes of a vmap around it are the body's to tell."""
+        """Results are on the mesh, and vary along the vmap axes of the body's outputs."""
         for t in types:
             if t.sharding is not None and t.sharding.mesh is not self.mesh:
                 raise ArgumentError(
@@ -68,18 +68,18 @@ class ShardMap(Holder):
                     hint="Move it through the host: pb.tensor(x.numpy()).",
                 )
         whole = self.infer(*[t.plain for t in types])
-        made = []
-        for t, y, dims in zip(whole, self.body.outputs, self.out_specs, strict=True):
-            made.append(t.over(self._around(y)).sharded(on_mesh(self.mesh, dims)))
-        return tuple(made)
+        triples = zip(whole, self.body.outputs, self.out_specs, strict=True)
+        return tuple([
+            t.over(self._vmap_axes(y)).sharded(on_mesh(self.mesh, dims)) for t, y, dims in triples
+        ])  # fmt: skip
 
-    def _around(self, x: Node) -> Axes:
-        """The axes of vmaps around it along which a value of the body varies."""
+    def _vmap_axes(self, x: Node) -> Axes:
+        """Return the axes of enclosing vmaps along which a value of the body varies."""
         return tuple([a for a in x.type.varying if a not in self.axis_names])
 
     @property
     def operand_axes(self) -> list[Axes]:
-        return [self._around(x) for x in self.body.inputs]
+        return [self._vmap_axes(x) for x in self.body.inputs]
 
     def over(self, axes: Sequence[Axes]) -> ShardMap:
         wider = zip(axes, axes_of(self.body.inputs), strict=True)
@@ -89,35 +89,32 @@ class ShardMap(Holder):
         return ShardMap.on(self.mesh, list(inputs), list(outputs))
 
     def named_axes(self) -> tuple[str, ...]:
-        """Those of vmaps around it: the mesh's are its own affair."""
+        """The axes of enclosing vmaps; those of the mesh are internal."""
         return tuple([a for a in self._named_axes if a not in self.axis_names])
 
     def communicates(self) -> tuple[str, ...]:
         return tuple([a for a in super().communicates() if a not in self.axis_names])
 
-    # -- meaning ----------------------------------------------------------------------------------
+    # -- execution --------------------------------------------------------------------------------
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:
         if to.mesh is not self.mesh:
-            raise EngineError(f"runs on {self.mesh}, and the program around it on {to.mesh}")
+            raise EngineError(f"runs on {self.mesh}, but the enclosing program on {to.mesh}")
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
         inputs = zip(parts, self.body.inputs, strict=True)
         made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
         return to.placed(made, type, self.out_specs)
 
     def numpy(self, *xs: Any) -> Any:
-        raise self._off_the_mesh()
+        raise EngineError(f"runs on {self.mesh}, but the enclosing program is not on a mesh")
 
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
-        raise self._off_the_mesh()
-
-    def _off_the_mesh(self) -> EngineError:
-        return EngineError(f"runs on {self.mesh}, and the program around it is not on a mesh")
+        return self.numpy()
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
         return [on_mesh(self.mesh, dims) for dims in self.out_specs]
 
-    # -- transforms: each is again such a program, of the transformed body ------------------------
+    # -- transforms: each is a per-device program of the transformed body -------------------------
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
@@ -125,17 +122,15 @@ class ShardMap(Holder):
         live, needed = positions(ct is not None for ct in g), positions(need)
         key = ("vjp", tuple(live), tuple(needed))
         op, reached, extra = self.derived(key, lambda: self._pulled(live, needed, gradients))
-        found: list[Node | None] = [None] * len(xs)
-        if reached:
-            made = results(op(*xs, *[g[i] for i in live], *extra))
-            for i, ct in zip(reached, made, strict=True):
-                found[i] = ct
-        return found
+        made = results(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
+        return at_positions(len(xs), reached, made)
 
-    def _pulled(self, live: list[int], needed: list[int], gradients: Callable) -> tuple:
-        """From operands and cotangents of results to cotangents of operands.
+    def _pulled(
+        self, live: list[int], needed: list[int], gradients: Callable
+    ) -> tuple[ShardMap, list[int], list[Node]]:
+        """Return the op from operands and cotangents of results to cotangents of operands.
 
-        The body is in it once more. Where both are inlined, what they have in common is merged.
+        It contains the body again. Where both are inlined, common work is merged.
         """
         outputs = [self.body.outputs[i] for i in live]
         seeds = [placeholder("g", y.type) for y in outputs]
@@ -151,14 +146,12 @@ class ShardMap(Holder):
         active = positions(t is not None for t in ts)
         key = ("jvp", tuple(active))
         op, moving, extra = self.derived(key, lambda: self._pushed(active, tangents))
-        found: list[Node | None] = [None] * len(out)
-        if moving:
-            made = results(op(*xs, *[ts[i] for i in active], *extra))
-            for i, t in zip(moving, made, strict=True):
-                found[i] = t
-        return tuple(found)
+        made = results(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
+        return tuple(at_positions(len(out), moving, made))
 
-    def _pushed(self, active: list[int], tangents: Callable) -> tuple:
+    def _pushed(
+        self, active: list[int], tangents: Callable
+    ) -> tuple[ShardMap, list[int], list[Node]]:
         inputs = [self.body.inputs[i] for i in active]
         ts = [placeholder("t", x.type) for x in inputs]
         pushed = tangents(self.body.outputs, inputs, ts)
@@ -171,9 +164,9 @@ class ShardMap(Holder):
     def _transformed(
         self, given: list[tuple[Node, Dims]], made: list[tuple[Node, Dims]]
     ) -> tuple[ShardMap, list[Node]]:
-        """The op of a body with more inputs and other outputs, and what rules brought along."""
+        """Return the op of a body with more inputs and other outputs, and captured values."""
         inputs = [*zip(self.body.inputs, self.in_specs, strict=True), *given]
-        extra = brought([y for y, _ in made], [x for x, _ in inputs])
+        extra = captured_values([y for y, _ in made], [x for x, _ in inputs])
         inputs += [(x, ((),) * x.type.rank) for x in extra]
         return ShardMap.on(self.mesh, inputs, made), extra
 
@@ -184,7 +177,7 @@ class ShardMap(Holder):
         return results(self.derived(key, lambda: self._batched(axis, mapped, batched_graph))(*xs))
 
     def _batched(self, axis: Axis, mapped: Sequence[bool], batched_graph: Callable) -> ShardMap:
-        """The examples are one more dimension inside; `axis.spmd` splits it among the devices."""
+        """Examples are one more dimension in the body; `axis.spmd` shards it over devices."""
         split = () if axis.name in self.named_axes() else axis.spmd
         body, size = self.body, axis.size
         if split:
@@ -206,30 +199,30 @@ class ShardMap(Holder):
         used = {a for dims in specs for axes in dims for a in axes}.union(self._named_axes)
         for a in split:
             if a not in self.axis_names or a in used:
-                what = "uses it" if a in used else f"is on {self.mesh}"
+                what = "uses this axis" if a in used else f"is on {self.mesh}"
                 raise ArgumentError(
-                    f"the examples of a vmap around it cannot be split along {a!r}: it {what}",
+                    f"the examples of the enclosing vmap cannot be sharded along {a!r}: it {what}",
                     hint="Choose another axis of the mesh as spmd_axis_name.",
                 )
         if axis.size % self.mesh.extent(split):
             raise ShapeError(
-                f"{axis.size} examples of a vmap around it do not divide along {split}, which "
-                f"has {self.mesh.extent(split)} devices"
+                f"the number of examples of the enclosing vmap must be divisible by the "
+                f"{self.mesh.extent(split)} devices along {split}, got {axis.size}"
             )
 
 
-# -- parts of whole values ------------------------------------------------------------------------
+# -- shards of whole values -----------------------------------------------------------------------
 
 
 def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
-    """The type of a device's part, which all devices have alike."""
+    """Return the type of a shard, which is the same on all devices."""
     shape = []
     for i, (n, axes) in enumerate(zip(x.shape, dims, strict=True)):
         count = mesh.extent(axes)
         if n % count:
             along = " and ".join(map(repr, axes))
             raise ShapeError(
-                f"dimension {i} must divide among {count} devices along {along}, got {x}"
+                f"dimension {i} must be divisible by the {count} devices along {along}, got {x}"
             )
         shape.append(n // count)
     return Type(shape, x.dtype)
@@ -241,7 +234,7 @@ def _whole_type(y: Type, dims: Dims, mesh: DeviceMesh) -> Type:
 
 
 def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:
-    """In a per-device program: this device's part of a value that all have whole."""
+    """Return, in a per-device program, this device's shard of a replicated value."""
     for dim, axes in enumerate(dims):
         for a in axes:
             n, shape = mesh.sizes[a], x.type.shape
@@ -251,7 +244,7 @@ def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:
 
 
 def join_parts(y: Node, dims: Dims, mesh: DeviceMesh) -> Node:
-    """In a per-device program: the whole value, of which each device has a part."""
+    """Return, in a per-device program, the whole value from the shards of all devices."""
     for dim, axes in enumerate(dims):
         for a in reversed(axes):
             y = TABLE["AllGather"](a, mesh.sizes[a], dim)(vary_over(y, (a,)))

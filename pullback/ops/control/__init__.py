@@ -1,4 +1,4 @@
-"""Control flow: ops that hold graphs, and run one of them, or one again and again."""
+"""Control flow: ops that hold graphs and run one of them, or run one repeatedly."""
 
 from pullback.ops.control import cond, scan, while_loop
 

@@ -1,4 +1,4 @@
-"""Choices: one of several programs runs, and a value says which."""
+"""Conditionals: an operand selects which of several graphs runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed
 from pullback.graph.types import show
 from pullback.ops.control import cond_rules, partition
-from pullback.ops.control.holder import Holder, held, hold, places_among, run
-from pullback.ops.control.varying import Axes, alike, axes_of, union
+from pullback.ops.control.holder import Holder, canonical, hold, positions_among, run
+from pullback.ops.control.varying import Axes, axes_of, unify_branches, union
 from pullback.ops.elementwise.base import equal, less, negated
 from pullback.ops.index.bounds import require_below
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
@@ -27,58 +27,56 @@ from pullback.sharding.spec import layout, on_mesh
 
 
 class Choice(Holder, abstract=True):
-    """The results of one of the branches on the operands after the first, which names it."""
+    """A conditional: the first operand selects a branch, which runs on the other operands."""
 
     branches: tuple[Graph, ...]
 
     def infer(self, index: Type, *xs: Type) -> tuple[Type, ...]:
         if index.shape:
-            raise ShapeError(f"what is chosen by must have rank 0, got {index}", code="E3002")
+            raise ShapeError(f"the index of a branch must have rank 0, got {index}", code="E3002")
         self.check_index(index)
-        found = []
         for branch in self.branches:
             check_operands(branch, [x.plain for x in xs])
-            found.append(tuple([y.type.plain for y in branch.outputs]))
-        for types in found:
-            if types != found[0]:
-                what = f"branches must give the same types, got {show(found[0])} and {show(types)}"
+        first, *others = (tuple([y.type.plain for y in b.outputs]) for b in self.branches)
+        for types in others:
+            if types != first:
+                what = f"branches must return the same types, got {show(first)} and {show(types)}"
                 raise ShapeError(what, code="E2001")
-        return found[0]
+        return first
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
         cond_rules.refuse_collectives(self, types[0].varying)
         return super()._derive_type(types)
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
-        """What is chosen by an index that varies along an axis varies along it."""
+        """Results vary along the axes of the index."""
         index, first = xs[0].type.varying, self.branches[0]
-        around = [*axes_of(first.inputs), *axes_of(first.outputs)]
         op: Op = self
-        if any(a not in axes for a in index for axes in around):
+        if any(a not in x.type.varying for a in index for x in (*first.inputs, *first.outputs)):
             pairs = zip(axes_of(first.inputs), axes_of(xs[1:]), strict=True)
             wider = [union(index, a, b) for a, b in pairs]
-            op = self.derived(("chosen", index, *wider), lambda: self.over(wider, index))
+            op = self.derived(("index", index, *wider), lambda: self.over(wider, index))
         op, operands = Holder.conform(op, xs[1:])  # type: ignore[arg-type]
         return op, (xs[0], *operands)
 
     def over(self, axes: Sequence[Axes], index: Axes = ()) -> Choice:
-        return type(self)(tuple(map(held, alike(self.branches, axes, index))))
+        return type(self)(tuple(map(canonical, unify_branches(self.branches, axes, index))))
 
     @abstractmethod
     def check_index(self, index: Type) -> None:
-        """Raise if a value of this type cannot name a branch."""
+        """Raise if a value of this type cannot select a branch."""
 
     @abstractmethod
-    def takes(self, index: Node, k: int) -> Node:
-        """Whether branch `k` is the one that `index` names."""
+    def selects(self, index: Node, k: int) -> Node:
+        """Return whether `index` selects branch `k`."""
 
     def checked(self, index: Node) -> Node:
-        """Indices, one for each example, of which each must name a branch."""
+        """Return the indices of a batch of examples; running it fails if one is out of range."""
         return index
 
     @abstractmethod
-    def lowered(self, b: Any, index: Any) -> Any:
-        """The number of the branch, as an i32."""
+    def lower_index(self, b: Any, index: Any) -> Any:
+        """Return the number of the branch as an i32."""
 
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return tuple(run(self.branches[int(index)], xs))
@@ -87,41 +85,32 @@ class Choice(Holder, abstract=True):
         def lower(branch: Graph) -> Callable[[], Sequence]:
             return lambda: b.inline(branch, xs, held=True)
 
-        return b.case(self.lowered(b, index), [lower(branch) for branch in self.branches])
+        return b.case(self.lower_index(b, index), [lower(branch) for branch in self.branches])
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
-        """A result lies as the first branch gives it that does not give it whole."""
-        found = [partition.leaving(branch, xs[1:]) for branch in self.branches]
+        """Each result has the layout of the first branch that shards it."""
+        found = [partition.output_types(branch, xs[1:]) for branch in self.branches]
         layouts = [[layout(t) for t in result] for result in zip(*found, strict=True)]
         return [on_mesh(mesh, next(filter(any, dims), dims[0])) for dims in layouts]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         types = [x.type(to.mesh) for x in xs]
         lie = self.shardings(to.mesh, types, type)
         dims = [s.dims(t.rank) for s, t in zip(lie, type, strict=True)]
         operands = [to.ask(x, x.dims).node for x in xs]
-        branches = [partition.local(to, branch, types[1:], dims) for branch in self.branches]
+        branches = [partition.local_graph(to, branch, types[1:], dims) for branch in self.branches]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
         return to.placed(found, type, dims)
 
-    def vjp(
-        self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
-    ) -> Sequence:
-        return cond_rules.pull_back(self, g, out, xs, need, gradients)
+    vjp = cond_rules.vjp  # type: ignore[assignment]
+    jvp = cond_rules.jvp  # type: ignore[assignment]
+    batch = cond_rules.batch  # type: ignore[assignment]
 
-    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence, tangents: Callable) -> Any:
-        return cond_rules.push_forward(self, xs, ts, tangents)
-
-    def batch(
-        self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
-    ) -> Any:
-        return cond_rules.batch(self, axis, xs, mapped, batched_graph)
-
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
-        """Another choice does the same if each of its branches does, in the same results."""
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
+        """Each branch of `other` must contain the branch here, in the same results."""
         if type(other) is not type(self) or len(other.branches) != len(self.branches):
             return None
-        inputs = places_among(xs[1:], ys[1:])
+        inputs = positions_among(xs[1:], ys[1:])
         if xs[0] is not ys[0] or inputs is None:
             return None
         common: list[set[int]] | None = None
@@ -137,17 +126,17 @@ class Choice(Holder, abstract=True):
 
 
 class Cond(Choice):
-    """The second branch if a bool is true, the first if it is false."""
+    """Runs the second branch if a bool is true, else the first."""
 
     def check_index(self, index: Type) -> None:
         if index.dtype is not bool_ or len(self.branches) != 2:
-            what = f"a bool chooses between two branches, got {index} for {len(self.branches)}"
+            what = f"needs a bool and two branches, got {index} and {len(self.branches)} branches"
             raise DTypeError(what, code="E2005")
 
-    def takes(self, index: Node, k: int) -> Node:
+    def selects(self, index: Node, k: int) -> Node:
         return index if k else negated(index)
 
-    def lowered(self, b: Any, index: Any) -> Any:
+    def lower_index(self, b: Any, index: Any) -> Any:
         return b.convert(index, int32)
 
     @classmethod
@@ -164,15 +153,15 @@ class Cond(Choice):
 
 
 class Switch(Choice):
-    """The branch whose number is given; a number without a branch is an error."""
+    """Runs the branch whose number is given; running it fails if there is none."""
 
     fallible: ClassVar[bool] = True
 
     def check_index(self, index: Type) -> None:
         if not index.dtype.is_integer:
-            raise DTypeError(f"an integer chooses a branch, got {index}", code="E2005")
+            raise DTypeError(f"the index must be an integer, got {index}", code="E2005")
 
-    def takes(self, index: Node, k: int) -> Node:
+    def selects(self, index: Node, k: int) -> Node:
         return equal(index, k)
 
     def checked(self, index: Node) -> Node:
@@ -182,7 +171,7 @@ class Switch(Choice):
         BranchNumber(len(self.branches)).numpy(index)
         return super().numpy(index, *xs)
 
-    def lowered(self, b: Any, index: Any) -> Any:
+    def lower_index(self, b: Any, index: Any) -> Any:
         checked = BranchNumber(len(self.branches)).hlo(b, index.type, index)
         return b.convert(checked, int32)
 
@@ -197,7 +186,7 @@ class Switch(Choice):
 
 
 class BranchNumber(Op):
-    """Integers, handed on; each must be the number of one of `count` branches."""
+    """Returns its operand; running it fails unless all integers are numbers of `count` branches."""
 
     count: int
     title = "switch"
@@ -206,9 +195,9 @@ class BranchNumber(Op):
 
     def infer(self, index: Type) -> Type:
         if not index.dtype.is_integer:
-            raise DTypeError(f"the number of a branch is an integer, got {index}", code="E2005")
+            raise DTypeError(f"the index must be an integer, got {index}", code="E2005")
         if self.count < 1:
-            raise ShapeError(f"there must be a branch, got {self.count}", code="E2007")
+            raise ShapeError(f"needs at least one branch, got {self.count}", code="E2007")
         return index
 
     def numpy(self, index: np.ndarray) -> np.ndarray:
@@ -236,6 +225,7 @@ class BranchNumber(Op):
 
 
 def no_branch(count: int, index: int | None = None) -> IndexOutOfRange:
+    """Return the error for an index that selects none of `count` branches."""
     what = "an index" if index is None else f"index {index}"
     return IndexOutOfRange(
         f"{what} has no branch: it must be at least 0 and less than {count}",

@@ -1,41 +1,43 @@
-"""Which outputs of a graph depend on which inputs, as far as derivatives are concerned."""
+"""Which outputs of a graph depend on which inputs, for derivatives. Sets of positions are bits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Detached
 from pullback.graph.node import Node
 
 
 def dependence(graph: Graph) -> list[int]:
-    """For each output, the inputs (as bits) whose derivative may reach it."""
+    """Return for each output the inputs (as bits) whose derivative may reach it."""
     found: dict[Node, int] = {x: x.type.inexact << i for i, x in enumerate(graph.inputs)}
     for node in graph.nodes[len(graph.inputs) :]:
         mask = 0
-        if _carries(node) and not node.op.detaches:
+        types = node.type if isinstance(node.type, tuple) else (node.type,)
+        if not isinstance(node.op, Detached) and any(t.inexact for t in types):
             for x in node.inputs:
                 mask |= found[x]
         found[node] = mask
     return [found[y] for y in graph.outputs]
 
 
-def _carries(node: Node) -> bool:
-    types = node.type if isinstance(node.type, tuple) else (node.type,)
-    return any(t.inexact for t in types)
-
-
 def bits(positions: Iterable[int]) -> int:
-    made = 0
+    mask = 0
     for i in positions:
-        made |= 1 << i
-    return made
+        mask |= 1 << i
+    return mask
 
 
-def carried(depends: Sequence[int], carries: int, mask: int) -> int:
-    """The inputs of a loop's body whose derivative is not zero in some round.
+def positions(flags: Iterable[bool | int]) -> list[int]:
+    return [i for i, flag in enumerate(flags) if flag]
 
-    `mask` are those of the first; a carry follows as soon as its new value depends on one.
+
+def active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
+    """Return the inputs of a loop's body whose tangent is not zero in some iteration.
+
+    `mask` are those of the first iteration. A state becomes active once its new value depends on an
+    active input.
     """
     while True:
         grown = mask | bits(i for i in range(carries) if depends[i] & mask)
@@ -44,10 +46,10 @@ def carried(depends: Sequence[int], carries: int, mask: int) -> int:
         mask = grown
 
 
-def reaching(depends: Sequence[int], carries: int, live: int) -> int:
-    """The outputs of a loop's body whose cotangent is not zero in some round.
+def live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
+    """Return the outputs of a loop's body whose cotangent is not zero in some iteration.
 
-    `live` are those of the last; a carry follows as soon as a live output depends on it.
+    `live` are those of the last iteration. A state becomes live once a live output depends on it.
     """
     while True:
         used = 0
@@ -58,7 +60,3 @@ def reaching(depends: Sequence[int], carries: int, live: int) -> int:
         if grown == live:
             return live
         live = grown
-
-
-def positions(flags: Iterable[bool | int]) -> list[int]:
-    return [i for i, flag in enumerate(flags) if flag]

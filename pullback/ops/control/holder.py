@@ -1,30 +1,32 @@
-"""Ops that hold graphs: what branches and loops have in common."""
+"""The base class of ops that hold graphs, and helpers for branches and loops."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import vary_over
 from pullback.ops.control.varying import Axes, axes_of, union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
+from pullback.ops.traits import HasNamedAxes, communicates, named_axes
+
+if TYPE_CHECKING:
+    from pullback.sharding.mesh import DeviceMesh
 
 
-class Holder(Op, abstract=True):
-    """An op that runs graphs; it has a tuple of results, and all its rules transform the graphs.
+class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
+    """An op that runs graphs. It has a tuple of results, and its rules transform the graphs.
 
-    Operands and results vary along the named axes that inputs and outputs of its graphs do.
+    Operands and results vary along the same named axes as inputs and outputs of its graphs.
     """
-
-    higher: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
 
     @cached_property
     def graphs(self) -> list[Graph]:
@@ -38,30 +40,30 @@ class Holder(Op, abstract=True):
         return self._named_axes
 
     def communicates(self) -> tuple[str, ...]:
-        nodes = [n for g in graphs_within(self.parameters()) for n in g.nodes]
-        return tuple(sorted({a for n in nodes for a in n.op.communicates()}))
+        nodes = [n for graph in self.graphs for n in graph.nodes]
+        return tuple(sorted({a for n in nodes for a in communicates(n.op)}))
 
     @cached_property
     def _named_axes(self) -> tuple[str, ...]:
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return tuple(sorted({a for n in nodes for a in n.op.named_axes()}))
-
-    def over_axes(self, axes: tuple[str, ...], made: tuple[Type, ...]) -> tuple[Type, ...]:
-        pairs = zip(made, self.graphs[-1].outputs, strict=True)
-        return tuple([t.over(y.type.varying) for t, y in pairs])
+        return tuple(sorted({a for n in nodes for a in named_axes(n.op)}))
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        """Where operands are on no mesh, but something inside runs on one, results are on it."""
-        made = super()._derive_type(types)
+        """Put results on the mesh of the graphs where no operand is on a mesh."""
+        pairs = zip(super()._derive_type(types), self.graphs[-1].outputs, strict=True)
+        made = tuple([t.over(y.type.varying) for t, y in pairs])
         if self._mesh is None or any(t.sharding for t in types):
             return made
         found = self.shardings(self._mesh, types, made)
         return tuple([t.sharded(s) for t, s in zip(made, found, strict=True)])
 
     @cached_property
-    def _mesh(self) -> Any:
-        found = [t for g in self.graphs for n in g.nodes for t in several(n.type) if t.sharding]
-        return found[0].sharding.mesh if found else None
+    def _mesh(self) -> DeviceMesh | None:
+        for node in (n for graph in self.graphs for n in graph.nodes):
+            for t in node.type if isinstance(node.type, tuple) else (node.type,):
+                if t.sharding:
+                    return t.sharding.mesh
+        return None
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Operands that vary along more axes than the graphs' inputs need other graphs."""
@@ -79,54 +81,50 @@ class Holder(Op, abstract=True):
 
     @abstractmethod
     def over(self, axes: Sequence[Axes]) -> Holder:
-        """The op for operands that vary along the given axes."""
+        """Return the op for operands that vary along the given axes."""
 
     @cached_property
     def _derived(self) -> dict[Hashable, Any]:
         return {}
 
     def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What a transform made of the graphs, once for all applications of this op."""
-        if not self.predictable:  # a rule of the user's may give something else next time
+        """Return the cached result of a transform of the graphs."""
+        if not self.predictable:  # a user's rule may return something else next time
             return make()
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
 
-def several(type: Any) -> tuple[Type, ...]:
-    return type if isinstance(type, tuple) else (type,)
-
-
 def may_fail(graph: Graph) -> bool:
-    """Whether running a graph may raise, or never end."""
+    """Return whether running a graph may raise, or never end."""
     return any(n.op.fallible for n in graph.nodes)
 
 
 def hold(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-    """The program between nodes of any kind, in the form in which an op holds it."""
+    """Return the graph from inputs to outputs, any nodes, in the canonical form that ops hold."""
     return canonicalise(Graph(inputs, outputs, [f"x{i}" for i in range(len(inputs))]), True)
 
 
-def held(graph: Graph) -> Graph:
+def canonical(graph: Graph) -> Graph:
+    """Return a graph in the canonical form that ops hold."""
     return hold(graph.inputs, graph.outputs)
 
 
-def derivative(of: Node, found: Node | None) -> Node:
-    """What was found as the tangent or cotangent of a value, in the value's type."""
-    made = zeros(of.type) if found is None else found
-    return vary_over(made, of.type.varying)
+def derivative(x: Node, d: Node | None) -> Node:
+    """Return `d`, the tangent or cotangent of `x`, in the type of `x`; None becomes zeros."""
+    return vary_over(zeros(x.type) if d is None else d, x.type.varying)
 
 
-def brought(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
-    """Values that rules of the user's brought along: a held graph must be handed them."""
+def captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:
+    """Return values from outside that users' rules captured: a held graph needs them as inputs."""
     known = set(boundary)
     found = ancestors(outputs, known.__contains__)
-    return [n for n in found if n not in known and not n.inputs and not n.op.mergeable]
+    return [n for n in found if n not in known and not n.inputs and isinstance(n.op, Distinct)]
 
 
 def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """A held graph's outputs in NumPy; an error names the line inside the graph."""
+    """Run a held graph in NumPy; errors name the line inside the graph."""
     try:
         return interpret(graph, arrays)
     except PullbackError as error:
@@ -134,8 +132,8 @@ def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         raise error.at(None, None if node is None else node.where) from None
 
 
-def paired(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> list[Node]:
-    """Values and tangents group by group: the tangents of a group follow its values."""
+def interleave(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> list[Node]:
+    """Return values group by group, each group followed by its tangents; `ends` separate groups."""
     made: list[Node] = []
     start = 0
     for end in (*ends, len(values)):
@@ -145,31 +143,39 @@ def paired(values: Sequence[Node], tangents: dict[int, Node], *ends: int) -> lis
     return made
 
 
+def at_positions(count: int, positions: Sequence[int], values: Sequence[Node]) -> list[Node | None]:
+    """Return a list of `count` entries with values at the given positions and None elsewhere."""
+    made: list[Node | None] = [None] * count
+    for i, value in zip(positions, values, strict=True):
+        made[i] = value
+    return made
+
+
 def stacked(type: Type, length: int) -> Type:
-    """The type of `length` values, one after the other along a new first dimension."""
+    """Return the type of `length` values stacked along a new first dimension."""
     return type.with_shape((length, *type.shape))
 
 
 def row(type: Type) -> Type:
-    """The type of one of the values that are stacked."""
+    """Return the type of one of the values that are stacked."""
     return type.with_shape(type.shape[1:])
 
 
-# -- one application within another -------------------------------------------------------------
+# -- finding one application within another -----------------------------------------------------
 
 
-def places_among(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
-    """Where each node is among others; `None` if one is not."""
+def positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
+    """Return the position of each node among others; None if one is missing."""
     places: dict[Node, int] = {}
-    for i, x in enumerate(theirs):
+    for i, x in enumerate(others):
         places.setdefault(x, i)  # values come before their tangents
-    return [places[x] for x in mine] if all(x in places for x in mine) else None
+    return [places[x] for x in nodes] if all(x in places for x in nodes) else None
 
 
-def states_among(mine: Sequence[Node], theirs: Sequence[Node]) -> list[int] | None:
-    """The same for states, each in a place of its own: two may begin with one value."""
+def states_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
+    """Return distinct, ascending positions of states: two may have the same initial value."""
     found: list[int] = []
-    for i, x in enumerate(theirs):
-        if len(found) < len(mine) and x is mine[len(found)]:
+    for i, x in enumerate(others):
+        if len(found) < len(nodes) and x is nodes[len(found)]:
             found.append(i)
-    return found if len(found) == len(mine) else None
+    return found if len(found) == len(nodes) else None

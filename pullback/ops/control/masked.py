@@ -1,4 +1,4 @@
-"""Examples that do not all do the same: words for batching what a value decides."""
+"""Helpers for batching control flow where examples take different paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.graph.node import Node
-from pullback.ops.control.holder import hold
+from pullback.ops.control.holder import hold, row
 from pullback.ops.elementwise.base import where
 from pullback.ops.prelude import TABLE, Axis, Op, results
 from pullback.ops.sources import placeholder
@@ -16,43 +16,38 @@ if TYPE_CHECKING:
 
 
 def one_after_the_other(op: Op, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> Any:
-    """An op without a batching rule, applied to each example in turn."""
-    rows = [x for x, has in zip(xs, mapped, strict=True) if has]
-    constants = [x for x, has in zip(xs, mapped, strict=True) if not has]
-    inputs = [_example(x, has) for x, has in zip(xs, mapped, strict=True)]
-    made = op(*inputs)
-    several = isinstance(made.type, tuple)
-    outputs = results(made) if several else (made,)
-    ordered = [x for x, has in zip(inputs, mapped) if has]
-    ordered += [x for x, has in zip(inputs, mapped) if not has]
+    """Apply an op without a batching rule to each example in turn, in a scan."""
+
+    def mapped_first(nodes: Sequence[Node]) -> list[Node]:
+        pairs = list(zip(nodes, mapped, strict=True))
+        return [x for x, has in pairs if has] + [x for x, has in pairs if not has]
+
+    types = [row(x.type) if has else x.type for x, has in zip(xs, mapped, strict=True)]
+    inputs = [placeholder("x", t) for t in types]
+    node = op(*inputs)
+    several = isinstance(node.type, tuple)
+    body = hold(mapped_first(inputs), results(node) if several else (node,))
     scan: type[Scan] = TABLE["Scan"]
-    loop = scan(hold(ordered, outputs), 0, len(rows), axis.size)
-    found = results(loop(*rows, *constants))
+    found = results(scan(body, 0, sum(mapped), axis.size)(*mapped_first(xs)))
     return found if several else found[0]
 
 
-def _example(x: Node, has_axis: bool) -> Node:
-    type = x.type.with_shape(x.type.shape[1:]) if has_axis else x.type
-    return placeholder("x", type)
-
-
-def chosen(taken: Node, x: Node, y: Node) -> Node:
-    """The examples of `x` where `taken`, the others of `y`; all have the axis first."""
+def select_examples(active: Node, x: Node, y: Node) -> Node:
+    """Return the examples of `x` that are `active`, the others of `y`; the axis comes first."""
     if x.type.rank > 1:
-        taken = TABLE["Reshape"]((taken.type.shape[0], *[1] * (x.type.rank - 1)))(taken)
-    return where(taken, x, y)
+        active = TABLE["Reshape"]((active.type.shape[0], *[1] * (x.type.rank - 1)))(active)
+    return where(active, x, y)
 
 
-def masked(taken: Node, x: Node) -> Node:
-    """The examples `x`; those not `taken` get no derivative, also none that is not a number."""
-    return chosen(taken, x, TABLE["StopGradient"]()(x)) if x.type.inexact else x
+def detach_inactive(active: Node, x: Node) -> Node:
+    """Return `x`, where examples that are not `active` get no derivative, not even a NaN."""
+    return select_examples(active, x, TABLE["StopGradient"]()(x)) if x.type.inexact else x
 
 
-def borrowed(taken: Node, x: Node) -> Node:
-    """The examples `x` where `taken`, elsewhere the first that is: it can do what they cannot."""
+def replace_inactive(active: Node, x: Node) -> Node:
+    """Replace examples that are not `active` by the first that is, on which an op may not fail."""
     if not x.type.size:
         return x
-    first = TABLE["ArgMax"](0)(taken)
-    row = (1, *x.type.shape[1:])
-    lent = TABLE["TakeAlongAxis"](0, True)(x, TABLE["Broadcast"](row)(first))
-    return chosen(taken, x, TABLE["StopGradient"]()(lent))
+    first = TABLE["Broadcast"]((1, *x.type.shape[1:]))(TABLE["ArgMax"](0)(active))
+    substitute = TABLE["TakeAlongAxis"](0, True)(x, first)
+    return select_examples(active, x, TABLE["StopGradient"]()(substitute))

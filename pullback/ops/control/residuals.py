@@ -1,4 +1,4 @@
-"""What a forward pass keeps for its backward pass: the smallest sufficient set of values."""
+"""What a forward pass keeps for its backward pass: a smallest sufficient set of values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from pullback.graph.graph import ancestors, by_number
+from pullback.graph.kinds import Distinct
 from pullback.graph.node import Node
 
-_ENDLESS = 1 << 62
+_UNLIMITED = 1 << 62
+_SOURCE, _SINK = 0, 1
 
 
 def residuals(
@@ -17,16 +19,16 @@ def residuals(
     known: Sequence[Node],
     cost: Callable[[Node], int],
 ) -> list[Node]:
-    """The forward values from which `outputs` can be computed, given `seeds` and what is `known`.
+    """Return the forward values to keep for computing `outputs` from `seeds` and `known`.
 
-    Backward is what depends on a seed. Forward values that it uses are kept, or computed again
-    from others where that is cheap: a minimal cut of the graph, by `cost`, decides which.
+    The backward pass is what depends on a seed. Forward values that it uses are kept, or recomputed
+    from others where that is cheap: a minimum cut of the graph, by `cost`, decides which.
     """
-    given = set(known)
-    needed = [x for x in _used_by_backward(outputs, set(seeds)) if not _given(x, given)]
-    kept = [x for x in needed if not _again(x)]  # there is no choice
-    rest = _Network([x for x in needed if _again(x)], given.union(kept), cost).cut()
-    return sorted([*kept, *rest], key=by_number)
+    available = set(known)
+    needed = [x for x in _used_by_backward(outputs, set(seeds)) if not _available(x, available)]
+    kept = [x for x in needed if not _recomputable(x)]
+    rest = [x for x in needed if _recomputable(x)]
+    return sorted([*kept, *_Network(rest, available.union(kept), cost).cut()], key=by_number)
 
 
 def _used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
@@ -44,91 +46,80 @@ def _used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
 
 
 class _Network:
-    """A flow from values that must be kept to those that are needed, through cheap ops.
+    """A flow network from values that can only be kept to those needed, through cheap ops.
 
-    Each value is two vertices; the edge between them has its cost as capacity. The cut nearest to
-    the end computes the least again.
+    Each value is two vertices, joined by an edge with its cost as capacity. Of the minimum cuts,
+    the one nearest to the sink recomputes the least.
     """
 
     def __init__(
         self, needed: Sequence[Node], known: set[Node], cost: Callable[[Node], int]
     ) -> None:
-        self.edges: list[dict[int, int]] = [{}, {}]  # the source is 0, the end 1
+        self.cost = cost
+        self.edges: list[dict[int, int]] = [{}, {}]  # capacities, by tail and head
         self.index: dict[Node, int] = {}
         queue = deque(needed)
         for node in queue:
-            self._connect(self._vertex(node, cost) + 1, 1)
+            self._connect(self._vertex(node) + 1, _SINK)
         entered = set(queue)
         while queue:
             node = queue.popleft()
-            at = self._vertex(node, cost)
-            if not _again(node):
-                self._connect(0, at)
+            vertex = self._vertex(node)
+            if not _recomputable(node):
+                self._connect(_SOURCE, vertex)
                 continue
             for x in node.inputs:
-                if not _given(x, known):
-                    self._connect(self._vertex(x, cost) + 1, at)
+                if not _available(x, known):
+                    self._connect(self._vertex(x) + 1, vertex)
                     if x not in entered:
                         entered.add(x)
                         queue.append(x)
 
-    def _vertex(self, node: Node, cost: Callable[[Node], int]) -> int:
+    def _vertex(self, node: Node) -> int:
         if node not in self.index:
-            at = self.index[node] = len(self.edges)
-            self.edges += [{at + 1: cost(node)}, {at: 0}]
+            vertex = self.index[node] = len(self.edges)
+            self.edges += [{vertex + 1: self.cost(node)}, {vertex: 0}]
         return self.index[node]
 
     def _connect(self, tail: int, head: int) -> None:
-        self.edges[tail][head] = _ENDLESS
+        self.edges[tail][head] = _UNLIMITED
         self.edges[head].setdefault(tail, 0)
 
     def cut(self) -> list[Node]:
-        while path := self._path():
+        while _SOURCE in (following := self._paths_to_sink()):
+            path, a = [], _SOURCE
+            while a != _SINK:
+                path.append((a, following[a]))
+                a = following[a]
             amount = min(self.edges[a][b] for a, b in path)
             for a, b in path:
                 self.edges[a][b] -= amount
                 self.edges[b][a] += amount
-        reaches = self._reaches_end()
-        return [n for n, at in self.index.items() if at not in reaches and at + 1 in reaches]
+        return [n for n, v in self.index.items() if v not in following and v + 1 in following]
 
-    def _path(self) -> list[tuple[int, int]]:
-        """A shortest path from the source to the end with room on it."""
-        came: dict[int, int] = {0: 0}
-        queue = deque([0])
-        while queue and 1 not in came:
-            a = queue.popleft()
-            for b, room in self.edges[a].items():
-                if room and b not in came:
-                    came[b] = a
-                    queue.append(b)
-        if 1 not in came:
-            return []
-        path, b = [], 1
-        while b:
-            path.append((came[b], b))
-            b = came[b]
-        return path
+    def _paths_to_sink(self) -> dict[int, int]:
+        """Search backward from the sink, along spare capacity, until the source is found.
 
-    def _reaches_end(self) -> set[int]:
-        found = {1}
-        queue = deque([1])
-        while queue:
+        Return for each vertex the next one on a shortest path to the sink.
+        """
+        following = {_SINK: _SINK}
+        queue = deque([_SINK])
+        while queue and _SOURCE not in following:
             b = queue.popleft()
             for a in self.edges[b]:
-                if a not in found and self.edges[a].get(b, 0):
-                    found.add(a)
+                if a not in following and self.edges[a].get(b, 0):
+                    following[a] = b
                     queue.append(a)
-        return found
+        return following
 
 
-def _given(node: Node, known: set[Node]) -> bool:
-    return node in known or (not node.inputs and node.op.mergeable)
+def _available(node: Node, known: set[Node]) -> bool:
+    return node in known or (not node.inputs and not isinstance(node.op, Distinct))
 
 
-def _again(node: Node) -> bool:
-    """Whether a value may be computed once more."""
+def _recomputable(node: Node) -> bool:
     return node.op.cheap and not node.op.fallible
 
 
 def size_in_bytes(node: Node) -> int:
-    return max(1, node.type.size * node.type.dtype.numpy.itemsize)
+    return max(1, node.type.nbytes)

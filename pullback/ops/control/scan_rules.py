@@ -1,8 +1,8 @@
-"""Derivatives and batches of a scan: each is again a scan, over a transformed body.
+"""Derivatives and batching of a scan: each is a scan of a transformed body.
 
-Reverse mode runs the loop backward. Constants are handed on from round to round like the state,
-so that their gradient is summed where all gradients are, in `accumulate`. What the backward loop
-needs of the forward one is emitted by the forward loop, as one more stacked result.
+Reverse mode runs the loop backward. Cotangents of constants are carried like the state, so that
+their contributions are summed by the same code as all gradients. Values that the backward loop
+needs are further stacked results of the forward loop.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.graph.graph import Graph, ancestors
 from pullback.ops.control.dependence import (
+    active_inputs,
     bits,
-    carried,
     dependence,
+    live_outputs,
     positions,
-    reaching,
 )
-from pullback.ops.control.holder import derivative, held, hold, paired
+from pullback.ops.control.holder import at_positions, canonical, derivative, hold, interleave
 from pullback.ops.control.residuals import residuals, size_in_bytes
-from pullback.ops.control.varying import axes_of, settled
+from pullback.ops.control.varying import axes_of, stable_body
 from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
 from pullback.ops.sources import placeholder
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 
 class ScanBackward(NamedTuple):
-    """How a scan is pulled back, in positions of its operands (`state`, `rows`, `constants`:
-    those that get a cotangent) and of its results (`emitted`: those that bring one)."""
+    """The reverse mode of a scan, by positions of operands that get a cotangent (`state`, `rows`,
+    `constants`) and of row results that have one (`emitted`)."""
 
     state: list[int]
     rows: list[int]
     constants: list[int]
     emitted: list[int]
-    forward: Scan  # with the kept values among its results
+    forward: Scan  # with the values to keep among its results
     kept: list[int]  # results of `forward` that are rows of the backward loop
-    hoisted: Graph | None  # from the constants to values that are the same in every round
-    used: list[int]  # rows and constants that the backward loop needs as they are
+    hoisted: Graph | None  # from the constants to values that are the same in every iteration
+    used: list[int]  # rows and constants that the backward loop needs
     backward: Scan
 
 
-def pull_back(
+def vjp(
     op: Scan, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     live = tuple([ct is not None for ct in g])
@@ -54,9 +54,8 @@ def pull_back(
     plan: ScanBackward | None = op.derived(
         ("vjp", need, live), lambda: _plan(op, need, live, gradients)
     )
-    found: list[Node | None] = [None] * len(xs)
     if plan is None:
-        return found
+        return [None] * len(xs)
     made = out if plan.forward is op else results(plan.forward(*xs))
     hoisted = plan.hoisted(*op.split(xs)[2]) if plan.hoisted is not None else ()
     operands = [
@@ -67,10 +66,8 @@ def pull_back(
         *[xs[i] for i in plan.used],
         *hoisted,
     ]
-    pulled = results(plan.backward(*operands))
-    for i, ct in zip([*plan.state, *plan.constants, *plan.rows], pulled, strict=True):
-        found[i] = ct
-    return found
+    wanted = [*plan.state, *plan.constants, *plan.rows]
+    return at_positions(len(xs), wanted, results(plan.backward(*operands)))
 
 
 def _plan(
@@ -78,13 +75,13 @@ def _plan(
 ) -> ScanBackward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
-    active = carried(depends, n, bits(positions(need)))
-    seeded = reaching(depends, n, bits(positions(live)))
+    active = active_inputs(depends, n, bits(positions(need)))
+    seeded = live_outputs(depends, n, bits(positions(live)))
     seeded &= bits(positions(mask & active for mask in depends))
     sources = 0
     for i, mask in enumerate(depends):
         sources |= mask if seeded >> i & 1 else 0
-    # A state has a cotangent after a round, or before one: that of the first may be the only one.
+    # A state has a cotangent after an iteration or before one, perhaps only before the first.
     state = [i for i in range(n) if (seeded | active & sources) >> i & 1]
     wanted = [i for i in range(n, len(body.inputs)) if need[i] and sources >> i & 1]
     rows, constants = [i for i in wanted if i < m], [i for i in wanted if i >= m]
@@ -92,40 +89,44 @@ def _plan(
     if not state and not wanted:
         return None
 
-    ends = [*[body.outputs[i] for i in state], *[body.inputs[i] for i in constants]]
-    seeds = [placeholder("g", y.type) for y in [*ends, *[body.outputs[i] for i in emitted]]]
+    outputs = [
+        *[body.outputs[i] for i in state],
+        *[body.inputs[i] for i in constants],
+        *[body.outputs[i] for i in emitted],
+    ]
+    seeds = [placeholder("g", y.type) for y in outputs]
     targets = [body.inputs[i] for i in [*state, *constants, *rows]]
-    found = gradients([*ends, *[body.outputs[i] for i in emitted]], seeds, targets)
-    made = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
-    return _Divided(op, made, seeds).plan(state, rows, constants, emitted)
+    found = gradients(outputs, seeds, targets)
+    cotangents = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
+    return _SplitBody(op, cotangents, seeds).plan(state, rows, constants, emitted)
 
 
-class _Divided:
-    """The body's gradient, divided into what the forward loop keeps and the backward loop does."""
+class _SplitBody:
+    """The body's gradient, split into what the forward and the backward loop compute."""
 
-    def __init__(self, op: Scan, made: list[Node], seeds: list[Node]) -> None:
-        self.op, self.made, self.seeds = op, made, seeds
+    def __init__(self, op: Scan, cotangents: list[Node], seeds: list[Node]) -> None:
+        self.op, self.cotangents, self.seeds = op, cotangents, seeds
         body, n = op.body, op.carries
         known = set(body.inputs[n:])
-        # What depends on neither state nor rows is the same in every round.
+        # What depends on neither state nor rows is the same in every iteration.
         changing = set(body.inputs[: n + op.scanned])
-        for node in ancestors([*made, *body.outputs]):
+        for node in ancestors([*cotangents, *body.outputs]):
             if not changing.isdisjoint(node.inputs):
                 changing.add(node)
         kept = residuals(
-            made, seeds, list(known), lambda x: size_in_bytes(x) if x in changing else 1
+            cotangents, seeds, list(known), lambda x: size_in_bytes(x) if x in changing else 1
         )
         self.stacked = [x for x in kept if x in changing]
         self.constant = [x for x in kept if x not in changing]
         boundary = {*seeds, *kept, *known}
-        reached = set(ancestors(made, boundary.__contains__))
+        reached = set(ancestors(cotangents, boundary.__contains__))
         self.used = [i for i, x in enumerate(body.inputs) if x in known and x in reached]
 
     def plan(self, *positions: list[int]) -> ScanBackward:
         state, rows, constants, emitted = positions
         op, body, m = self.op, self.op.body, self.op.carries + self.op.scanned
         outputs = list(body.outputs)
-        # A value that the loop hands out already is not kept a second time.
+        # A value that is a result already is not kept a second time.
         places = {y: i for i, y in enumerate(outputs) if i >= op.carries}
         for x in self.stacked:
             if x not in places:
@@ -139,7 +140,7 @@ class _Divided:
         ends = len(state) + len(constants)
         scanned = len(emitted) + len(self.stacked) + len(rows_used)
         inputs = [*self.seeds, *self.stacked, *rows_used, *constants_used, *self.constant]
-        backward = op.with_body(hold(inputs, self.made), ends, scanned, turned=True)
+        backward = op.with_body(hold(inputs, self.cotangents), ends, scanned, flip=True)
         hoisted = hold(body.inputs[m:], self.constant) if self.constant else None
         kept = [places[x] for x in self.stacked]
         return ScanBackward(
@@ -150,31 +151,29 @@ class _Divided:
 # -- forward mode -------------------------------------------------------------------------------
 
 
-def push_forward(
-    op: Scan, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
+def jvp(
+    op: Scan, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
-    """One loop for values and tangents: the state has a tangent if it has one in any round."""
+    """Compute values and tangents in one loop."""
     given = tuple([t is not None for t in ts])
     active, moving, loop = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-    made = results(loop(*paired(xs, pushed, op.carries, op.carries + op.scanned)))
-    # The results are paired as well: states, their tangents, rows, their tangents.
-    n, rest = op.carries, len(op.body.outputs) - op.carries
-    found: list[Node | None] = [None] * len(op.body.outputs)
-    for k, i in enumerate(moving):
-        found[i] = made[n + k] if i < n else made[n + rest + k]
-    return tuple(found)
+    made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned)))
+    # The results are interleaved as well: states, their tangents, rows, their tangents.
+    n, count = op.carries, len(op.body.outputs)
+    found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
+    return tuple(at_positions(count, moving, found))
 
 
 def _forward(
     op: Scan, given: Sequence[bool], tangents: Callable
 ) -> tuple[list[int], list[int], Scan]:
-    """The inputs and outputs of the body that have tangents, and the loop over both."""
+    """Return the inputs and outputs of the body that have tangents, and the loop over both."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
-    mask = carried(depends, n, bits(positions(given)))
+    mask = active_inputs(depends, n, bits(positions(given)))
     active = [i for i in range(len(body.inputs)) if mask >> i & 1]
-    # A state has a tangent before a round if it has one afterwards, and the other way round.
+    # A state has a tangent before an iteration if and only if it has one after it.
     moving = [i for i, on in enumerate(depends) if (mask >> i & 1 if i < n else on & mask)]
     ts = {i: placeholder("t", body.inputs[i].type) for i in active}
     outputs = [body.outputs[i] for i in moving]
@@ -182,17 +181,17 @@ def _forward(
     made = {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
-    both = hold(paired(body.inputs, ts, n, m), paired(body.outputs, made, n))
+    both = hold(interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n))
     return active, moving, op.with_body(both, carries, scanned)
 
 
-# -- batches ------------------------------------------------------------------------------------
+# -- batching -----------------------------------------------------------------------------------
 
 
 def batch(
     op: Scan, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
 ) -> tuple[Node, ...]:
-    """The loop over examples in each round; a state that is mapped in any round is in all."""
+    """Run all examples in each iteration; a state mapped in any iteration is mapped in all."""
     key = ("batch", axis, tuple(mapped))
     loop, has_axis, flags = op.derived(key, lambda: _batched(op, axis, mapped, batched_graph))
     n, m = op.carries, op.carries + op.scanned
@@ -201,8 +200,8 @@ def batch(
         x = spread(x, axis) if has and not had else x
         operands.append(_swapped(x) if has and n <= i < m else x)
     made = results(loop(*operands))
-    turned = [has and i >= n for i, has in enumerate(flags)]
-    return tuple([_swapped(y) if turn else y for y, turn in zip(made, turned, strict=True)])
+    pairs = enumerate(zip(made, flags, strict=True))
+    return tuple([_swapped(y) if has and i >= n else y for i, (y, has) in pairs])
 
 
 def _batched(
@@ -214,11 +213,11 @@ def _batched(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = held(settled(graph, axes_of(graph.inputs), n))
+            body = canonical(stable_body(graph, axes_of(graph.inputs), n))
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 
 
 def _swapped(x: Node) -> Node:
-    """The first two dimensions in the other order."""
+    """Swap the first two dimensions."""
     return TABLE["Transpose"]((1, 0, *range(2, x.type.rank)))(x)

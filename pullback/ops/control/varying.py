@@ -1,7 +1,7 @@
-"""Held graphs along named axes: over which of them inputs and outputs vary.
+"""The named axes along which inputs and outputs of held graphs vary.
 
-Each has its own. A state varies before a round along what it varies along after it, and what is
-chosen by a value varies along what that value varies along.
+Each input and output has its own axes. The state of a loop varies before an iteration along the
+same axes as after it. The result of a conditional varies along the axes of its index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def union(*axes: Axes) -> Axes:
 
 
 def over(graph: Graph, axes: Sequence[Axes]) -> Graph:
-    """The program over inputs that vary along the given axes."""
+    """Return the graph on inputs that vary along the given axes."""
     if axes_of(graph.inputs) == list(axes):
         return graph
     inputs = [placeholder("x", x.type.over(a)) for x, a in zip(graph.inputs, axes, strict=True)]
@@ -32,14 +32,16 @@ def over(graph: Graph, axes: Sequence[Axes]) -> Graph:
 
 
 def outputs_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
-    """The program whose first outputs vary along the given axes."""
+    """Return the graph with its first outputs varying along the given axes."""
     first = [vary_over(y, a) for y, a in zip(graph.outputs, axes, strict=False)]
     return Graph(graph.inputs, [*first, *graph.outputs[len(first) :]])
 
 
-def settled(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
-    """The body of a loop whose inputs vary along the given axes, and the state along as many more
-    as it does after some round."""
+def stable_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
+    """Return a loop's body on inputs that vary along the given axes.
+
+    The axes of the state are extended until an iteration does not change them.
+    """
     axes = list(axes)
     while True:
         graph = over(graph, axes)
@@ -50,34 +52,41 @@ def settled(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
 
 
 def scan_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
-    """The same for a scan. Where it makes no difference to the outputs, rows and constants vary
-    along all axes: their gradients are then summed along them once, and not in every round."""
-    made = settled(graph, axes, carries)
-    everything = union(*axes_of(made.inputs))
+    """Return `stable_body` for a scan.
+
+    Where the outputs' axes stay the same, rows and constants vary along all axes: their gradients
+    are then summed along these once, not in every iteration.
+    """
+    narrow = stable_body(graph, axes, carries)
+    all_axes = union(*axes_of(narrow.inputs))
     rest = len(graph.inputs) - carries
-    wide = settled(graph, [*axes[:carries], *[everything] * rest], carries)
-    return wide if axes_of(wide.outputs) == axes_of(made.outputs) else made
+    wide = stable_body(graph, [*axes[:carries], *[all_axes] * rest], carries)
+    return wide if axes_of(wide.outputs) == axes_of(narrow.outputs) else narrow
 
 
 def while_graphs(
     condition: Graph, body: Graph, axes: Sequence[Axes], carries: int
 ) -> tuple[Graph, Graph]:
-    """The same for a while loop, which may end after different numbers of rounds."""
+    """Return a while loop's graphs; the state also varies along the axes of the condition."""
     axes = list(axes)
     while True:
-        body = settled(body, axes, carries)
+        body = stable_body(body, axes, carries)
         condition = over(condition, axes_of(body.inputs))
-        ends = condition.outputs[0].type.varying
-        found = [union(a, ends) for a in axes_of(body.inputs)[:carries]]
-        if found == axes_of(body.inputs)[:carries]:
+        before = axes_of(body.inputs)[:carries]
+        after = [union(a, condition.outputs[0].type.varying) for a in before]
+        if after == before:
             return condition, body
-        axes[:carries] = found
+        axes[:carries] = after
 
 
-def alike(branches: Sequence[Graph], axes: Sequence[Axes], index: Axes = ()) -> list[Graph]:
-    """Branches whose inputs vary along the given axes, and whose outputs vary alike, where an
-    index that varies along `index` chooses."""
-    found = [over(branch, [union(a, index) for a in axes]) for branch in branches]
-    columns = zip(*[axes_of(branch.outputs) for branch in found], strict=True)
+def unify_branches(
+    branches: Sequence[Graph], axes: Sequence[Axes], index: Axes = ()
+) -> list[Graph]:
+    """Return branches on inputs that vary along `axes`, whose outputs vary along the same axes.
+
+    `index` are the axes of the index that selects a branch.
+    """
+    branches = [over(branch, [union(a, index) for a in axes]) for branch in branches]
+    columns = zip(*[axes_of(branch.outputs) for branch in branches], strict=True)
     outputs = [union(index, *column) for column in columns]
-    return [outputs_over(branch, outputs) for branch in found]
+    return [outputs_over(branch, outputs) for branch in branches]

@@ -1,37 +1,46 @@
-"""Convolution of images: the instructions of Core v1, written with the general ones."""
+"""Convolution of images: the instructions of Core v1, expanded to the general convolutions."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.ops.conv.convolution import (
-    Convolution,
-    ConvolutionBackwardFilter,
-    ConvolutionBackwardInput,
-)
-from pullback.ops.conv.geometry import Convolving, batch_one, examples
+from pullback.graph.kinds import SumOfProducts
+from pullback.ops.conv.batching import batch_one, example_types
+from pullback.ops.conv.convolution import Convolution
+from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles
 from pullback.ops.conv.windows import Padding, pairs, resolve_padding
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction
-from pullback.ops.prelude import Axis, Composite, Node, Op, Type, conjugate
+from pullback.ops.prelude import Axis, Composite, Node, Op, Type
 from pullback.ops.samples import complexes, real
-from pullback.ops.text import Applied, Word
-
-Shape = tuple[int, ...]
+from pullback.ops.text import Applied, Text, Word
 
 
-class ImageProduct(Composite, abstract=True):
+class ImageText(Text):
+    """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
+
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        given = op.padding
+        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
+        return {**super().written(op, xs), "padding": word}
+
+    def read(self, cls: Any, xs: Sequence[Type], *, padding: Any, **stated: Any) -> Op:
+        return cls(padding=_stated(padding), **stated)
+
+
+class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
 
-    `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
+    `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right)).
     """
 
     strides: tuple[int, ...]
     padding: str | Padding
     kinds: ClassVar[str] = "fc"
-    product: ClassVar[bool] = True
+    family: ClassVar[dict[str, Any]] = {}
+    text = ImageText()
     jvp = Contraction.jvp  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -39,18 +48,20 @@ class ImageProduct(Composite, abstract=True):
         self.set("strides", tuple(map(int, self.strides)))
         self.set("padding", given.upper() if isinstance(given, str) else pairs(given))
 
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """In text, padding is `Valid`, `Same` or `Custom([[top, bottom], [left, right]])`."""
-        given = self.padding
-        word = Word(given.capitalize()) if isinstance(given, str) else Applied("Custom", (given,))
-        return {**super().written(xs), "padding": word}
+    def giving(self, role: str, shape: Shape) -> ImageProduct:
+        stated = () if role == "result" else (shape,)
+        return self.family[role](self.strides, self.padding, *stated)
 
-    @abstractmethod
+    @property
+    def stated(self) -> Shape:
+        """The stated shape of the value that it gives; a result's shape follows from operands."""
+        return tuple(getattr(self, f"{self.gives}_shape", ()))
+
     def general(self, x: Type, y: Type) -> Convolving:
-        """The general op that this one is, for operands of these types."""
-
-    def motion(self, image: Shape, window: Shape) -> tuple[Shape, Padding]:
-        """Strides and resolved padding of a filter on images."""
+        """The general convolution that it is, for operands of these types."""
+        shapes = dict(zip(self.operands, (x.shape, y.shape), strict=True))
+        shapes.setdefault(self.gives, self.stated)
+        image, window = shapes["input"], shapes["filter"]
         if len(image) != 4 or len(window) != 4:
             what = f"needs [N, H, W, C] and [h, w, C, F], got {list(image)} and {list(window)}"
             raise ShapeError(what, code="E3002", ranks=(len(image), len(window)))
@@ -58,26 +69,32 @@ class ImageProduct(Composite, abstract=True):
         if len(strides) != 2 or min(strides) < 1:
             what = f"strides must be two positive numbers, got {strides}"
             raise ShapeError(what, code="E4010", strides=strides)
-        return strides, resolve_padding(self.padding, image[1:3], window[:2], strides, (1, 1))
+        padding = resolve_padding(self.padding, image[1:3], window[:2], strides, (1, 1))
+        return Convolution(strides, padding).giving(self.gives, self.stated)
 
     def infer(self, x: Type, y: Type) -> Type:
-        return self.general(x, y).infer(x, y)
+        out = self.general(x, y).infer(x, y)
+        if self.stated and out.shape != self.stated:
+            what = f"{self.gives}_shape must be {list(out.shape)} for these operands"
+            raise ShapeError(f"{what}, got {list(self.stated)}")
+        return out
 
     def expand(self, x: Node, y: Node) -> Node:
         return self.general(x.type, y.type)(x, y)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self.general(*examples(xs, mapped)).batch(axis, xs, mapped)
+        return self.general(*example_types(xs, mapped)).batch(axis, xs, mapped)
 
 
 class Conv2d(ImageProduct):
     """Convolution of images [N, H, W, C] with a filter [h, w, C, F].
 
-    `padding` is VALID, SAME (ceil(extent / stride) results) or ((top, bottom), (left, right)).
+    `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right)).
     """
 
-    profile = "core-v1"
-    instructions = ("convolution",)
+    gives, operands = "result", ("input", "filter")
+    text = ImageText(profile="core-v1")
+    imported = Imported(("convolution",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -92,22 +109,8 @@ class Conv2d(ImageProduct):
                 return cls(found.strides, word)
         return cls(found.strides, found.padding)
 
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, strides: Shape, padding: Any) -> Conv2d:
-        return cls(strides, _stated(padding))
-
-    def general(self, x: Type, w: Type) -> Convolution:
-        return Convolution(*self.motion(x.shape, w.shape))
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        x, w = xs
-        return [
-            _image(self, x)(g, conjugate(w)) if need[0] else None,
-            _filter(self, w)(conjugate(x), g) if need[1] else None,
-        ]
-
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        general = self.general(*examples(xs, mapped))
+        general = self.general(*example_types(xs, mapped))
         if all(mapped) or not axis.size:
             return general.batch(axis, xs, mapped)
         return batch_one(self, general, axis, xs, mapped)
@@ -122,68 +125,20 @@ class Conv2d(ImageProduct):
 
 
 class Conv2dBackwardInput(ImageProduct):
-    """From results and a filter to images: the transpose of Conv2d in its first operand."""
+    """Images from results and a filter: the transpose of Conv2d in its first operand."""
 
     input_shape: tuple[int, ...]
-
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, input_shape: Shape
-    ) -> Conv2dBackwardInput:
-        return cls(strides, _stated(padding), input_shape)
-
-    def general(self, g: Type, w: Type) -> ConvolutionBackwardInput:
-        motion = self.motion(self.input_shape, w.shape)
-        return ConvolutionBackwardInput(*motion, extents=self.input_shape[1:3])
-
-    def infer(self, g: Type, w: Type) -> Type:
-        return _declared(self.input_shape, super().infer(g, w))
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        y, w = xs
-        return [
-            Conv2d(self.strides, self.padding)(g, conjugate(w)) if need[0] else None,
-            _filter(self, w)(g, conjugate(y)) if need[1] else None,
-        ]
-
-    @classmethod
-    def samples(cls) -> Any:
-        for op, (x, w) in Conv2d.samples():
-            yield cls(op.strides, op.padding, x.shape), (_result(op, x, w), w)
+    gives, operands = "input", ("result", "filter")
 
 
 class Conv2dBackwardFilter(ImageProduct):
-    """From images and results to a filter: the transpose of Conv2d in its second operand."""
+    """A filter from images and results: the transpose of Conv2d in its second operand."""
 
     filter_shape: tuple[int, ...]
-
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, strides: Shape, padding: Any, filter_shape: Shape
-    ) -> Conv2dBackwardFilter:
-        return cls(strides, _stated(padding), filter_shape)
-
-    def general(self, x: Type, g: Type) -> ConvolutionBackwardFilter:
-        motion = self.motion(x.shape, self.filter_shape)
-        return ConvolutionBackwardFilter(*motion, extents=self.filter_shape[:2])
-
-    def infer(self, x: Type, g: Type) -> Type:
-        return _declared(self.filter_shape, super().infer(x, g))
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        x, y = xs
-        return [
-            _image(self, x)(conjugate(y), g) if need[0] else None,
-            Conv2d(self.strides, self.padding)(conjugate(x), g) if need[1] else None,
-        ]
-
-    @classmethod
-    def samples(cls) -> Any:
-        for op, (x, w) in Conv2d.samples():
-            yield cls(op.strides, op.padding, w.shape), (x, _result(op, x, w))
+    gives, operands = "filter", ("input", "result")
 
 
-# -- words of this family -----------------------------------------------------------------------
+ImageProduct.family.update(result=Conv2d, input=Conv2dBackwardInput, filter=Conv2dBackwardFilter)
 
 
 def _stated(padding: Any) -> str | Padding:
@@ -196,24 +151,3 @@ def _stated(padding: Any) -> str | Padding:
     raise ArgumentError(
         "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
     )
-
-
-def _image(op: ImageProduct, x: Node) -> Conv2dBackwardInput:
-    return Conv2dBackwardInput(op.strides, op.padding, x.type.shape)
-
-
-def _filter(op: ImageProduct, w: Node) -> Conv2dBackwardFilter:
-    return Conv2dBackwardFilter(op.strides, op.padding, w.type.shape)
-
-
-def _declared(shape: Shape, made: Type) -> Type:
-    if made.shape != tuple(shape):
-        raise ShapeError(f"operands give the shape {list(made.shape)}, stated is {list(shape)}")
-    return made
-
-
-def _result(op: Conv2d, x: Any, w: Any) -> Any:
-    """Numbers in the shape of a convolution's result."""
-    general = Convolution(*op.motion(x.shape, w.shape))
-    shape = (len(x), *general.counts(x.shape[1:-1], w.shape[:-2]), w.shape[-1])
-    return (complexes if x.dtype.kind == "c" else real)(*shape, salt=2)

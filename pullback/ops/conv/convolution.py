@@ -1,38 +1,27 @@
-"""Convolution over any number of spatial dimensions, channels last.
-
-The sum over products of input, filter and result elements is linear in each of the three. Each
-op here computes one of them from the other two, so they are one another's derivatives, to any
-order: `Convolution` the result, `ConvolutionBackwardInput` and `ConvolutionBackwardFilter` what
-their names say.
-"""
+"""Convolution over any number of spatial dimensions, channels last."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.errors import ShapeError
-from pullback.ops.conv.geometry import Convolving, by_group, ungroup
+from pullback.ops.conv.geometry import Convolving, Shape
 from pullback.ops.conv.lowering import convolve, convolve_filter
-from pullback.ops.conv.windows import (
-    padded,
-    transposed_padding,
-)
-from pullback.ops.factor_rules import rule
-from pullback.ops.linalg.contraction import wide
-from pullback.ops.prelude import Node, Op, Type, conjugate
+from pullback.ops.conv.windows import Motion, padded, transposed_padding
+from pullback.ops.imported import Imported
+from pullback.ops.prelude import Type
+from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import complexes, real
 
 
 class Convolution(Convolving):
-    """Slides a filter over an input; the dilations set their elements apart before that."""
+    """Slides a filter over an input; the dilations first insert gaps between their elements."""
 
+    gives, operands = "result", ("input", "filter")
     folds = (0, 0), (-1, -1)
-    instructions = ("convolution",)
-    reads_last = True
+    imported = Imported(("convolution",), last=True)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Convolution:
@@ -42,41 +31,19 @@ class Convolution(Convolving):
             i.get("lhs_dilation", ones), i.get("rhs_dilation", ones), i["feature_group_count"],
         )  # fmt: skip
 
-    def infer(self, x: Type, w: Type) -> Type:
-        self.check(x, w)
-        agree = w.shape[-2] * self.groups == x.shape[-1]
-        self.check_channels(x.shape[-1], w.shape[-1], agree, x, w)
-        counts = self.counts(x.shape[1:-1], w.shape[:-2])
-        return x.with_shape((x.shape[0], *counts, w.shape[-1]))
+    def shape(self, x: Shape, w: Shape) -> Shape:
+        return (x[0], *self.counts(x[1:-1], w[:-2]), w[-1])
 
     def numpy(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-        counts = self.counts(x.shape[1:-1], w.shape[:-2])
-        made = np.zeros((x.shape[0], *counts, w.shape[-1]), wide(x).dtype)
         full = self.bordered(x)
-        for tap, place in self.taps(w.shape[:-2], counts):
-            filters = by_group(wide(w[tap]), self.groups)
-            made += ungroup(by_group(full[place], self.groups) @ filters, made.shape)
-        return made.astype(x.dtype)
+        out = np.zeros(self.shape(x.shape, w.shape), full.dtype)
+        for tap, at in self.taps(w.shape[:-2], out.shape[1:-1]):
+            filters = by_group(widened(w[tap]), self.groups)
+            out += ungroup(by_group(full[at], self.groups) @ filters, out.shape)
+        return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, w: Any) -> Any:
-        return convolve(b, out, x, w, *self.motion)
-
-    def factors(self, x: Type, w: Type) -> str:
-        inputs, filters, results = self.roles(x.shape, w.shape)
-        return rule([inputs, filters], [results])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        x, w = xs
-        return dataclasses.replace(self, groups=self.groups_of(x.shape[-1], w.shape[-2]))
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        x, w = xs
-        left = right = None
-        if need[0]:
-            left = ConvolutionBackwardInput(*self.motion, x.type.shape[1:-1])(g, conjugate(w))
-        if need[1]:
-            right = ConvolutionBackwardFilter(*self.motion, w.type.shape[:-2])(conjugate(x), g)
-        return [left, right]
+        return convolve(b, out, x, w, self.motion)
 
     @classmethod
     def samples(cls) -> Iterator[tuple[Convolution, tuple]]:
@@ -86,27 +53,25 @@ class Convolution(Convolving):
 
 
 class ConvolutionBackwardInput(Convolving):
-    """From a result and a filter to an input of the given spatial extents: the transpose of
-    Convolution in its first operand, and what others call a transposed convolution."""
+    """The input, of spatial sizes `extents`, from a result and a filter: the transpose of
+    Convolution in its first operand, also known as transposed convolution."""
 
     extents: tuple[int, ...] = ()
+    gives, operands = "input", ("result", "filter")
     folds: ClassVar = ((0, 0), (-2, -1))
 
-    def infer(self, g: Type, w: Type) -> Type:
-        self.check(g, w)
-        self.check_channels(0, w.shape[-1], g.shape[-1] == w.shape[-1], g, w)
-        self.check_result(g, self.extents, w.shape[:-2])
-        return g.with_shape((g.shape[0], *self.extents, w.shape[-2] * self.groups))
+    def shape(self, g: Shape, w: Shape) -> Shape:
+        return (g[0], *self.extents, w[-2] * self.groups)
 
     def numpy(self, g: np.ndarray, w: np.ndarray) -> np.ndarray:
-        shape = (g.shape[0], *self.extents, w.shape[-2] * self.groups)
+        zeros = np.zeros(self.shape(g.shape, w.shape), g.dtype)
         if not g.size:
-            return np.zeros(shape, g.dtype)
-        full = self.bordered(np.zeros(shape, g.dtype))
-        results = by_group(wide(g), self.groups)
-        for tap, place in self.taps(w.shape[:-2], g.shape[1:-1]):
-            filters = by_group(wide(w[tap]), self.groups).swapaxes(-1, -2)
-            full[place] += ungroup(results @ filters, full[place].shape)
+            return zeros
+        full = self.bordered(zeros)
+        results = by_group(widened(g), self.groups)
+        for tap, at in self.taps(w.shape[:-2], g.shape[1:-1]):
+            filters = by_group(widened(w[tap]), self.groups).swapaxes(-1, -2)
+            full[at] += ungroup(results @ filters, full[at].shape)
         border = ((0, 0), *((-low, -high) for low, high in self.padding), (0, 0))
         inner = padded(full, border, (1,) * g.ndim, 0)
         return inner[tuple(slice(None, None, a) for a in (1, *self.lhs_dilation))].astype(g.dtype)
@@ -116,91 +81,46 @@ class ConvolutionBackwardInput(Convolving):
         if spatial:
             w = b.op("stablehlo.reverse", w, out=w.type, dimensions=spatial)
         window, (c, o) = w.shape[:-2], w.shape[-2:]
-        if self.groups > 1:  # the groups go from the filters to the channels
+        if self.groups > 1:  # move the groups from the outputs to the channels
             w = b.reshape(w, (*window, c, self.groups, o // self.groups))
-            at = len(window)
-            w = b.transpose(w, (*spatial, at + 1, at, at + 2))
+            n = len(window)
+            w = b.transpose(w, (*spatial, n + 1, n, n + 2))
             w = b.reshape(w, (*window, c * self.groups, o // self.groups))
         padding = tuple(map(transposed_padding, self.extents, g.shape[1:-1], window, self.strides,
                             self.padding, self.rhs_dilation, self.lhs_dilation))  # fmt: skip
-        return convolve(b, out, g, w, self.lhs_dilation, padding, self.strides,
-                        self.rhs_dilation, self.groups, "b*f,*oi->b*f")  # fmt: skip
-
-    def factors(self, g: Type, w: Type) -> str:
-        shape = self.infer(g, w).shape
-        inputs, filters, results = self.roles(shape, w.shape)
-        return rule([results, filters], [inputs])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        groups = self.groups_of(out.shape[-1], xs[1].shape[-2])
-        return dataclasses.replace(self, groups=groups, extents=out.shape[1:-1])
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        y, w = xs
-        left = right = None
-        if need[0]:
-            left = Convolution(*self.motion)(g, conjugate(w))
-        if need[1]:
-            right = ConvolutionBackwardFilter(*self.motion, w.type.shape[:-2])(g, conjugate(y))
-        return [left, right]
-
-    @classmethod
-    def samples(cls) -> Any:
-        for op, (x, w) in Convolution.samples():
-            yield cls(*op.motion, x.shape[1:-1]), (_result(op, x, w), w)
+        motion = Motion(self.lhs_dilation, padding, self.strides, self.rhs_dilation, self.groups)
+        return convolve(b, out, g, w, motion, "b*f,*oi->b*f")
 
 
 class ConvolutionBackwardFilter(Convolving):
-    """From an input and a result to a filter of the given spatial extents: the transpose of
+    """The filter, of spatial sizes `extents`, from an input and a result: the transpose of
     Convolution in its second operand."""
 
     extents: tuple[int, ...] = ()
+    gives, operands = "filter", ("input", "result")
     folds: ClassVar = ((-1, -2), (-1, -1))
 
-    def infer(self, x: Type, g: Type) -> Type:
-        self.check(x, g)
-        self.check_channels(x.shape[-1], g.shape[-1], True, x, g)
-        self.check_result(g, x.shape[1:-1], self.extents)
-        if x.shape[0] != g.shape[0]:
-            raise ShapeError(f"input and result must hold as many examples, got {x} and {g}")
-        return x.with_shape((*self.extents, x.shape[-1] // self.groups, g.shape[-1]))
+    def shape(self, x: Shape, g: Shape) -> Shape:
+        return (*self.extents, x[-1] // self.groups, g[-1])
 
     def numpy(self, x: np.ndarray, g: np.ndarray) -> np.ndarray:
-        shape = (*self.extents, x.shape[-1] // self.groups, g.shape[-1])
-        made = np.zeros(shape, wide(x).dtype)
-        full, results = self.bordered(x), by_group(wide(g), self.groups)
-        for tap, place in self.taps(self.extents, g.shape[1:-1]):
-            rows = by_group(full[place], self.groups)
-            made[tap] = ungroup(rows.swapaxes(-1, -2) @ results, shape[-2:])
-        return made.astype(x.dtype)
+        full, results = self.bordered(x), by_group(widened(g), self.groups)
+        out = np.zeros(self.shape(x.shape, g.shape), full.dtype)
+        for tap, at in self.taps(self.extents, g.shape[1:-1]):
+            rows = by_group(full[at], self.groups)
+            out[tap] = ungroup(rows.swapaxes(-1, -2) @ results, out.shape[-2:])
+        return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, g: Any) -> Any:
-        return convolve_filter(b, out, x, g, *self.motion)
-
-    def factors(self, x: Type, g: Type) -> str:
-        inputs, filters, results = self.roles(x.shape, self.infer(x, g).shape)
-        return rule([inputs, results], [filters])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        groups = self.groups_of(xs[0].shape[-1], out.shape[-2])
-        return dataclasses.replace(self, groups=groups)
-
-    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        x, y = xs
-        left = right = None
-        if need[0]:
-            left = ConvolutionBackwardInput(*self.motion, x.type.shape[1:-1])(conjugate(y), g)
-        if need[1]:
-            right = Convolution(*self.motion)(conjugate(x), g)
-        return [left, right]
-
-    @classmethod
-    def samples(cls) -> Any:
-        for op, (x, w) in Convolution.samples():
-            yield cls(*op.motion, w.shape[:-2]), (x, _result(op, x, w))
+        return convolve_filter(b, out, x, g, self.motion)
 
 
-# (strides, padding, lhs_dilation, rhs_dilation, groups), shape of the input, shape of the filter
+Convolving.family.update(
+    result=Convolution, input=ConvolutionBackwardInput, filter=ConvolutionBackwardFilter
+)
+
+
+# (strides, padding, lhs_dilation, rhs_dilation, groups), input shape, filter shape
 _CASES = (
     (((1, 1), ((0, 0), (0, 0))), (2, 4, 5, 3), (2, 3, 3, 2)),
     (((2, 3), ((1, 2), (0, 1)), (1, 1), (1, 1), 2), (2, 6, 7, 4), (3, 2, 2, 6)),
@@ -216,6 +136,11 @@ _CASES = (
 )
 
 
-def _result(op: Convolution, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    shape = (len(x), *op.counts(x.shape[1:-1], w.shape[:-2]), w.shape[-1])
-    return (complexes if np.iscomplexobj(x) else real)(*shape, salt=2)
+def by_group(x: np.ndarray, groups: int) -> np.ndarray:
+    """[..., channels] as [groups, rows, channels of a group]: operands of a matrix product."""
+    rows = int(np.prod(x.shape[:-1], dtype=np.int64))
+    return x.reshape(rows, groups, x.shape[-1] // groups).swapaxes(0, 1)
+
+
+def ungroup(x: np.ndarray, shape: Shape) -> np.ndarray:
+    return x.swapaxes(0, 1).reshape(shape)

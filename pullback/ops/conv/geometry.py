@@ -1,34 +1,77 @@
-"""What convolutions share: how a filter moves over an input, groups, and examples."""
+"""The base classes of convolutions: roles of the operands, shapes, groups and derivatives.
+
+A convolution sums products of input, filter and result elements, so it is linear in each of the
+three. One op of a family gives each of these roles from the other two, and the ops of a family
+are each other's derivatives to any order.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.errors import ShapeError
+from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
-from pullback.ops.conv.batching import fold, unfold
+from pullback.ops.conv.batching import batch_one, example_types, fold, unfold
 from pullback.ops.conv.windows import (
+    Motion,
     Padding,
+    dilated,
     padded,
     pairs,
-    spread,
     tap_slices,
     window_count,
 )
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.linalg.contraction import Contraction, wide
-from pullback.ops.prelude import Axis, Node, Op, Type, same_dtype, zeros
+from pullback.ops.factor_rules import rule
+from pullback.ops.linalg.contraction import Contraction
+from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype, zeros
+from pullback.ops.reduce.reductions import widened
+from pullback.ops.samples import complexes, real
 
-Numbers = tuple[int, ...]
+Shape = tuple[int, ...]
 
 
-class Convolving(Contraction, abstract=True):
-    """How a filter moves over an input; empty dilations are 1 everywhere.
+class ThreeRoles(Op, abstract=True):
+    """An op that gives one of "input", "filter" and "result" from the other two."""
+
+    gives: ClassVar[str]
+    operands: ClassVar[tuple[str, str]]  # the roles of its operands
+    family: ClassVar[dict[str, Any]]  # the op class that gives each role
+
+    @abstractmethod
+    def giving(self, role: str, shape: Shape) -> ThreeRoles:
+        """The op of the family that gives `role`, in this shape, for the same geometry."""
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
+        return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
+
+    def _pull(self, side: int, g: Node, xs: tuple[Node, ...]) -> Node:
+        known = {self.gives: g, self.operands[1 - side]: conjugate(xs[1 - side])}
+        op = self.giving(self.operands[side], xs[side].type.shape)
+        return op(*[known[role] for role in op.operands])
+
+    @classmethod
+    def samples(cls) -> Any:
+        """The samples of the op that gives the result, for the other two ops of the family."""
+        for op, (x, w) in cls.family["result"].samples():
+            shape = op.infer(*[Type(v.shape, dtype(v.dtype)) for v in (x, w)]).shape
+            y = (complexes if np.iscomplexobj(x) else real)(*shape, salt=2)
+            values = {"input": x, "filter": w, "result": y}
+            yield (
+                op.giving(cls.gives, values[cls.gives].shape),
+                tuple(values[role] for role in cls.operands),
+            )
+
+
+class Convolving(ThreeRoles, Contraction, abstract=True):
+    """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere.
 
     Input [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O].
     """
@@ -39,8 +82,9 @@ class Convolving(Contraction, abstract=True):
     rhs_dilation: tuple[int, ...] = ()
     groups: int = 1
     kinds = "fc"
-    # For each operand, where examples that it alone has go: into the images' dimension 0, or the
-    # channels' -1 or -2; there in the operand, and there in the result.
+    family: ClassVar[dict[str, Any]] = {}
+    # For each operand: the dimension that takes up the mapped axis if this operand alone has it
+    # (0 for images, -1 or -2 for channels), and the dimension of the result where it is then.
     folds: ClassVar[tuple[tuple[int, int], tuple[int, int]]]
 
     def __post_init__(self) -> None:
@@ -51,115 +95,105 @@ class Convolving(Contraction, abstract=True):
         self.set("rhs_dilation", tuple(self.rhs_dilation) or ones)
 
     @property
-    def motion(self) -> tuple[Numbers, Padding, Numbers, Numbers, int]:
-        return self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups
+    def motion(self) -> Motion:
+        return Motion(self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups)
 
-    def check(self, x: Type, y: Type) -> None:
+    def giving(self, role: str, shape: Shape) -> Convolving:
+        sizes = {"input": (shape[1:-1],), "filter": (shape[:-2],), "result": ()}[role]
+        return self.family[role](*self.motion, *sizes)
+
+    @abstractmethod
+    def shape(self, x: Shape, y: Shape) -> Shape:
+        """The shape of the value that it gives, for operands of these shapes."""
+
+    def shapes(self, x: Type, y: Type) -> tuple[Shape, Shape, Shape]:
+        """The shapes of input, filter and result."""
+        known = dict(zip(self.operands, (x.shape, y.shape), strict=True))
+        known[self.gives] = self.shape(x.shape, y.shape)
+        return known["input"], known["filter"], known["result"]
+
+    def infer(self, x: Type, y: Type) -> Type:
         check_kind(same_dtype(self.title, x, y), self.kinds)
+        self.check_parameters(x, y)
+        inputs, filters, results = self.shapes(x, y)
+        groups = self.groups
+        whole = filters[-1] % groups == 0 and filters[-2] * groups == inputs[-1]
+        if not whole or results[-1] != filters[-1]:
+            what = "the channels of both operands must agree"
+            if groups != 1:
+                what += f", with those of input and result divided into {groups} groups"
+            raise ShapeError(
+                f"{what}, got {show((x, y))}", code="E4009", channels=(x.shape[-1], y.shape[-1]),
+                hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
+            )  # fmt: skip
+        counts = self.counts(inputs[1:-1], filters[:-2])
+        if len(inputs) != len(filters) or results[1:-1] != counts:
+            got = list(results[1:-1])
+            raise ShapeError(f"the result's spatial sizes must be {list(counts)}, got {got}")
+        if inputs[0] != results[0]:
+            raise ShapeError(f"input and result must have the same N, got {x} and {y}")
+        return x.with_shape(self.shape(x.shape, y.shape))
+
+    def check_parameters(self, x: Type, y: Type) -> None:
         rank = x.rank
         if rank < 2 or y.rank != rank:
-            raise ShapeError(
-                "operands must be [N, spatial..., C] and [spatial..., C, O] of one rank, "
-                f"got {x} and {y}",
-                code="E3002",
-            )
-        words = {"strides": self.strides, "lhs_dilation": self.lhs_dilation,
-                 "rhs_dilation": self.rhs_dilation}  # fmt: skip
-        for word, numbers in words.items():
+            what = "operands must be [N, spatial..., C] and [spatial..., C, O] of the same rank"
+            raise ShapeError(f"{what}, got {x} and {y}", code="E3002")
+        for name in ("strides", "lhs_dilation", "rhs_dilation"):
+            numbers = getattr(self, name)
             if len(numbers) != rank - 2 or min(numbers, default=1) < 1:
-                raise ShapeError(
-                    f"{word} must be {rank - 2} positive numbers, got {numbers}", code="E4010"
-                )
+                what = f"{name} must be {rank - 2} positive numbers, got {numbers}"
+                raise ShapeError(what, code="E4010")
         if len(self.padding) != rank - 2:
             raise ShapeError(f"padding must be {rank - 2} pairs, got {self.padding}", code="E3002")
+        if self.groups < 1:
+            raise ShapeError(f"groups must be positive, got {self.groups}", code="E4009")
 
-    def check_channels(self, inputs: int, outputs: int, agree: bool, *shown: Type) -> None:
-        groups = self.groups
-        if groups < 1 or inputs % groups or outputs % groups or not agree:
-            rule = "the channels of both operands must agree"
-            if groups != 1:
-                rule += f", with those of input and result divided into {groups} groups"
-            raise ShapeError(
-                f"{rule}, got {show(shown)}",
-                code="E4009",
-                channels=tuple([t.shape[-1] for t in shown]),
-                hint="Images are [N, spatial..., C] and filters [spatial..., C, outputs].",
-            )
-
-    def check_result(self, y: Type, extents: Sequence[int], window: Sequence[int]) -> None:
-        counts = self.counts(extents, window)
-        if len(extents) != len(window) or y.shape[1:-1] != counts:
-            raise ShapeError(f"the result's spatial extents must be {list(counts)}, got {y}")
-
-    def counts(self, extents: Sequence[int], window: Sequence[int]) -> tuple[int, ...]:
-        """The result's spatial extents."""
-        apart = map(spread, extents, self.lhs_dilation)
+    def counts(self, sizes: Sequence[int], window: Sequence[int]) -> Shape:
+        """The result's spatial sizes."""
+        apart = map(dilated, sizes, self.lhs_dilation)
         return tuple(map(window_count, apart, window, self.strides, self.padding,
                          self.rhs_dilation))  # fmt: skip
 
-    def taps(
-        self, window: Sequence[int], counts: Sequence[int]
-    ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    def taps(self, window: Shape, counts: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
         """Each tap of the filter, and the elements of the padded input that it meets."""
         for tap in itertools.product(*map(range, window)):
-            place = tap_slices(tap, counts, self.strides, self.rhs_dilation)
-            yield tap, (slice(None), *place)
+            yield tap, (slice(None), *tap_slices(tap, counts, self.strides, self.rhs_dilation))
 
-    def roles(self, x: Sequence[int], w: Sequence[int]) -> tuple[list[str], list[str], list[str]]:
-        """The factors of an input, a filter and a result, from the shapes of the first two.
-
-        A spatial dimension is passed on where the filter does not move along it.
-        """
-        motion = zip(w[:-2], self.strides, self.padding, self.lhs_dilation, strict=True)
+    def factors(self, x: Type, y: Type) -> str:
+        """A spatial dimension is passed on where the filter does not move along it."""
+        inputs, filters, _ = self.shapes(x, y)
+        motion = zip(filters[:-2], self.strides, self.padding, self.lhs_dilation, strict=True)
         spatial = [f"s{i}" if m == (1, 1, (0, 0), 1) else "_" for i, m in enumerate(motion)]
-        inputs, outputs = "c", "o"
+        c, of_filter, o = "c", "c", "o"
         if self.groups > 1:  # each device takes some of the groups
-            inputs, outputs = ("(g c)", "(g o)") if x[-1] and w[-1] else ("_", "_")
-        window = ["_"] * len(spatial)
-        channels = "_" if inputs == "_" else "c"
-        return (["n", *spatial, inputs], [*window, channels, outputs], ["n", *spatial, outputs])
+            c, o = "(g c)", "(g o)"
+            if not inputs[-1] or not filters[-1]:
+                c = of_filter = o = "_"
+        words = {
+            "input": ["n", *spatial, c],
+            "filter": [*["_"] * len(spatial), of_filter, o],
+            "result": ["n", *spatial, o],
+        }
+        return rule([words[role] for role in self.operands], [words[self.gives]])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not axis.size:
-            out = self.type_of(*examples(xs, mapped))
+            out = self.type_of(*example_types(xs, mapped))
             return zeros(out.with_shape((0, *out.shape)))
         if not all(mapped):
             return batch_one(self, self, axis, xs, mapped)
-        # Each example has a group of channels, or as many as it had, to itself.
+        # Each example gets channel groups of its own.
         apart = dataclasses.replace(self, groups=self.groups * axis.size)
         return unfold(apart(*[fold(x, -1, 1) for x in xs]), -1, 1, axis.size)
 
-    def groups_of(self, inputs: int, channels: int) -> int:
-        """How many groups an input's channels make, on one device."""
-        return inputs // channels if self.groups > 1 and channels else self.groups
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        shapes = dict(zip((*self.operands, self.gives), [t.shape for t in (*xs, out)], strict=True))
+        inputs, channels = shapes["input"][-1], shapes["filter"][-2]
+        groups = inputs // channels if self.groups > 1 and channels else self.groups
+        return dataclasses.replace(self, groups=groups).giving(self.gives, out.shape)
 
     def bordered(self, x: np.ndarray) -> np.ndarray:
+        """The input with its padding and dilation."""
         border = ((0, 0), *self.padding, (0, 0))
-        return padded(wide(x), border, (1, *self.lhs_dilation, 1), 0)
-
-
-def batch_one(
-    op: Op, like: Convolving, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
-) -> Node:
-    """`op`, which is linear in each operand as `like` is, where one operand has examples."""
-    side = mapped.index(True)
-    place, result = like.folds[side]
-    operands = list(xs)
-    operands[side] = fold(xs[side], place, like.groups if place == -1 else 1)
-    return unfold(op(*operands), result, like.groups if result == -1 else 1, axis.size)
-
-
-def examples(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
-    """The operands' types for one example."""
-    types = [x.type for x in xs]
-    return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]
-
-
-def by_group(x: np.ndarray, groups: int) -> np.ndarray:
-    """[..., channels] as [groups, rows, channels of a group]: operands of a matrix product."""
-    rows = int(np.prod(x.shape[:-1], dtype=np.int64))
-    return x.reshape(rows, groups, x.shape[-1] // groups).swapaxes(0, 1)
-
-
-def ungroup(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    return x.swapaxes(0, 1).reshape(shape)
+        return padded(widened(x), border, (1, *self.lhs_dilation, 1), 0)

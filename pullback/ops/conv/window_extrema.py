@@ -1,4 +1,4 @@
-"""The largest and smallest elements of sliding windows, by their places."""
+"""Extrema of sliding windows, and the elements at their taps."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import dtype, float32, int32
+from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import Windowed
-from pullback.ops.conv.windows import (
-    UNROLLED,
-    computed_once,
-    pad,
-    worst,
-)
+from pullback.ops.conv.windows import UNROLLED, computed_once, pad
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.linalg.contraction import wide
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
+from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real
 
 
 class WindowIndex(Windowed):
-    """The tap that holds each window's greatest (or least) element: the first NaN, if there is
-    one, else the first of equals."""
+    """The tap of each window's greatest (or least) element: the first NaN, or the first of equal
+    elements."""
 
     greatest: bool = True
     differentiable: ClassVar[bool] = False
@@ -33,12 +30,16 @@ class WindowIndex(Windowed):
     def infer(self, x: Type) -> Type:
         return super().infer(x).with_dtype(int32)
 
+    @property
+    def of(self) -> Extremum:
+        return MAXIMUM if self.greatest else MINIMUM
+
     def more(self, axis: Axis) -> tuple:
         return (self.greatest,)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        seen = wide(self.seen(x, worst(dtype(x.dtype), not self.greatest)))
-        return (np.argmax if self.greatest else np.argmin)(seen, -1).astype(np.int32)
+        seen = self.seen(x, self.of.identity(dtype(x.dtype)))
+        return self.of.index(seen, -1).astype(np.int32)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         index = b.full(out, 0)
@@ -48,16 +49,12 @@ class WindowIndex(Windowed):
 
         def step(n: Any, x: Any, best: Any, index: Any) -> tuple:
             here = walk.take(x, n)
-            better = b.compare("GT" if self.greatest else "LT", here, best)
-            if x.dtype.is_float:
-                fresh = [b.compare("NE", here, here), b.compare("EQ", best, best)]
-                fresh = b.op("stablehlo.and", *fresh, out=better.type)
-                better = b.op("stablehlo.or", better, fresh, out=better.type)
+            better = self.of.beats(b, here, best)
             number = b.constant(n, int32) if isinstance(n, int) else n
             number = b.broadcast(number, index.shape)
             return x, b.select(better, here, best), b.select(better, number, index)
 
-        x = pad(b, x, self.padding, (1,) * len(x.shape), worst(x.dtype, not self.greatest))
+        x = pad(b, x, self.padding, (1,) * len(x.shape), self.of.identity(x.dtype))
         index = walk.fold((x, walk.take(x, 0), index), step)[2]
         return computed_once(b, index, math.prod(self.window))
 
@@ -71,18 +68,17 @@ class WindowIndex(Windowed):
 
 
 class ByTap(Windowed, abstract=True):
-    """Linear in its first operand; the second names a tap for each window."""
+    """Linear in its first operand; the second is the number of a tap for each window."""
 
     kinds = "fc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return None if ts[0] is None else self(ts[0], xs[1])
 
 
 class WindowTake(ByTap):
-    """Of each window, the element at tap `index`; padding holds 0."""
+    """The element of each window at tap `index`; padding is 0."""
 
     def infer(self, x: Type, index: Type) -> Type:
         return _with_index(super().infer(x), index)
@@ -106,13 +102,12 @@ class WindowTake(ByTap):
     @classmethod
     def samples(cls) -> Any:
         for op, (x,) in super().samples():
-            counts, taps = op.counts(x.shape), math.prod(op.window)
-            yield op, (x, integers(*counts, high=taps).astype(np.int32))
+            yield op, (x, _taps(op, x.shape))
 
 
 class WindowPut(ByTap):
-    """The transpose of WindowTake: a tensor of `shape` with each window's element added at its
-    tap `index`; what falls into padding is lost."""
+    """The transpose of WindowTake: zeros of `shape` with each window's element added at its tap
+    `index`; elements in the padding are dropped."""
 
     shape: tuple[int, ...] = ()
 
@@ -121,7 +116,7 @@ class WindowPut(ByTap):
         self.check(x.rank)
         wanted = Type(self.counts(self.shape), x.dtype)
         if x.shape != wanted.shape:
-            raise ShapeError(f"there must be one element for each window: {wanted}, got {x}")
+            raise ShapeError(f"needs one element for each window, {wanted}, got {x}")
         return _with_index(x, index).with_shape(self.shape)
 
     def more(self, axis: Axis) -> tuple:
@@ -131,7 +126,7 @@ class WindowPut(ByTap):
         return WindowPut(*self.geometry, out.shape)
 
     def numpy(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
-        made = np.zeros(self.shape, wide(x).dtype)
+        out = np.zeros(self.shape, widened(x).dtype)
         taps = np.unravel_index(index, self.window)
         at, inside = [], np.ones(x.shape, bool)
         for axis, (tap, n) in enumerate(zip(taps, self.shape, strict=True)):
@@ -139,14 +134,13 @@ class WindowPut(ByTap):
             first = first.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
             at.append(first + tap * self.window_dilation[axis])
             inside &= (at[-1] >= 0) & (at[-1] < n)
-        np.add.at(made, tuple(position[inside] for position in at), x[inside])
-        return made.astype(x.dtype)
+        np.add.at(out, tuple(position[inside] for position in at), x[inside])
+        return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, index: Any) -> Any:
         if not x.type.size:
             return b.full(out, 0)
-        short = x.dtype.is_float and x.dtype.bits < 32
-        x = b.convert(x, float32) if short else x
+        x = b.convert(x, accumulator(x.dtype))
         walk, zero = self.walk(b, x.shape), b.full(x.type, 0)
         wider = tuple(n + low + high for n, (low, high) in zip(out.shape, self.padding))
 
@@ -155,7 +149,7 @@ class WindowPut(ByTap):
             return x, index, zero, walk.add(total, here, n)
 
         if walk.few and math.prod(self.strides) <= UNROLLED:
-            total = walk.gather(lambda n: b.select(walk.is_tap(index, n), x, zero), wider)
+            total = walk.scatter(lambda n: b.select(walk.is_tap(index, n), x, zero), wider)
         else:
             total = walk.loop((x, index, zero, b.full(Type(wider, x.dtype), 0)), step)[3]
         border = tuple((-low, -high) for low, high in self.padding)
@@ -167,56 +161,50 @@ class WindowPut(ByTap):
     @classmethod
     def samples(cls) -> Any:
         for op, (x,) in super().samples():
-            counts, taps = op.counts(x.shape), math.prod(op.window)
-            index = integers(*counts, high=taps).astype(np.int32)
-            yield cls(*op.geometry, x.shape), (real(*counts), index)
+            index = _taps(op, x.shape)
+            yield cls(*op.geometry, x.shape), (real(*index.shape), index)
 
 
-class _WindowExtremum(Windowed, abstract=True):
+class WindowExtremum(Windowed, abstract=True):
     """The greatest or least element of each window; its derivative is 1 at the first such."""
 
-    greatest: ClassVar[bool]
+    of: ClassVar[Extremum]
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        reduce = (np.maximum if self.greatest else np.minimum).reduce
-        start = worst(dtype(x.dtype), not self.greatest)
-        return np.asarray(reduce(self.seen(x, start), -1))
+        return np.asarray(self.of.ufunc.reduce(self.seen(x, self.of.identity(dtype(x.dtype))), -1))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        start = worst(x.dtype, not self.greatest)
-        best = b.full(out, start)
-        if not out.size:
-            return best
-        walk, name = self.walk(b, out.shape), "maximum" if self.greatest else "minimum"
-        x = pad(b, x, self.padding, (1,) * len(x.shape), start)
-        _, best = walk.fold((x, best), lambda n, x, best: (
-            x, b.op(f"stablehlo.{name}", best, walk.take(x, n), out=out)))  # fmt: skip
-        return best
+        return self.combine_taps(b, out, x, self.of.stablehlo, self.of.identity(x.dtype))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [WindowPut(*self.geometry, xs[0].type.shape)(g, self.index(xs[0]))]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else WindowTake(*self.geometry)(ts[0], self.index(xs[0]))
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
+        return WindowTake(*self.geometry)(ts[0], self.index(xs[0]))
 
     def index(self, x: Node) -> Node:
-        return WindowIndex(*self.geometry, self.greatest)(x)
+        return WindowIndex(*self.geometry, self.of is MAXIMUM)(x)
 
 
-class WindowMax(_WindowExtremum):
+class WindowMax(WindowExtremum):
     """The greatest element of each window, NaN if it holds one."""
 
-    greatest: ClassVar[bool] = True
+    of = MAXIMUM
 
 
-class WindowMin(_WindowExtremum):
+class WindowMin(WindowExtremum):
     """The least element of each window, NaN if it holds one."""
 
-    greatest: ClassVar[bool] = False
+    of = MINIMUM
+
+
+def _taps(op: Windowed, shape: tuple[int, ...]) -> np.ndarray:
+    """For samples: the number of a tap for each window over an operand of this shape."""
+    return integers(*op.counts(shape), high=math.prod(op.window)).astype(np.int32)
 
 
 def _with_index(x: Type, index: Type) -> Type:
-    """The type `x`, if `index` has one tap number for each of its elements."""
+    """The type `x`; raises unless `index` has one tap number for each of its elements."""
     if index.shape != x.shape or index.dtype is not int32:
         raise ShapeError(f"the index must be {x.with_dtype(int32)}, got {index}")
     return x

@@ -1,4 +1,4 @@
-"""Reductions over sliding windows: sums, maxima and minima, the ground of pooling."""
+"""Reductions over sliding windows, the basis of pooling: the base class, and sums."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import float32
 from pullback.ops.conv.windows import (
     Padding,
     Taps,
+    dilated,
     pad,
     padded,
     pairs,
-    spread,
     transposed_padding,
     window_count,
 )
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import rule
-from pullback.ops.linalg.contraction import wide
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
+from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import complexes, real
 
 Numbers = tuple[int, ...]
 
 
 class Windowed(Op, abstract=True):
-    """What slides: an extent, a stride, a border and a dilation for every dimension.
+    """A window with a size, stride, padding and dilation for every dimension.
 
     An empty dilation is 1 everywhere.
     """
@@ -53,18 +52,15 @@ class Windowed(Op, abstract=True):
         if not rank:
             raise ShapeError("a window needs at least one dimension, got a scalar", code="E3002")
         if any(len(field) != rank for field in self.geometry):
-            raise ShapeError(
-                f"window, strides, padding and dilation need {rank} entries, one for each "
-                f"dimension, got {', '.join(map(str, self.geometry))}",
-                code="E3002",
-            )
-        words = {"window": self.window, "strides": self.strides, "dilation": self.window_dilation}
-        for word, numbers in words.items():
-            if min(numbers, default=1) < 1:
-                raise ShapeError(f"{word} must be positive, got {numbers}", code="E3006")
+            what = f"window, strides, padding and dilation need {rank} entries"
+            raise ShapeError(f"{what}, got {', '.join(map(str, self.geometry))}", code="E3002")
+        for name in ("window", "strides", "window_dilation"):
+            if min(getattr(self, name)) < 1:
+                what = f"{name} must be positive, got {getattr(self, name)}"
+                raise ShapeError(what, code="E3006")
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """How many windows there are along each dimension."""
+        """The number of windows along each dimension."""
         return tuple(map(window_count, shape, *self.geometry))
 
     def infer(self, x: Type) -> Type:
@@ -73,12 +69,12 @@ class Windowed(Op, abstract=True):
         return x.with_shape(self.counts(x.shape))
 
     def seen(self, x: np.ndarray, value: Any) -> np.ndarray:
-        """What each window sees, along a last dimension; padding holds `value`."""
+        """The elements of each window along a new last dimension; padding is `value`."""
         counts = self.counts(x.shape)
         if 0 in counts:
             return np.empty((*counts, math.prod(self.window)), x.dtype)
         x = padded(x, self.padding, (1,) * x.ndim, value)
-        reach = tuple(map(spread, self.window, self.window_dilation))
+        reach = tuple(map(dilated, self.window, self.window_dilation))
         view = np.lib.stride_tricks.sliding_window_view(x, reach)
         steps = (*self.strides, *self.window_dilation)
         return view[tuple(slice(None, None, s) for s in steps)].reshape(*counts, -1)
@@ -86,13 +82,25 @@ class Windowed(Op, abstract=True):
     def walk(self, b: Any, counts: Sequence[int]) -> Taps:
         return Taps(b, self.window, counts, self.strides, self.window_dilation)
 
+    def combine_taps(
+        self, b: Any, out: Type, x: Any, mnemonic: str, start: Any, dilation: Numbers = ()
+    ) -> Any:
+        """Combine the elements of each window with a binary instruction; padding is `start`."""
+        total = b.full(out, start)
+        if not out.size:
+            return total
+        x = pad(b, x, self.padding, dilation or (1,) * out.rank, start)
+        walk = self.walk(b, out.shape)
+        return walk.fold((x, total), lambda n, x, total: (
+            x, b.op(f"stablehlo.{mnemonic}", total, walk.take(x, n), out=out)))[1]  # fmt: skip
+
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         window, strides, padding, dilation = self.geometry
         wider = ((1, *window), (1, *strides), ((0, 0), *padding), (1, *dilation))
         return type(self)(*wider, *self.more(axis))(*spread_all(axis, xs, mapped))
 
     def still(self) -> list[bool]:
-        """For each dimension, whether each window along it is one element."""
+        """For each dimension, whether every window along it is one element."""
         sides = zip(self.window, self.strides, self.padding, strict=True)
         return [side == (1, 1, (0, 0)) for side in sides]
 
@@ -101,7 +109,7 @@ class Windowed(Op, abstract=True):
         return rule([words] * len(xs), [words])
 
     def more(self, axis: Axis) -> tuple:
-        """The parameters after the geometry, for operands with the examples in front."""
+        """The parameters after the geometry, for operands with the mapped axis in front."""
         return ()
 
     @classmethod
@@ -116,7 +124,7 @@ class Windowed(Op, abstract=True):
 
 
 class WindowSum(Windowed):
-    """The sum of each window; `base_dilation` sets the operand's elements apart first."""
+    """The sum of each window; `base_dilation` first inserts gaps between the elements."""
 
     base_dilation: tuple[int, ...] = ()
     kinds = "iufc"
@@ -129,10 +137,10 @@ class WindowSum(Windowed):
     def check(self, rank: int) -> None:
         super().check(rank)
         if len(self.base_dilation) != rank or min(self.base_dilation, default=1) < 1:
-            raise ShapeError(f"base dilation must be positive, got {self.base_dilation}")
+            raise ShapeError(f"base_dilation must be positive, got {self.base_dilation}")
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return super().counts(tuple(map(spread, shape, self.base_dilation)))
+        return super().counts(tuple(map(dilated, shape, self.base_dilation)))
 
     def more(self, axis: Axis) -> tuple:
         return ((1, *self.base_dilation),)
@@ -141,28 +149,22 @@ class WindowSum(Windowed):
         return [one and n == 1 for one, n in zip(super().still(), self.base_dilation, strict=True)]
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        apart = padded(wide(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
+        apart = padded(widened(x), ((0, 0),) * x.ndim, self.base_dilation, 0)
         plain = WindowSum(*self.geometry)
         return plain.seen(apart, 0).sum(-1, dtype=apart.dtype).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        short = x.dtype.is_float and x.dtype.bits < 32
-        x = b.convert(x, float32) if short else x
-        total = b.full(Type(out.shape, x.dtype), 0)
-        if out.size:
-            x = pad(b, x, self.padding, self.base_dilation, 0)
-            walk = self.walk(b, out.shape)
-            _, total = walk.fold((x, total), lambda n, x, total: (
-                x, b.op("stablehlo.add", total, walk.take(x, n), out=total.type)))  # fmt: skip
+        wide = accumulator(x.dtype)
+        total = self.combine_taps(
+            b, out.with_dtype(wide), b.convert(x, wide), "add", 0, self.base_dilation
+        )
         return b.convert(total, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         padding = tuple(map(transposed_padding, xs[0].type.shape, out.type.shape,
                             *self.geometry, self.base_dilation))  # fmt: skip
-        back = WindowSum(
-            self.window, self.base_dilation, padding, self.window_dilation, self.strides
-        )
-        return [back(g)]
+        strides, dilation = self.base_dilation, self.strides
+        return [WindowSum(self.window, strides, padding, self.window_dilation, dilation)(g)]
 
     @classmethod
     def samples(cls) -> Any:

@@ -1,4 +1,4 @@
-"""Scans: the combination of all elements up to each one, along an axis."""
+"""Cumulative ops: the combination of all elements up to each one, along an axis."""
 
 from __future__ import annotations
 
@@ -9,22 +9,15 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.cumulative.lowering import prefixes, scan
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import cast, check_kind, equal, where
+from pullback.ops.elementwise.transcendental import Exp, Log
 from pullback.ops.factor_rules import alike
-from pullback.ops.prelude import (
-    TABLE,
-    Composite,
-    Node,
-    Op,
-    Type,
-    batch_along,
-    conjugate,
-    constant,
-    same_dtype,
-    zeros,
-)
-from pullback.ops.reduce.reductions import accumulator, cast, check_axes, widened
+from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
+from pullback.ops.prelude import TABLE, Composite, Node, Op, Type
+from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.concat_pad import previous
 
 
 class Cumulative(Op, abstract=True):
@@ -45,8 +38,9 @@ class Cumulative(Op, abstract=True):
 
     def along(self, f: Callable[..., np.ndarray], *xs: np.ndarray) -> np.ndarray:
         """Apply a NumPy function that scans axis 0 forward."""
-        turned = [np.moveaxis(x, self.axis, 0)[:: -1 if self.reverse else 1] for x in xs]
-        return np.moveaxis(f(*turned)[:: -1 if self.reverse else 1], 0, self.axis)
+        step = -1 if self.reverse else 1
+        forward = f(*[np.moveaxis(x, self.axis, 0)[::step] for x in xs])
+        return np.moveaxis(forward[::step], 0, self.axis)
 
     @classmethod
     def samples(cls) -> Any:
@@ -79,7 +73,7 @@ class CumSum(Cumulative):
 
 
 class CumProd(Cumulative):
-    """Products of the elements up to each one; its derivatives are exact where elements are 0."""
+    """Products of the elements up to each one; the derivatives are exact where elements are 0."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = widened(x)
@@ -108,7 +102,7 @@ class CumProd(Cumulative):
 class LinearRecurrence(Cumulative):
     """h_i = a_i h_{i-1} + b_i along an axis, from h = 0: the first coefficient has no effect.
 
-    Where h_{i-1} is 0 the product is 0, whatever the coefficient (see MulNoNan).
+    Where h_{i-1} is 0 the product is 0 for any coefficient, also infinity (see MulNoNan).
     """
 
     kinds = "fc"
@@ -116,7 +110,7 @@ class LinearRecurrence(Cumulative):
     def infer(self, a: Type, b: Type) -> Type:
         same_dtype(self.title, a, b)
         if a.shape != b.shape:
-            raise ShapeError(f"operands must have one shape, got {a} and {b}", code="E3001")
+            raise ShapeError(f"operands must have the same shape, got {a} and {b}", code="E3001")
         return super().infer(a)
 
     def numpy(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -125,14 +119,14 @@ class LinearRecurrence(Cumulative):
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         def combine(p: Sequence, q: Sequence) -> list:
             zero = b.full(p[1].type, 0)
-            moved = b.op("stablehlo.multiply", q[0], p[1], out=p[1].type)
-            moved = b.select(b.compare("EQ", p[1], zero), zero, moved)
+            carried = b.op("stablehlo.multiply", q[0], p[1], out=p[1].type)
+            carried = b.select(b.compare("EQ", p[1], zero), zero, carried)
             return [b.op("stablehlo.multiply", p[0], q[0], out=p[0].type),
-                    b.op("stablehlo.add", moved, q[1], out=p[1].type)]  # fmt: skip
+                    b.op("stablehlo.add", carried, q[1], out=p[1].type)]  # fmt: skip
 
         wide = [b.convert(v, accumulator(v.dtype)) for v in (x, y)]
-        _, made = scan(b, combine, (1, 0), wide, self.axis, self.reverse)
-        return b.convert(made, out.dtype)
+        _, h = scan(b, combine, (1, 0), wide, self.axis, self.reverse)
+        return b.convert(h, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         lam = _adjoint(g, xs[0], self.axis, self.reverse)
@@ -142,8 +136,8 @@ class LinearRecurrence(Cumulative):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
         da, db = ts
         if da is not None:
-            moved = da * previous(out, self.axis, self.reverse, 0)
-            db = moved if db is None else moved + db
+            change = da * previous(out, self.axis, self.reverse, 0)
+            db = change if db is None else change + db
         return self(xs[0], db)
 
     @classmethod
@@ -161,7 +155,7 @@ def _recur(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
-    """The cotangents of all h in h_i = a_i h_{i-1} + b_i: the same recurrence, run back."""
+    """The cotangents of all h in h_i = a_i h_{i-1} + b_i: the same recurrence, backwards."""
     following = previous(conjugate(a), axis, not reverse, 0)
     return LinearRecurrence(axis, not reverse)(following, g)
 
@@ -169,7 +163,7 @@ def _adjoint(g: Node, a: Node, axis: int, reverse: bool) -> Node:
 class CumLogSumExp(Cumulative):
     """log of the sums of exp of the elements up to each one, without overflow.
 
-    It is no Composite: written out on a mesh, each of its scans would gather the dimension.
+    Not a Composite: expanded on a mesh, each of its scans would gather the dimension.
     """
 
     kinds = "f"
@@ -178,21 +172,20 @@ class CumLogSumExp(Cumulative):
         return self.along(np.logaddexp.accumulate, widened(x)).astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        (made,) = b.inline(Composite.expansion(self, [x.type]), [x])  # type: ignore[arg-type]
-        return made
+        return b.inline(Composite.expansion(self, [x.type]), [x])[0]  # type: ignore[arg-type]
 
     def expand(self, x: Node) -> Node:
         """Sums relative to the running maximum, rescaled whenever it changes."""
-        exp, axis, reverse = TABLE["Exp"](), self.axis, self.reverse
+        exp, axis, reverse = Exp(), self.axis, self.reverse
         dtype = x.type.dtype
         x = cast(x, accumulator(dtype))
         top = TABLE["CumMax"](axis, reverse)(x)
         top = _replace(_replace(top, -np.inf), np.inf)
         scale = exp(previous(top, axis, reverse, 0) - top)
         total = LinearRecurrence(axis, reverse)(scale, exp(x - top))
-        return cast(top + TABLE["Log"]()(total), dtype)
+        return cast(top + Log()(total), dtype)
 
-    # dy_i = exp(x_i - y_i) dx_i + exp(y_{i-1} - y_i) dy_{i-1}: the weights lie in [0, 1].
+    # dy_i = exp(x_i - y_i) dx_i + exp(y_{i-1} - y_i) dy_{i-1}, with weights in [0, 1].
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         own, before = self.weights(out, xs[0])
@@ -203,23 +196,11 @@ class CumLogSumExp(Cumulative):
         return LinearRecurrence(self.axis, self.reverse)(before, own * ts[0])
 
     def weights(self, y: Node, x: Node) -> tuple[Node, Node]:
-        """The shares of the newest element and of all before it."""
-        exp, safe = TABLE["Exp"](), _replace(y, -np.inf)
+        """The weights of the newest element and of all before it."""
+        exp, safe = Exp(), _replace(y, -np.inf)
         return exp(x - safe), exp(previous(y, self.axis, self.reverse, -np.inf) - safe)
 
 
 def _replace(x: Node, value: float) -> Node:
     """0 where an element is `value`: subtracting an infinity from itself would be NaN."""
-    found = TABLE["Equal"]()(x, constant(value, x.type.dtype))
-    return TABLE["Where"]()(found, zeros(x.type), x)
-
-
-def previous(x: Node, axis: int, reverse: bool, first: Any) -> Node:
-    """At each place the element before it in the direction of the scan; `first` at the start."""
-    if not x.type.size:
-        return x
-    here, there = [0] * x.type.rank, [0] * x.type.rank
-    here[axis], there[axis] = 1, -1
-    low, high = (there, here) if reverse else (here, there)
-    pad = TABLE["Pad"](tuple(low), tuple(high), (0,) * x.type.rank)
-    return pad(x, constant(first, x.type.dtype))
+    return where(equal(x, value), zeros(x.type), x)

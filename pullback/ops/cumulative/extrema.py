@@ -1,4 +1,4 @@
-"""Running extremes: the largest or smallest so far, and where they are."""
+"""Cumulative extrema: the largest or smallest element up to each one, and its index."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ import numpy as np
 from pullback.graph.dtypes import int64
 from pullback.ops.cumulative.cumulative import Cumulative
 from pullback.ops.cumulative.lowering import prefixes, shifted
-from pullback.ops.prelude import (
-    TABLE,
-    Node,
-    Type,
-)
-from pullback.ops.reduce.extrema import Extreme, Max, Min
+from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
+from pullback.ops.prelude import Node, Type
+from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
 from pullback.ops.reduce.reductions import widened
 
 
-class CumExtreme(Cumulative, abstract=True):
-    """The extreme of the elements up to each one; NaN wins from where it occurs.
+class CumExtremum(Cumulative, abstract=True):
+    """The extremum of the elements up to each one; NaN wins from where it occurs.
 
     The derivative goes to the element that holds the record; of equal ones the first in the
     direction of the scan holds it.
     """
 
     kinds = "biuf"
-    of: ClassVar[type[Extreme]]
+    of: ClassVar[Extremum]
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return self.along(self.of.ufunc.accumulate, widened(x)).astype(x.dtype)
@@ -37,79 +34,73 @@ class CumExtreme(Cumulative, abstract=True):
         return prefixes(b, self.of.stablehlo, identity, x, self.axis, self.reverse)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        put = TABLE["PutAlongAxisAdd"](self.axis, xs[0].type.shape[self.axis], True)
+        put = PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)
         return [put(g, self.holders(xs[0]))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Any]) -> Node | None:
-        return TABLE["TakeAlongAxis"](self.axis, True)(ts[0], self.holders(xs[0]))
+        return TakeAlongAxis(self.axis, True)(ts[0], self.holders(xs[0]))
 
     def holders(self, x: Node) -> Node:
-        return TABLE[f"CumArg{self.of.name}"](self.axis, self.reverse)(x)
+        """The index of the element that holds the record, for each element."""
+        index = CumArgMax if self.of is MAXIMUM else CumArgMin
+        return index(self.axis, self.reverse)(x)
 
 
-class CumMax(CumExtreme):
+class CumMax(CumExtremum):
     """The largest of the elements up to each one."""
 
-    of = Max
+    of = MAXIMUM
 
 
-class CumMin(CumExtreme):
+class CumMin(CumExtremum):
     """The smallest of the elements up to each one."""
 
-    of = Min
+    of = MINIMUM
 
 
-class CumArgExtreme(Cumulative, abstract=True):
-    """The index of the extreme of the elements up to each one: the first, if several are equal."""
+class CumArgExtremum(Cumulative, abstract=True):
+    """The index of the extremum of the elements up to each one: of the first of equal ones."""
 
     kinds = "biuf"
     differentiable: ClassVar[bool] = False
-    of: ClassVar[type[Extreme]]
+    of: ClassVar[Extremum]
 
     def infer(self, x: Type) -> Type:
         return super().infer(x).with_dtype(int64)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        n = x.shape[self.axis]
-        made = self.along(self._holders, widened(x))
-        return n - 1 - made if self.reverse else made
+        indices = self.along(self._holders, widened(x))
+        return x.shape[self.axis] - 1 - indices if self.reverse else indices
 
     def _holders(self, x: np.ndarray) -> np.ndarray:
-        held = np.zeros(x.shape, np.int64)
-        best = np.array(x[:1])
-        for i in range(1, len(x)):
-            beats = x[i] > best[0] if self.of is Max else x[i] < best[0]
-            beats = beats | ((x[i] != x[i]) & (best[0] == best[0]))
-            best[0] = np.where(beats, x[i], best[0])
-            held[i] = np.where(beats, i, held[i - 1])
-        return held
+        best = self.of.ufunc.accumulate(x)
+        new = np.zeros(x.shape, bool)
+        new[1:] = (best[1:] != best[:-1]) & (best[:-1] == best[:-1])  # NaN stays the record
+        index = np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
+        return np.maximum.accumulate(np.where(new, index, 0))
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        """A record is an element that the record before it does not equal or beat."""
+        """A record is an element that beats the record before it."""
         if out.size == 0:
             return b.full(out, 0)
         axis, reverse = self.axis, self.reverse
         identity = self.of.identity(x.dtype)
         records = prefixes(b, self.of.stablehlo, identity, x, axis, reverse)
         before = shifted(b, records, axis, identity, reverse)
-        new = b.compare("GT" if self.of is Max else "LT", x, before)
-        if x.dtype.is_float:
-            nan, had = b.compare("NE", x, x), b.compare("EQ", before, before)
-            both = b.op("stablehlo.and", nan, had, out=new.type)
-            new = b.op("stablehlo.or", new, both, out=new.type)
-        # the index of the latest record: it only grows in the direction of the scan
+        new = self.of.beats(b, x, before)
+        # The index of the latest record: it only moves in the direction of the scan.
         start = x.shape[axis] - 1 if reverse else 0
         index = b.select(new, b.iota(x.shape, int64, axis), b.full(out, start))
         return prefixes(b, "minimum" if reverse else "maximum", start, index, axis, reverse)
 
 
-class CumArgMax(CumArgExtreme):
+class CumArgMax(CumArgExtremum):
     """The index of the largest of the elements up to each one."""
 
-    of = Max
+    of = MAXIMUM
 
 
-class CumArgMin(CumArgExtreme):
+class CumArgMin(CumArgExtremum):
     """The index of the smallest of the elements up to each one."""
 
-    of = Min
+    of = MINIMUM

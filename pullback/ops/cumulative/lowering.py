@@ -1,7 +1,7 @@
-"""How scans are lowered: prefixes under an associative combination, in blocks.
+"""StableHLO for cumulative ops: prefixes under an associative combination, in blocks.
 
-Windows of 16 inside the blocks, then a scan over the blocks' totals: linear work and a handful
-of instructions at any length. One window over everything is quadratic unless XLA rewrites it, as
+Windows of 16 elements inside the blocks, then a scan over the blocks' totals: linear work and a
+few instructions at any length. One window over everything is quadratic unless XLA rewrites it, as
 it does beyond 16 elements; and then it swaps the operands of a combination of several values.
 """
 
@@ -24,8 +24,7 @@ def prefixes(b: Any, mnemonic: str, identity: Any, x: Any, axis: int, reverse: b
 
     sums = mnemonic in ("add", "multiply")
     wide = b.convert(x, accumulator(x.dtype)) if sums else x
-    (made,) = scan(b, combine, (identity,), [wide], axis, reverse)
-    return b.convert(made, x.dtype)
+    return b.convert(scan(b, combine, (identity,), [wide], axis, reverse)[0], x.dtype)
 
 
 def scan(
@@ -35,8 +34,8 @@ def scan(
     if xs[0].type.size == 0:
         return list(xs)
     if reverse:
-        made = scan(b, combine, identities, [_reversed(b, x, axis) for x in xs], axis)
-        return [_reversed(b, x, axis) for x in made]
+        forward = scan(b, combine, identities, [_reversed(b, x, axis) for x in xs], axis)
+        return [_reversed(b, x, axis) for x in forward]
     shape = xs[0].shape
     n = shape[axis]
     if n <= BLOCK:
@@ -52,24 +51,23 @@ def scan(
     totals = scan(b, combine, identities, totals, axis)
     before = [shifted(b, t, axis, i) for t, i in zip(totals, identities)]
     before = [b.broadcast(b.reshape(t, (*outer, blocks, 1, *inner)), split) for t in before]
-    made = [b.reshape(y, whole) for y in combine(before, parts)]
-    return [_sliced(b, y, axis, 0, n) for y in made]
+    return [_sliced(b, b.reshape(y, whole), axis, 0, n) for y in combine(before, parts)]
 
 
 def _windows(b: Any, combine: Callable, identities: Sequence, xs: Sequence, axis: int) -> list:
-    """Prefixes along a short axis, each computed from its own elements."""
+    """Prefixes along a short axis, each computed from all of its elements."""
     shape = xs[0].shape
     rank, n, k = len(shape), shape[axis], len(xs)
     scalars = [Type((), x.dtype) for x in xs]
     body = b.region([*scalars, *scalars], lambda *v: combine(v[:k], v[k:]))
     pads = ", ".join(f"[{n - 1 if i == axis else 0}, 0]" for i in range(rank))
-    made = b.op(
+    prefixes = b.op(
         "stablehlo.reduce_window", *xs, *[b.constant(i, x.dtype) for x, i in zip(xs, identities)],
         out=tuple(x.type for x in xs), regions=body,
         window_dimensions=tuple(n if i == axis else 1 for i in range(rank)),
         padding=f"dense<[{pads}]> : tensor<{rank}x2xi64>",
     )  # fmt: skip
-    return list(made)
+    return list(prefixes)
 
 
 def _reversed(b: Any, x: Any, axis: int) -> Any:
@@ -89,7 +87,7 @@ def _sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
 
 
 def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
-    """`x` with more elements along an axis; negative counts take some away."""
+    """`x` with more elements along an axis; negative counts crop."""
     if low == high == 0:
         return x
     rank = len(x.shape)
@@ -103,4 +101,5 @@ def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
 
 
 def shifted(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:
+    """`x` shifted by one in the direction of a scan, which starts with `first`."""
     return _padded(b, x, axis, -1, 1, first) if reverse else _padded(b, x, axis, 1, -1, first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from pullback.ops.elementwise.base import (
     cast,
     guarded,
     nonzero,
-    word,
+    op_functions,
 )
+from pullback.ops.imported import Imported
+from pullback.ops.parts import Parts
 from pullback.ops.prelude import Node, Type
+from pullback.ops.text import CORE
 
-real_part, conjugate = word("Real"), word("Conj")
+real_part, conjugate = op_functions("Real", "Conj")
 
 
 class Add(Binary):
@@ -26,9 +29,9 @@ class Add(Binary):
 
     ufunc = np.add
     stablehlo = "add"
-    linear: ClassVar[bool] = True
-    commutative: ClassVar[bool] = True
-    profile = "core-v1"
+    linear = True
+    commutative = True
+    text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, 1)
@@ -39,8 +42,8 @@ class Sub(Binary):
 
     ufunc = np.subtract
     stablehlo = "subtract"
-    linear: ClassVar[bool] = True
-    profile = "core-v1"
+    linear = True
+    text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, -1)
@@ -51,9 +54,9 @@ class Mul(Binary):
 
     ufunc = np.multiply
     stablehlo = "multiply"
-    commutative: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
-    profile = "core-v1"
+    commutative = True
+    parts = Parts(linear_in=(0, 1))
+    text = CORE
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (y, x)
@@ -64,8 +67,8 @@ class Neg(Unary):
 
     ufunc = np.negative
     stablehlo = "negate"
-    linear: ClassVar[bool] = True
-    profile = "core-v1"
+    linear = True
+    text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (-1,)
@@ -87,7 +90,7 @@ class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
     ufunc = np.abs
-    instructions = ("abs",)
+    imported = Imported(("abs",))
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -111,7 +114,7 @@ class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
     ufunc = np.sign
-    instructions = ("sign",)
+    imported = Imported(("sign",))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":

@@ -7,17 +7,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pullback.errors import DTypeError, GradientVerification, UnsupportedOp
+from pullback.errors import ArgumentError, DTypeError, GradientVerification, UnsupportedOp
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
-from pullback.graph.node import operand, origin
+from pullback.graph.kinds import PerElement
+from pullback.graph.node import operand
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
 
 
-class Elementwise(Op, abstract=True):
+class Elementwise(Op, PerElement, abstract=True):
     """Operands broadcast; the rules return gradients in the output's shape.
 
     An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
@@ -29,7 +31,8 @@ class Elementwise(Op, abstract=True):
     ufunc: ClassVar[Callable]
     stablehlo: ClassVar[str] = ""
     kinds: ClassVar[str] = "iufc"
-    cheap: ClassVar[bool] = True
+    cheap = True
+    singular: ClassVar[bool] = False  # the value or its derivative is infinite somewhere
     predicate: ClassVar[bool] = False  # the result is bool
     half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
 
@@ -68,7 +71,19 @@ class Elementwise(Op, abstract=True):
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
 
     def partials(self, out: Node, *xs: Node) -> Sequence:
-        return (None,) * len(xs)
+        """Return the partial derivative with respect to each operand, `None` for zero."""
+        raise UnsupportedOp("has no partial derivatives", op=self.title)
+
+    @classmethod
+    def check_class(cls) -> None:
+        """Refuse an op that states neither its derivative nor that it has none."""
+        own_rules = cls.vjp is not Elementwise.vjp and cls.jvp is not Elementwise.jvp
+        if cls.partials is Elementwise.partials and cls.differentiable and not own_rules:
+            raise ArgumentError(
+                f"{cls.name}: an elementwise op must define partials",
+                hint="Return one derivative for each operand: `def partials(self, out, x): return "
+                "(2 * x,)`, with None\nfor zero; or state `differentiable = False`.",
+            )
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         partials = self._partials(out, xs)
@@ -85,7 +100,7 @@ class Elementwise(Op, abstract=True):
         if not isinstance(made, (tuple, list)) or len(made) != len(xs):
             raise GradientVerification(
                 f"partials must give a tuple of {len(xs)}, one for each operand, got {made!r}",
-                op=self.title, where=origin.where,
+                op=self.title, where=thread.where,
             )  # fmt: skip
         return made
 
@@ -116,9 +131,19 @@ class Elementwise(Op, abstract=True):
         if reverse:
             d = conjugate(d)
         # In x * log(x) the partial is singular because of how it was made.
-        if self.singular or d.op.singular:
+        if self.singular or is_singular(d.op):
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
+
+
+def is_singular(op: Op) -> bool:
+    """Whether an op, or the one it stands for, is infinite somewhere or its derivative is."""
+    return getattr(op, "singular", False)
+
+
+def zero_partials(self: Elementwise, out: Node, *xs: Node) -> Sequence:
+    """The `partials` of an op that is constant almost everywhere."""
+    return (None,) * len(xs)
 
 
 class Over(NamedTuple):
@@ -165,6 +190,12 @@ class Transcendental(Unary, abstract=True):
     half_as = float32
 
 
+class Analytic(Transcendental, abstract=True):
+    """A transcendental function that is defined for complex numbers too."""
+
+    kinds = "fc"
+
+
 def check_kind(dtype: DType, kinds: str) -> None:
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
@@ -190,27 +221,28 @@ def total(terms: Sequence[Node | None], type: Type) -> Node | None:
     return made
 
 
-# -- words that formulas are written with ---------------------------------------------------------
+# -- functions that formulas are written with -----------------------------------------------------
 
 
-def word(name: str) -> Callable[..., Node]:
-    """The op `name` as a function of nodes and numbers; it may be defined later than the word."""
+def op_functions(*names: str) -> list[Callable[..., Node]]:
+    """Return ops as functions of nodes and numbers; they may be defined later."""
 
-    def apply(*xs: Any) -> Node:
-        nodes = [x for x in xs if isinstance(x, Node)]
-        return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
+    def function(name: str) -> Callable[..., Node]:
+        def apply(*xs: Any) -> Node:
+            nodes = [x for x in xs if isinstance(x, Node)]
+            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
 
-    return apply
+        return apply
+
+    return [function(name) for name in names]
 
 
-where = word("Where")
-guarded, divided = word("MulNoNan"), word("DivNoNan")
-equal, not_equal = word("Equal"), word("NotEqual")
-less, greater = word("Less"), word("Greater")
-less_equal, greater_equal = word("LessEqual"), word("GreaterEqual")
-both, either, differ, negated = (
-    word("LogicalAnd"), word("LogicalOr"), word("LogicalXor"), word("LogicalNot"),
-)  # fmt: skip
+(where,) = op_functions("Where")
+guarded, divided = op_functions("MulNoNan", "DivNoNan")
+equal, not_equal = op_functions("Equal", "NotEqual")
+less, greater = op_functions("Less", "Greater")
+less_equal, greater_equal = op_functions("LessEqual", "GreaterEqual")
+both, either, differ, negated = op_functions("LogicalAnd", "LogicalOr", "LogicalXor", "LogicalNot")
 
 
 def cast(x: Node, dtype: DType) -> Node:

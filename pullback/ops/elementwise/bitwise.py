@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import booleans, integers
 
@@ -15,9 +16,9 @@ class Bitwise(Binary, abstract=True):
     """Combines two operands bit by bit."""
 
     kinds = "biu"
-    reads_last = True  # bools are read as logic
-    commutative: ClassVar[bool] = True
-    differentiable: ClassVar[bool] = False
+    imported = Imported(last=True)  # bools are read as logic
+    commutative = True
+    differentiable = False
 
     @classmethod
     def samples(cls) -> Any:
@@ -54,8 +55,8 @@ class BitwiseNot(Unary):
     ufunc = np.invert
     stablehlo = "not"
     kinds = "biu"
-    reads_last = True  # bools are read as logic
-    differentiable: ClassVar[bool] = False
+    imported = Imported(last=True)  # bools are read as logic
+    differentiable = False
 
     @classmethod
     def samples(cls) -> Any:
@@ -68,7 +69,7 @@ class Shift(Binary, abstract=True):
     """Moves the bits of x by y places; y is read as unsigned, and may be the width or more."""
 
     kinds = "iu"
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     @classmethod
     def samples(cls) -> Any:
@@ -98,7 +99,7 @@ class ShiftLeft(Shift):
 class ShiftRight(Shift):
     """x // 2**y: the sign comes in from above, zeros for unsigned; so also at y >= width."""
 
-    instructions = ("shift_right_arithmetic", "shift_right_logical")
+    imported = Imported(("shift_right_arithmetic", "shift_right_logical"))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         fits, places = within(x, y)
@@ -115,7 +116,7 @@ class PopulationCount(Unary):
 
     stablehlo = "popcnt"
     kinds = "iu"
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         # the bits of a negative number, not of its absolute value as in np.bitwise_count

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import booleans, complexes, integers, real
+from pullback.ops.text import Text
 
 
-class Cast(Op):
-    """The same values in another element type.
-
-    Floats become integers by dropping the fraction; what does not fit becomes the nearest bound,
-    and NaN becomes 0. Anything but 0 becomes true. A complex number loses its imaginary part,
-    except on the way to bool.
-    """
+class Retyped(Op, abstract=True):
+    """The operand's elements in another element type, one by one."""
 
     dtype: DType
-    kinds = "biufc"
-    positional: ClassVar[tuple[str, ...]] = ("dtype",)
-    instructions = ("convert",)
+    text = Text(("dtype",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -33,6 +28,24 @@ class Cast(Op):
 
     def infer(self, x: Type) -> Type:
         return x.with_dtype(self.dtype)
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
+        return self(xs[0])
+
+    def factors(self, x: Type) -> str:
+        return "... -> ..."
+
+
+class Cast(Retyped):
+    """The same values in another element type.
+
+    Floats become integers by dropping the fraction; what does not fit becomes the nearest bound,
+    and NaN becomes 0. Anything but 0 becomes true. A complex number loses its imaginary part,
+    except on the way to bool.
+    """
+
+    kinds = "biufc"
+    imported = Imported(("convert",))
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         if self.dtype is bool_:
@@ -59,12 +72,6 @@ class Cast(Op):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         return self(ts[0]) if ts[0] is not None and self.dtype.is_inexact else None
 
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(xs[0])
-
-    def factors(self, x: Type) -> str:
-        return "... -> ..."
-
     @classmethod
     def samples(cls) -> Any:
         hard = np.array([np.nan, np.inf, -np.inf, 6e4, -6e4, 300.7, -300.7, 2.5, -1.5, 0.0])
@@ -89,16 +96,10 @@ def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(above, dtype.type(bounds.max), np.where(low, dtype.type(bounds.min), inside))
 
 
-class Bitcast(Op):
+class Bitcast(Retyped):
     """The same bits read as another element type of the same width; no derivative flows."""
 
-    dtype: DType
-    positional: ClassVar[tuple[str, ...]] = ("dtype",)
-    instructions = ("bitcast_convert",)
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].dtype)
+    imported = Imported(("bitcast_convert",))
 
     def infer(self, x: Type) -> Type:
         if x.dtype is not self.dtype:
@@ -111,7 +112,7 @@ class Bitcast(Op):
                 f"to {self.dtype} ({self.dtype.bits} bits)",
                 code="E2005",
             )
-        return x.with_dtype(self.dtype)
+        return super().infer(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(x).reshape(np.shape(x)).view(self.dtype.numpy)
@@ -124,12 +125,6 @@ class Bitcast(Op):
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
         return None
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(xs[0])
-
-    def factors(self, x: Type) -> str:
-        return "... -> ..."
 
     @classmethod
     def samples(cls) -> Any:

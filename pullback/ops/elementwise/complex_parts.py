@@ -9,11 +9,12 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, word
+from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, op_functions
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.samples import complexes, real
 
-atan2 = word("Atan2")
+(atan2,) = op_functions("Atan2")
 COMPLEX_OF: dict[DType, DType] = {float32: complex64, float64: complex128}
 
 
@@ -55,7 +56,7 @@ class Real(ComplexPart):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.real if x.dtype.kind == "c" else x
 
-    instructions = ("real",)
+    imported = Imported(("real",))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.real", x, out=out) if x.dtype.is_complex else x
@@ -70,7 +71,7 @@ class Imag(ComplexPart):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
 
-    instructions = ("imag",)
+    imported = Imported(("imag",))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.imag", x, out=out) if x.dtype.is_complex else b.full(out, 0)

@@ -18,12 +18,14 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
+    op_functions,
     where,
-    word,
+    zero_partials,
 )
 from pullback.ops.prelude import Node, Type
+from pullback.ops.text import CORE
 
-rounded = word("Round")
+(rounded,) = op_functions("Round")
 
 UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides another
 
@@ -36,7 +38,7 @@ class Div(Binary):
 
     stablehlo = "divide"
     singular = True
-    profile = "core-v1"
+    text = CORE
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
@@ -90,6 +92,7 @@ class FloorDiv(Binary):
     kinds = "iuf"
     domains = UNEVEN
     half_as = float32
+    partials = zero_partials
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":

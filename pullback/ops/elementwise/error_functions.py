@@ -13,14 +13,14 @@ from pullback.ops.elementwise.base import (
     equal,
     guarded,
     less,
+    op_functions,
     where,
-    word,
 )
 from pullback.ops.prelude import TABLE, Node, constant
 
-exp, log, sqrt, absolute = word("Exp"), word("Log"), word("Sqrt"), word("Abs")
-minimum, clamp, reciprocal = word("Minimum"), word("Clamp"), word("Reciprocal")
-with_sign, bits_and = word("CopySign"), word("BitwiseAnd")
+exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
+minimum, clamp, reciprocal = op_functions("Minimum", "Clamp", "Reciprocal")
+with_sign, bits_and = op_functions("CopySign", "BitwiseAnd")
 SLOPE = 2 / math.sqrt(math.pi)  # of the error function at 0
 
 # erf(x) / x as a quotient of polynomials in x * x, for |x| <= 4: relative error 2.5e-8

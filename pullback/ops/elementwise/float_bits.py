@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import Binary, both, either, equal, less, less_equal, where, word
+from pullback.ops.elementwise.base import (
+    Binary,
+    both,
+    either,
+    equal,
+    less,
+    less_equal,
+    op_functions,
+    where,
+)
 from pullback.ops.prelude import TABLE, Node, constant
 from pullback.ops.samples import real
 
-sign, is_nan = word("Sign"), word("IsNan")
-bits_and, bits_or, bits_not = word("BitwiseAnd"), word("BitwiseOr"), word("BitwiseNot")
+sign, is_nan = op_functions("Sign", "IsNan")
+bits_and, bits_or, bits_not = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseNot")
 
 
 class CopySign(Binary):
@@ -36,7 +45,7 @@ class NextAfter(Binary):
 
     ufunc = np.nextafter
     kinds = "f"
-    differentiable: ClassVar[bool] = False
+    differentiable = False
 
     def expand(self, x: Node, y: Node) -> Node:
         here, there = bits(x), bits(y)

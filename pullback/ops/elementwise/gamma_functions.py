@@ -5,20 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where, word
+from pullback.ops.elementwise.base import (
+    Transcendental,
+    both,
+    either,
+    equal,
+    less,
+    op_functions,
+    where,
+)
 from pullback.ops.elementwise.error_functions import by_element, horner
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import real
+from pullback.ops.text import Text
 
-log, sin, tan, absolute = word("Log"), word("Sin"), word("Tan"), word("Abs")
-reciprocal, rounded = word("Reciprocal"), word("Round")
+log, sin, tan, absolute = op_functions("Log", "Sin", "Tan", "Abs")
+reciprocal, rounded = op_functions("Reciprocal", "Round")
 # Bernoulli numbers B2, B4, ... of the asymptotic series
 BERNOULLI = tuple(
     float(Fraction(p, q))
@@ -94,7 +103,7 @@ class Polygamma(GammaFamily):
     """The derivative of order `order` (1 or more) of Digamma."""
 
     order: int
-    positional: ClassVar[tuple[str, ...]] = ("order",)
+    text = Text(("order",))
 
     def infer(self, x: Type) -> Type:
         if self.order < 1:

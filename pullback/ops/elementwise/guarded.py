@@ -16,14 +16,14 @@ from pullback.ops.elementwise.base import (
     either,
     guarded,
     not_equal,
+    op_functions,
     total,
     where,
-    word,
 )
 from pullback.ops.elementwise.division import Div, Reciprocal
 from pullback.ops.prelude import Node, Type
 
-is_finite = word("IsFinite")
+(is_finite,) = op_functions("IsFinite")
 
 
 class Guarded(Binary, abstract=True):

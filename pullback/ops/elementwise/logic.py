@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.base import Binary, Unary, zero_partials
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import booleans, real
 
@@ -17,7 +18,8 @@ class Comparison(Binary, abstract=True):
     kinds = "biuf"
     predicate = True
     direction: ClassVar[str]
-    instructions = ("compare",)
+    imported = Imported(("compare",))
+    partials = zero_partials
 
     @classmethod
     def from_hlo(cls, i: Any) -> Any:
@@ -43,7 +45,7 @@ class Equal(Comparison):
     ufunc = np.equal
     direction = "EQ"
     kinds = "biufc"
-    commutative: ClassVar[bool] = True
+    commutative = True
 
 
 class NotEqual(Comparison):
@@ -52,7 +54,7 @@ class NotEqual(Comparison):
     ufunc = np.not_equal
     direction = "NE"
     kinds = "biufc"
-    commutative: ClassVar[bool] = True
+    commutative = True
 
 
 class Less(Comparison):
@@ -87,7 +89,8 @@ class Logical(Binary, abstract=True):
     """Combines two bool operands."""
 
     kinds = "b"
-    commutative: ClassVar[bool] = True
+    commutative = True
+    partials = zero_partials
 
     @classmethod
     def samples(cls) -> Any:
@@ -122,6 +125,7 @@ class LogicalNot(Unary):
     ufunc = np.logical_not
     stablehlo = "not"
     kinds = "b"
+    partials = zero_partials
 
     @classmethod
     def samples(cls) -> Any:

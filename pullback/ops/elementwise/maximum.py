@@ -19,36 +19,41 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     less_equal,
+    zero_partials,
 )
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type
 from pullback.ops.samples import real
+from pullback.ops.text import CORE, GRADIENT
 
 
-class Maximum(Binary):
+class Extremum(Binary, abstract=True):
+    """One of two operands; NaN if either is. Equal operands share the gradient evenly."""
+
+    kinds = "biuf"
+    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
+    commutative = True
+    direction: ClassVar[str]  # how the operand that is taken compares with the other
+
+    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
+        return choose(b, self.direction, x, y)
+
+
+class Maximum(Extremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.maximum
-    kinds = "biuf"
-    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
-    commutative: ClassVar[bool] = True
-
-    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return choose(b, "GE", x, y)
+    direction = "GE"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (lambda: share(x, y), lambda: share(y, x))
 
 
-class Minimum(Binary):
+class Minimum(Extremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.minimum
-    kinds = "biuf"
-    domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
-    commutative: ClassVar[bool] = True
-
-    def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return choose(b, "LE", x, y)
+    direction = "LE"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (lambda: share(y, x), lambda: share(x, y))
@@ -78,8 +83,7 @@ class Clamp(Elementwise):
     """
 
     kinds = "iuf"
-    instructions = ("clamp",)
-    taken = (1, 0, 2)
+    imported = Imported(("clamp",), taken=(1, 0, 2))
 
     def numpy(self, x: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(x, lo), hi)
@@ -108,7 +112,7 @@ class Relu(Unary):
     """x where it is positive, else 0; NaN stays. The gradient is 0 at 0 and at NaN."""
 
     kinds = "iuf"
-    profile = "core-v1"
+    text = CORE
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
@@ -127,7 +131,8 @@ class Step(Unary):
     """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
 
     kinds = "iuf"
-    profile = "core-v1+gradient"
+    text = GRADIENT
+    partials = zero_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)

@@ -7,11 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary, either, equal, guarded, nonzero, where, word
+from pullback.ops.elementwise.base import (
+    Binary,
+    either,
+    equal,
+    guarded,
+    nonzero,
+    op_functions,
+    where,
+)
 from pullback.ops.prelude import Node
 
-absolute, maximum, minimum = word("Abs"), word("Maximum"), word("Minimum")
-sqrt, reciprocal = word("Sqrt"), word("Reciprocal")
+absolute, maximum, minimum = op_functions("Abs", "Maximum", "Minimum")
+sqrt, reciprocal = op_functions("Sqrt", "Reciprocal")
 
 
 class Hypot(Binary):

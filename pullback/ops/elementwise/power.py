@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,15 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
+    op_functions,
     where,
-    word,
 )
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type, constant
 from pullback.ops.samples import complexes, positive, real
+from pullback.ops.text import Text
 
-log, bits_and = word("Log"), word("BitwiseAnd")
+log, bits_and = op_functions("Log", "BitwiseAnd")
 
 
 class Pow(Binary):
@@ -39,7 +41,7 @@ class Pow(Binary):
     half_as = float32
     cheap = False
     singular = True
-    instructions = ("power",)
+    imported = Imported(("power",))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "i":
@@ -98,8 +100,9 @@ class IntegerPow(Unary):
     """x ** exponent for a fixed integer, by multiplication; a negative one by a reciprocal."""
 
     exponent: int
+    title = "pow"
     half_as = float32
-    positional: ClassVar[tuple[str, ...]] = ("exponent",)
+    text = Text(("exponent",))
 
     @property
     def singular(self) -> bool:  # type: ignore[override]

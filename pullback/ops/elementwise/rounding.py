@@ -9,7 +9,8 @@ import numpy as np
 from pullback.errors import UnsupportedOp
 from pullback.graph import dtypes
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import Unary
+from pullback.ops.elementwise.base import Unary, zero_partials
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Type
 from pullback.ops.samples import real
 
@@ -20,6 +21,7 @@ class Rounding(Unary, abstract=True):
     """An integral value near the operand; an integer is its own."""
 
     kinds = "iuf"
+    partials = zero_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x if x.dtype.kind in "iu" else np.asarray(type(self).ufunc(x))
@@ -73,6 +75,7 @@ class Classification(Unary, abstract=True):
 
     kinds = "biufc"
     predicate = True
+    partials = zero_partials
     of_integer: ClassVar[bool] = False
     of_parts: ClassVar[str] = "or"  # how the answers for real and imaginary part combine
 
@@ -103,7 +106,7 @@ class IsFinite(Classification):
     ufunc = np.isfinite
     of_integer = True
     of_parts = "and"
-    instructions = ("is_finite",)
+    imported = Imported(("is_finite",))
 
     def ask(self, b: Any, x: Any) -> Any:
         return b.op("stablehlo.is_finite", x, out=Type(x.shape, bool_))
@@ -132,6 +135,7 @@ class SignBit(Unary):
 
     kinds = "iuf"
     predicate = True
+    partials = zero_partials
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x < 0 if x.dtype.kind in "iu" else np.signbit(x))

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.samples import booleans, complexes, real
 
@@ -18,7 +19,7 @@ class Where(Elementwise):
     """x where the condition holds, y elsewhere; the one not taken gets no gradient at all."""
 
     kinds = "biufc"
-    instructions = ("select",)
+    imported = Imported(("select",))
 
     def infer(self, condition: Type, x: Type, y: Type) -> Type:
         if condition.dtype is not bool_:

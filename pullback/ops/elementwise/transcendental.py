@@ -4,48 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.graph.dtypes import float32
 from pullback.ops.elementwise.base import (
+    Analytic,
     Binary,
     Over,
     Transcendental,
     both,
     equal,
     guarded,
+    op_functions,
     where,
-    word,
 )
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.float_bits import CopySign
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Type
+from pullback.ops.text import CORE
 
-reciprocal, absolute, maximum, is_infinite = (
-    word("Reciprocal"), word("Abs"), word("Maximum"), word("IsInf"),
-)  # fmt: skip
+reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
 
 
-class Exp(Transcendental):
+class Exp(Analytic):
     """e ** x."""
 
     ufunc = np.exp
     stablehlo = "exponential"
-    kinds = "fc"
     singular = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (out,)
 
 
-class Exp2(Transcendental):
+class Exp2(Analytic):
     """2 ** x."""
 
     ufunc = np.exp2
-    kinds = "fc"
     singular = True
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
@@ -60,68 +59,63 @@ class Exp2(Transcendental):
         return (lambda: out * math.log(2),)
 
 
-class Expm1(Transcendental):
+class Expm1(Analytic):
     """e ** x - 1, exact near 0."""
 
     ufunc = np.expm1
     stablehlo = "exponential_minus_one"
-    kinds = "fc"
     singular = True
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
 
 
-class Log(Transcendental):
+class Log(Analytic):
     """The natural logarithm."""
 
     ufunc = np.log
     stablehlo = "log"
-    kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
-    profile = "core-v1"
+    text = CORE
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (Over(1, x),)
 
 
-class Log2(Transcendental):
+class LogTo(Analytic, abstract=True):
+    """The logarithm to another base."""
+
+    base: ClassVar[int]
+    domain = (0.1, 4.0)
+    singular = True
+
+    def expand(self, x: Node) -> Node:
+        return scaled(Log()(x), 1 / math.log(self.base))
+
+    def partials(self, out: Node, x: Node) -> Sequence:
+        return (lambda: reciprocal(x * math.log(self.base)),)
+
+
+class Log2(LogTo):
     """The logarithm to base 2."""
 
     ufunc = np.log2
-    kinds = "fc"
-    domain = (0.1, 4.0)
-    singular = True
-
-    def expand(self, x: Node) -> Node:
-        return scaled(Log()(x), 1 / math.log(2))
-
-    def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: reciprocal(x * math.log(2)),)
+    base = 2
 
 
-class Log10(Transcendental):
+class Log10(LogTo):
     """The logarithm to base 10."""
 
     ufunc = np.log10
-    kinds = "fc"
-    domain = (0.1, 4.0)
-    singular = True
-
-    def expand(self, x: Node) -> Node:
-        return scaled(Log()(x), 1 / math.log(10))
-
-    def partials(self, out: Node, x: Node) -> Sequence:
-        return (lambda: reciprocal(x * math.log(10)),)
+    base = 10
 
 
-class Log1p(Transcendental):
+class Log1p(Analytic):
     """log(1 + x), exact near 0."""
 
     ufunc = np.log1p
     stablehlo = "log_plus_one"
-    kinds = "fc"
     domain = (-0.9, 3.0)
     singular = True
 
@@ -129,14 +123,13 @@ class Log1p(Transcendental):
         return (lambda: reciprocal(x + 1),)
 
 
-class Sqrt(Transcendental):
+class Sqrt(Analytic):
     """The square root; its real part is not negative."""
 
     ufunc = np.sqrt
-    kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
-    instructions = ("sqrt",)
+    imported = Imported(("sqrt",))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         root = b.op("stablehlo.sqrt", x, out=out)
@@ -154,11 +147,10 @@ class Sqrt(Transcendental):
         return (lambda: 0.5 / out,)
 
 
-class Rsqrt(Transcendental):
+class Rsqrt(Analytic):
     """One divided by the square root."""
 
     stablehlo = "rsqrt"
-    kinds = "fc"
     domain = (0.1, 4.0)
     singular = True
 
@@ -181,11 +173,10 @@ class Cbrt(Transcendental):
         return (lambda: reciprocal(guarded(out, out) * 3),)
 
 
-class Logistic(Transcendental):
+class Logistic(Analytic):
     """1 / (1 + e ** -x), the sigmoid."""
 
     stablehlo = "logistic"
-    kinds = "fc"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -12,60 +12,56 @@ from collections.abc import Sequence
 import numpy as np
 
 from pullback.ops.elementwise.base import (
-    Transcendental,
+    Analytic,
     greater,
     guarded,
     less,
+    op_functions,
     where,
-    word,
 )
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
 from pullback.ops.prelude import Node
 
-exp, expm1, log, log1p = word("Exp"), word("Expm1"), word("Log"), word("Log1p")
-sqrt, rsqrt, reciprocal = word("Sqrt"), word("Rsqrt"), word("Reciprocal")
-absolute, atan2, with_sign = word("Abs"), word("Atan2"), word("CopySign")
+exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
+sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
+absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
 
 
-class Sin(Transcendental):
+class Sin(Analytic):
     """The sine."""
 
     ufunc = np.sin
     stablehlo = "sine"
-    kinds = "fc"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: Cos()(x),)
 
 
-class Cos(Transcendental):
+class Cos(Analytic):
     """The cosine."""
 
     ufunc = np.cos
     stablehlo = "cosine"
-    kinds = "fc"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: -Sin()(x),)
 
 
-class Tan(Transcendental):
+class Tan(Analytic):
     """The tangent."""
 
     ufunc = np.tan
     stablehlo = "tan"
-    kinds = "fc"
     domain = (-1.2, 1.2)
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: out * out + 1,)
 
 
-class Asin(Transcendental):
+class Asin(Analytic):
     """The inverse of the sine, in [-pi/2, pi/2]."""
 
     ufunc = np.arcsin
-    kinds = "fc"
     domain = (-0.9, 0.9)
     singular = True
 
@@ -81,11 +77,10 @@ class Asin(Transcendental):
         return (lambda: guarded(rsqrt(1 - x), rsqrt(1 + x)),)
 
 
-class Acos(Transcendental):
+class Acos(Analytic):
     """The inverse of the cosine, in [0, pi]."""
 
     ufunc = np.arccos
-    kinds = "fc"
     domain = (-0.9, 0.9)
     singular = True
 
@@ -101,11 +96,10 @@ class Acos(Transcendental):
         return (lambda: -guarded(rsqrt(1 - x), rsqrt(1 + x)),)
 
 
-class Atan(Transcendental):
+class Atan(Analytic):
     """The inverse of the tangent, in [-pi/2, pi/2]."""
 
     ufunc = np.arctan
-    kinds = "fc"
     singular = True
 
     def expand(self, x: Node) -> Node:
@@ -115,11 +109,10 @@ class Atan(Transcendental):
         return (lambda: reciprocal(x * x + 1),)
 
 
-class Sinh(Transcendental):
+class Sinh(Analytic):
     """The hyperbolic sine."""
 
     ufunc = np.sinh
-    kinds = "fc"
     singular = True
 
     def expand(self, x: Node) -> Node:
@@ -136,11 +129,10 @@ class Sinh(Transcendental):
         return (lambda: Cosh()(x),)
 
 
-class Cosh(Transcendental):
+class Cosh(Analytic):
     """The hyperbolic cosine."""
 
     ufunc = np.cosh
-    kinds = "fc"
     singular = True
 
     def expand(self, x: Node) -> Node:
@@ -155,22 +147,20 @@ class Cosh(Transcendental):
         return (lambda: Sinh()(x),)
 
 
-class Tanh(Transcendental):
+class Tanh(Analytic):
     """The hyperbolic tangent."""
 
     ufunc = np.tanh
     stablehlo = "tanh"
-    kinds = "fc"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: 1 - out * out,)
 
 
-class Asinh(Transcendental):
+class Asinh(Analytic):
     """The inverse of the hyperbolic sine."""
 
     ufunc = np.arcsinh
-    kinds = "fc"
     singular = True
 
     def expand(self, x: Node) -> Node:
@@ -185,11 +175,10 @@ class Asinh(Transcendental):
         return (lambda: rsqrt(x * x + 1),)
 
 
-class Acosh(Transcendental):
+class Acosh(Analytic):
     """The inverse of the hyperbolic cosine, not negative; NaN below 1."""
 
     ufunc = np.arccosh
-    kinds = "fc"
     domain = (1.1, 4.0)
     singular = True
 
@@ -207,11 +196,10 @@ class Acosh(Transcendental):
         return (lambda: guarded(rsqrt(x - 1), rsqrt(x + 1)),)
 
 
-class Atanh(Transcendental):
+class Atanh(Analytic):
     """The inverse of the hyperbolic tangent."""
 
     ufunc = np.arctanh
-    kinds = "fc"
     domain = (-0.9, 0.9)
     singular = True
 
@@ -237,7 +225,7 @@ def one_plus(z: Node) -> Node:
     return Complex()(1 + Real()(z), Imag()(z))
 
 
-def over_i(op: Transcendental, z: Node) -> Node:
+def over_i(op: Analytic, z: Node) -> Node:
     """op(i z) / i: the circular function from the hyperbolic one, and the other way round."""
     turned = op(Complex()(-Imag()(z), Real()(z)))
     return Complex()(Imag()(turned), -Real()(turned))

@@ -1,7 +1,7 @@
-"""Indexing along one axis: each element names its own place there.
+"""Indexing along one axis, with an index of its own for each element.
 
-Indices count from 0. One that is out of range is an error; `trusted` ones, which an op such as a
-sort made itself, are not examined.
+Indices count from 0. One that is out of range is an error; `trusted` ones, which come from an op
+such as a sort, are not checked.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.index.bounds import in_range, index_vectors, require_in_range
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along
-from pullback.ops.reduce.reductions import accumulator, check_axes, widened
+from pullback.ops.index.bounds import in_range, require_in_range
+from pullback.ops.index.lowering import gather_dims, scatter_dims
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import Axis, Node, Op, Type, batch_along
+from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real
+from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.movement import Reshape
 
 
 class TakeAlongAxis(Op):
-    """out[.., i, ..] = x[.., indices[.., i, ..], ..] along `axis`; the other extents agree."""
+    """out[.., i, ..] = x[.., indices[.., i, ..], ..] along `axis`; the other sizes agree."""
 
     axis: int
     trusted: bool = False
-    examples: int = 0  # dimensions in front that errors do not count
+    examples: int = 0  # dimensions in front that vmap added: errors do not count them
     kinds: ClassVar[str] = "biufc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
 
     @property
     def fallible(self) -> bool:  # type: ignore[override]
@@ -45,19 +48,8 @@ class TakeAlongAxis(Op):
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
         if not self.trusted:
             require_in_range(b, [indices], [self.axis], x.shape, self.examples)
-        if not out.size or not x.type.size:
-            return b.full(out, 0)
         others = [i for i in range(out.rank) if i != self.axis]
-        numbers = (
-            f"collapsed_slice_dims = [{self.axis}], operand_batching_dims = {others}, "
-            f"start_indices_batching_dims = {others}, start_index_map = [{self.axis}], "
-            f"index_vector_dim = {out.rank}"
-        )
-        return b.op(
-            "stablehlo.gather", x, index_vectors(b, [indices], x.shape), out=out,
-            dimension_numbers=f"#stablehlo.gather<{numbers}>", slice_sizes=(1,) * out.rank,
-            indices_are_sorted=False,
-        )  # fmt: skip
+        return gather_dims(b, out, x, [indices], [self.axis], others)
 
     def factors(self, x: Type, indices: Type) -> str:
         words = named(x.rank)
@@ -75,10 +67,10 @@ class TakeAlongAxis(Op):
         x, indices = xs
         if mapped[0] or self.axis:
             return batch_along(self, axis, xs, mapped)
-        # all examples read one operand: their indices stand one after the other
-        reshape, shape = TABLE["Reshape"], indices.type.shape
-        flat = reshape((shape[0] * shape[1], *shape[2:]))(indices)
-        return reshape(shape)(self(x, flat))
+        # All examples read one operand: concatenate their indices.
+        shape = indices.type.shape
+        flat = Reshape((shape[0] * shape[1], *shape[2:]))(indices)
+        return Reshape(shape)(self(x, flat))
 
     @classmethod
     def samples(cls) -> Any:
@@ -90,9 +82,9 @@ class TakeAlongAxis(Op):
 
 
 class PutAlongAxisAdd(Op):
-    """Zeros of extent `size` along `axis`, with each element of `x` added at its index there.
+    """Zeros of size `size` along `axis`, with each element of `x` added at its index there.
 
-    Half precision is summed in f32.
+    f16 and bf16 are summed in f32.
     """
 
     axis: int
@@ -100,8 +92,7 @@ class PutAlongAxisAdd(Op):
     trusted: bool = False
     examples: int = 0
     kinds: ClassVar[str] = "iufc"
-    linear_in: ClassVar[tuple[int, ...]] = (0,)
-    positions: ClassVar[int | None] = 1
+    parts = Parts(linear_in=(0,), positions=1)
     batch = batch_along
 
     @property
@@ -112,9 +103,8 @@ class PutAlongAxisAdd(Op):
         check_kind(x.dtype, self.kinds)
         check_along(self.axis, x, indices)
         if x.shape != indices.shape:
-            raise ShapeError(
-                f"values and indices must have one shape, got {x} and {indices}", code="E3001"
-            )
+            what = f"values and indices must have the same shape, got {x} and {indices}"
+            raise ShapeError(what, code="E3001")
         return x.with_shape(self.target(x.shape))
 
     def target(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -125,9 +115,9 @@ class PutAlongAxisAdd(Op):
         (indices,) = in_range([indices], [self.axis], shape, self.examples)
         wide = widened(x)
         out = np.zeros(shape, wide.dtype)
-        places: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
-        places[self.axis] = indices
-        np.add.at(out, tuple(places), wide)
+        positions: list[np.ndarray] = list(np.indices(x.shape, sparse=True))
+        positions[self.axis] = indices
+        np.add.at(out, tuple(positions), wide)
         return out.astype(x.dtype)
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any) -> Any:
@@ -135,23 +125,12 @@ class PutAlongAxisAdd(Op):
             require_in_range(b, [indices], [self.axis], out.shape, self.examples)
         if not out.size or not x.type.size:
             return b.full(out, 0)
-        others = [i for i in range(out.rank) if i != self.axis]
-        numbers = (
-            f"inserted_window_dims = [{self.axis}], input_batching_dims = {others}, "
-            f"scatter_indices_batching_dims = {others}, "
-            f"scatter_dims_to_operand_dims = [{self.axis}], index_vector_dim = {out.rank}"
-        )
-        wide = Type(out.shape, accumulator(out.dtype))
-        body = b.region(
-            [Type((), wide.dtype)] * 2, lambda p, q: [b.op("stablehlo.add", p, q, out=p.type)]
-        )
-        made = b.op(
-            "stablehlo.scatter", b.full(wide, 0), index_vectors(b, [indices], out.shape),
-            b.convert(x, wide.dtype), out=wide, regions=body,
-            scatter_dimension_numbers=f"#stablehlo.scatter<{numbers}>",
-            indices_are_sorted=False, unique_indices=False,
+        others, wide = [i for i in range(out.rank) if i != self.axis], accumulator(out.dtype)
+        total = scatter_dims(
+            b, b.full(out.with_dtype(wide), 0), b.convert(x, wide), [indices], [self.axis], "add",
+            others, [], [self.axis],
         )  # fmt: skip
-        return b.convert(made, out.dtype)
+        return b.convert(total, out.dtype)
 
     def factors(self, x: Type, indices: Type) -> str:
         words = named(x.rank)
@@ -160,8 +139,7 @@ class PutAlongAxisAdd(Op):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [TakeAlongAxis(self.axis, self.trusted, self.examples)(g, xs[1]), None]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], xs[1])
+    jvp = TakeAlongAxis.jvp  # type: ignore[assignment]
 
     @classmethod
     def samples(cls) -> Any:
@@ -173,16 +151,13 @@ class PutAlongAxisAdd(Op):
 
 
 def check_along(axis: int, x: Type, indices: Type) -> None:
+    """Raise unless the indices are integers that fit `x` in all dimensions but `axis`."""
     if not indices.dtype.is_integer:
         raise DTypeError(f"indices must be integers, got {indices}", code="E4011")
     if x.rank != indices.rank:
-        raise ShapeError(
-            f"operand and indices must have one rank, got {x} and {indices}", code="E3002"
-        )
+        what = f"operand and indices must have the same rank, got {x} and {indices}"
+        raise ShapeError(what, code="E3002")
     check_axes((axis,), x.rank)
-    for i, (m, n) in enumerate(zip(x.shape, indices.shape)):
-        if i != axis and m != n:
-            raise ShapeError(
-                f"extents must agree except along axis {axis}, got {x} and {indices}",
-                code="E3001",
-            )  # fmt: skip
+    if any(m != n for i, (m, n) in enumerate(zip(x.shape, indices.shape)) if i != axis):
+        what = f"sizes must agree except along axis {axis}, got {x} and {indices}"
+        raise ShapeError(what, code="E3001")

@@ -1,100 +1,83 @@
-"""Scattering: writes to places that index arrays name, the counterpart of `IndexArrays`.
+"""Scatters: writes to positions that index arrays select, the counterpart of `IndexArrays`.
 
-Every op here takes `(x, updates, *indices)`. The index arrays name places in `x`, and the updates
-are for what lies there, laid out as `IndexArrays` gives it. The result is `x` with the updates
-combined in, also where a place is named twice.
+Every op takes `(x, updates, *indices)`. The updates have the shape of what `IndexArrays` selects
+from `x` with the same indices. The result is `x` with the updates combined in, also where a
+position is selected twice.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.errors import ShapeError, UnsupportedOp
+from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_
-from pullback.graph.node import operand
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.factor_rules import alike, rule
-from pullback.ops.index.bounds import (
-    in_range,
-    index_shape,
-    last_writes,
-    require_in_range,
-    same_integers,
-    scatter,
-    with_shared,
-)
-from pullback.ops.index.indexing import ByPlaces, IndexArrays
-from pullback.ops.prelude import (
-    TABLE,
-    Axis,
-    Node,
-    Op,
-    Type,
-    conjugate,
-    ones,
-    same_dtype,
-    spread_all,
-    zeros,
-)
+from pullback.ops.elementwise.base import check_kind, equal, where
+from pullback.ops.factor_rules import alike, placed, rule
+from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
+from pullback.ops.index.bounds import in_range, require_in_range
+from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
+from pullback.ops.index.lowering import last_writes, same_integers, scatter
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
+from pullback.ops.shape.movement import Reshape
+from pullback.ops.text import GRADIENT
 
 
-class Scatter(ByPlaces, abstract=True):
-    """What all scatters share; an op states `ufunc`, `stablehlo` and its rules.
+class Scatter(ByIndexArrays, abstract=True):
+    """The base of scatters; an op states `ufunc`, `stablehlo` and its rules.
 
-    A rule is split in two: `pull_x` and `pull_updates` give the cotangents, and are asked only
-    for what is needed.
+    `pull_x` and `pull_updates` give the cotangents where they are needed.
     """
 
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
     fallible: ClassVar[bool] = True
-    positions: ClassVar[int | None] = 2
-    divisible: ClassVar[bool] = True  # devices may write some of the updates each
+    parts = Parts(positions=2)
+    divisible: ClassVar[bool] = True  # each device may write some of the updates
 
     def infer(self, x: Type, updates: Type, *indices: Type) -> Type:
         check_kind(same_dtype(self.title, x, updates), self.kinds)
-        shape = self.placed(x, indices)
+        shape = self.selected(x, indices)
         if updates.shape != shape:
-            raise ShapeError(
-                f"updates must have the shape of what the indices pick out of {x}, {list(shape)}, "
-                f"got {updates}",
-                code="E3001",
-            )
+            what = f"updates must have the shape that the indices select from {x}, {list(shape)}"
+            raise ShapeError(f"{what}, got {updates}", code="E3001")
         return x.with_shape(x.shape)
 
     def numpy(self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray) -> np.ndarray:
         out = np.array(x)
-        view, places = self.places(out, indices)
+        view, positions = self.positions_in(out, indices)
         rank, shared = indices[0].ndim, self.batched
         before = range(shared, shared + self.before)
-        self.write(view, places, np.moveaxis(updates, before, range(rank, rank + self.before)))
+        self.write(view, positions, np.moveaxis(updates, before, range(rank, rank + self.before)))
         return out
 
-    def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
-        type(self).ufunc.at(out, places, updates)
+    def write(self, out: np.ndarray, positions: tuple, updates: np.ndarray) -> None:
+        type(self).ufunc.at(out, positions, updates)
 
     def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
         require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
         if not updates.type.size or not x.type.size:
             return x
-        return scatter(
-            b, x, updates, indices, self.dims,
-            lambda old, new: b.op(f"stablehlo.{self.stablehlo}", old, new, out=old.type),
-            self.batched, self.before,
-        )  # fmt: skip
+        indices = self.writes(b, x, indices)
+        return scatter(b, x, updates, indices, self.dims, self.stablehlo, self.batched, self.before)
+
+    def writes(self, b: Any, x: Any, indices: tuple) -> tuple:
+        """The index arrays as the instruction needs them."""
+        return indices
 
     def factors(self, x: Type, updates: Type, *indices: Type) -> str:
-        value, index, there = self.words(x, indices)
+        value, index, selected = placed(x.rank, indices[0].rank, *self.layout)
         if not self.divisible:
             whole = set(index[self.batched :])
-            index, there = (["_" if w in whole else w for w in words] for words in (index, there))
-        return rule([value, there, *[index] * len(indices)], [value])
+            index, selected = (["_" if w in whole else w for w in s] for s in (index, selected))
+        return rule([value, selected, *[index] * len(indices)], [value])
 
     def take(self, x: Node, indices: Sequence[Node]) -> Node:
         return IndexArrays(*self.layout, self.examples)(x, *indices)
@@ -103,7 +86,7 @@ class Scatter(ByPlaces, abstract=True):
         return ScatterAdd(*self.layout, self.examples)(x, updates, *indices)
 
     def several(self, index: Type) -> bool:
-        """Whether one place may be named more than once."""
+        """Whether a position may be selected more than once."""
         return math.prod(index.shape[self.batched :]) > 1
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -113,17 +96,19 @@ class Scatter(ByPlaces, abstract=True):
             *[None] * len(self.dims),
         ]
 
+    @abstractmethod
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        raise UnsupportedOp("does not say how", op=self.title)
+        """The cotangent of `x`."""
 
+    @abstractmethod
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
-        raise UnsupportedOp("does not say how", op=self.title)
+        """The cotangent of the updates."""
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not any(mapped[2:]) and not self.batched:
-            # One write for all examples: their dimension is among those that are not indexed.
-            return self.together(shared=False)(*spread_all(axis, xs[:2], mapped[:2]), *xs[2:])
-        return self.together(shared=True)(*spread_all(axis, xs, mapped))
+            # One write for all examples: the mapped axis is one of those that are not indexed.
+            return self.widened(shared=False)(*spread_all(axis, xs[:2], mapped[:2]), *xs[2:])
+        return self.widened(shared=True)(*spread_all(axis, xs, mapped))
 
     @classmethod
     def samples(cls) -> Any:
@@ -144,8 +129,8 @@ class ScatterAdd(Scatter):
 
     ufunc = np.add
     stablehlo = "add"
-    counted_once: ClassVar[tuple[int, ...]] = (0,)
-    profile = "core-v1+gradient"
+    parts = Parts(counted_once=(0,), positions=2)
+    text = GRADIENT
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g
@@ -160,27 +145,25 @@ class ScatterAdd(Scatter):
 
 
 class ScatterSet(Scatter):
-    """`x` with the updates in place of what was there; of several for one place the last stays."""
+    """`x` with elements replaced by the updates; of several for one position the last one stays."""
+
+    stablehlo = "set"
 
     kinds = "biufc"
     divisible = False  # the last write counts
 
-    def write(self, out: np.ndarray, places: tuple, updates: np.ndarray) -> None:
-        out[places] = updates
+    def write(self, out: np.ndarray, positions: tuple, updates: np.ndarray) -> None:
+        out[positions] = updates
 
-    def hlo(self, b: Any, out: Type, x: Any, updates: Any, *indices: Any) -> Any:
-        require_in_range(b, indices, self.dims, x.shape, self.batched + self.examples)
-        if not updates.type.size or not x.type.size:
-            return x
-        if self.several(indices[0].type):
-            # XLA leaves the order of writes open, and drops a write out of range: sent there,
-            # all but the last for each place do nothing.
-            first, *others = same_integers(b, indices, x.shape)
-            extents = tuple(x.shape[d] for d in self.dims)
-            last = last_writes(b, indices, extents, self.batched)
-            indices = b.select(last, first, b.full(first.type, extents[0])), *others
-        return scatter(b, x, updates, indices, self.dims, lambda old, new: new, self.batched,
-                       self.before, unique=True)  # fmt: skip
+    def writes(self, b: Any, x: Any, indices: tuple) -> tuple:
+        """XLA leaves the order of writes open, and drops a write out of range: all writes but the
+        last to each position are sent there."""
+        if not self.several(indices[0].type):
+            return indices
+        first, *others = same_integers(b, indices, x.shape)
+        sizes = tuple(x.shape[d] for d in self.dims)
+        last = last_writes(b, indices, sizes, self.batched)
+        return b.select(last, first, b.full(first.type, sizes[0])), *others
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return self(g, zeros(updates.type), *indices)
@@ -193,7 +176,7 @@ class ScatterSet(Scatter):
         last = LastWrite(tuple(x.type.shape[d] for d in self.dims), shared)(*indices)
         rest = (1,) * (taken.type.rank - first.rank - self.before)
         shape = (*first.shape[:shared], *(1,) * self.before, *first.shape[shared:], *rest)
-        return select(TABLE["Reshape"](shape)(last), taken, 0)
+        return where(Reshape(shape)(last), taken, 0)
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         x, updates, *indices = xs
@@ -203,8 +186,8 @@ class ScatterSet(Scatter):
 class ScatterMul(Scatter):
     """`x` with the updates multiplied in.
 
-    The first derivative is exact everywhere. Higher ones are too, except where several updates
-    name one place and one of them is 0: there the first derivative's zeros count as constant.
+    The first derivative is exact everywhere. Higher ones are too, except where several updates go
+    to one position and one of them is 0: there the first derivative's zeros count as constant.
     """
 
     ufunc = np.multiply
@@ -212,24 +195,24 @@ class ScatterMul(Scatter):
     divisible = False
 
     def multipliers(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
-        """The product of the updates for each place: what its element of `x` is multiplied by."""
+        """For each element of `x`, the product of its updates."""
         return self(ones(x.type), updates, *indices)
 
     def others(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:
-        """For each update, the product of all else that goes into its place."""
+        """For each update, the product of everything else at its position."""
         taken = self.take(x, indices)
         if not self.several(indices[0].type):
             return taken
-        # Dividing the update out of the whole product needs updates that are not 0, so zeros
-        # are replaced by 1 and counted; the common case of a place named once needs no division.
-        zero = TABLE["Equal"]()(updates, zeros(updates.type))
-        nonzero = select(zero, 1, updates)
-        is_zero = select(zero, ones(updates.type), 0)
+        # Dividing the update out of the whole product needs updates that are not 0, so zeros are
+        # replaced by 1 and counted. A position that is selected once needs no division.
+        zero = equal(updates, zeros(updates.type))
+        nonzero = where(zero, 1, updates)
+        is_zero = where(zero, ones(updates.type), 0)
         other_zeros = self.take(self.add(zeros(x.type), is_zero, indices), indices) - is_zero
         product = self.take(self(x, nonzero, *indices), indices) / nonzero
-        product = select(TABLE["Equal"]()(other_zeros, zeros(updates.type)), product, 0)
+        product = where(equal(other_zeros, zeros(updates.type)), product, 0)
         count = self.take(self.add(zeros(x.type), ones(updates.type), indices), indices)
-        return select(TABLE["Equal"]()(count, ones(updates.type)), taken, product)
+        return where(equal(count, ones(updates.type)), taken, product)
 
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return g * conjugate(self.multipliers(x, updates, indices))
@@ -247,30 +230,31 @@ class ScatterMul(Scatter):
 
 
 class LastWrite(Op):
-    """For each place that index arrays name: whether no later entry names the same place.
+    """Whether each position that index arrays select is not selected again later, in row-major
+    order.
 
-    `extents` are those of the indexed dimensions; order is row-major. Entries of different parts
-    along the first `batched` dimensions never name the same place.
+    `extents` are the sizes of the indexed dimensions. Positions of different parts along the
+    first `batched` dimensions are never the same.
     """
 
     extents: tuple[int, ...]
     batched: int = 0
     differentiable: ClassVar[bool] = False  # from integers to bools
     fallible: ClassVar[bool] = True
-    positions: ClassVar[int | None] = 0
+    parts = Parts(positions=0)
 
     def infer(self, *indices: Type) -> Type:
         shape = index_shape(range(len(self.extents)), Type(self.extents, bool_), indices)
         return Type(shape, bool_)
 
     def numpy(self, *indices: np.ndarray) -> np.ndarray:
-        places = in_range(indices, range(len(self.extents)), self.extents)
-        places = np.broadcast_arrays(*with_shared(places, self.batched))
-        columns = [p.ravel().tolist() for p in places]
-        last = {place: i for i, place in enumerate(zip(*columns, strict=True))}
-        out = np.zeros(places[0].size, bool)
+        found = in_range(indices, range(len(self.extents)), self.extents)
+        positions = np.broadcast_arrays(*with_shared(found, self.batched))
+        columns = [p.ravel().tolist() for p in positions]
+        last = {position: i for i, position in enumerate(zip(*columns, strict=True))}
+        out = np.zeros(positions[0].size, bool)
         out[list(last.values())] = True
-        return out.reshape(places[0].shape)
+        return out.reshape(positions[0].shape)
 
     def hlo(self, b: Any, out: Type, *indices: Any) -> Any:
         require_in_range(b, indices, range(len(self.extents)), self.extents)
@@ -291,9 +275,3 @@ class LastWrite(Op):
         yield cls((3,)), (np.int64(1),)
         yield cls((3,)), (np.zeros((0, 2), np.int32),)
         yield cls((4,), 1), (np.array([[1, 3, 1], [3, 3, 0]], np.int64),)
-
-
-def select(condition: Node, x: Any, y: Any) -> Node:
-    """Elements of `x` where the condition holds, else of `y`; one of them may be a number."""
-    like = x if isinstance(x, Node) else y
-    return TABLE["Where"]()(condition, operand(x, like), operand(y, like))

@@ -1,4 +1,4 @@
-"""What all contractions share: the product rule, their meaning in NumPy and the instruction."""
+"""The base of contractions: the product rule, and products in NumPy and StableHLO."""
 
 from __future__ import annotations
 
@@ -9,25 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.prelude import (
-    TABLE,
-    Node,
-    Op,
-    Type,
-    conjugate,
-)
-from pullback.ops.shape.movement import Transpose
+from pullback.graph.kinds import SumOfProducts
+from pullback.ops.imported import Imported
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import Node, Op, Type, conjugate
+from pullback.ops.reduce.reductions import widened
+from pullback.ops.shape.movement import Reshape, Transpose
 
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-class Contraction(Op, abstract=True):
+class Contraction(Op, SumOfProducts, abstract=True):
     """A product of two operands, linear in each: its forward rule is the product rule."""
 
     kinds: ClassVar[str] = "iufc"
-    product: ClassVar[bool] = True
-    linear_in: ClassVar[tuple[int, ...]] = (0, 1)
-    instructions = ("dot_general",)
+    parts = Parts(linear_in=(0, 1))
+    imported = Imported(("dot_general",))
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node:
         (x, y), (s, t) = xs, ts
@@ -38,7 +35,7 @@ class Contraction(Op, abstract=True):
 
 
 def adjoint(x: Node) -> Node:
-    """The last two dimensions swapped, and the conjugate taken."""
+    """The conjugate transpose in the last two dimensions."""
     return conjugate(_swap(x.type.rank)(x))
 
 
@@ -48,33 +45,28 @@ def _swap(rank: int) -> Op:
 
 
 def as_column(x: Node) -> Node:
-    return TABLE["Reshape"]((*x.type.shape, 1))(x)
-
-
-def wide(x: np.ndarray) -> np.ndarray:
-    """`x` in the element type that sums of products are kept in: f32 for the short floats."""
-    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    return Reshape((*x.type.shape, 1))(x)
 
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.matmul(wide(x), wide(y)).astype(x.dtype)
+    return np.matmul(widened(x), widened(y)).astype(x.dtype)
 
 
 def precision(dtype: DType) -> str:
-    """f32 is true f32 on every device; the short floats are exact in every unit."""
-    word = "DEFAULT" if dtype.is_float and dtype.bits < 32 else "HIGHEST"
-    return f"[#stablehlo<precision {word}>, #stablehlo<precision {word}>]"
+    """f32 is true f32 on every device; products of f16 and bf16 are exact in every unit."""
+    name = "DEFAULT" if dtype.is_float and dtype.bits < 32 else "HIGHEST"
+    return f"[#stablehlo<precision {name}>, #stablehlo<precision {name}>]"
 
 
 def dot_general(b: Any, x: Any, y: Any, contract: Pair, batch: Pair) -> Any:
-    """The instruction; engines sum short floats in f32 and round once."""
+    """The instruction; engines sum f16 and bf16 in f32 and round once."""
     left, right = (set(contract[i]) | set(batch[i]) for i in (0, 1))
     shape = [x.shape[i] for i in batch[0]]
     shape += [n for i, n in enumerate(x.shape) if i not in left]
     shape += [n for i, n in enumerate(y.shape) if i not in right]
     numbers = ", ".join(
-        f"{side}_{word}_dimensions = {list(dims)}"
-        for word, pair in (("batching", batch), ("contracting", contract))
+        f"{side}_{name}_dimensions = {list(dims)}"
+        for name, pair in (("batching", batch), ("contracting", contract))
         for side, dims in zip(("lhs", "rhs"), pair, strict=True)
     )
     return b.op(

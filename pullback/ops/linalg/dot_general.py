@@ -1,4 +1,4 @@
-"""The general contraction: any paired dimensions, summed over or kept apart."""
+"""The general contraction: paired dimensions are summed over, or kept as batch dimensions."""
 
 from __future__ import annotations
 
@@ -9,33 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import AxisError, ShapeError
+from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, matmul
-from pullback.ops.prelude import (
-    Axis,
-    Node,
-    Op,
-    Type,
-    conjugate,
-    same_dtype,
-)
+from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
+from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Transpose, moved
+from pullback.ops.text import GRADIENT
 
 
 class DotGeneral(Contraction):
     """Sums products over the paired dimensions `contract`, separately for each index of `batch`.
 
-    The result has the batch dimensions, then what is left of the first operand, then of the
-    second.
+    The result has the batch dimensions, then the other dimensions of the first operand, then those
+    of the second.
     """
 
     contract: Pair
     batched: Pair
-    profile = "core-v1+gradient"
-    reads_last = True
+    text = GRADIENT
+    imported = Imported(("dot_general",), last=True)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -51,17 +47,17 @@ class DotGeneral(Contraction):
     def infer(self, x: Type, y: Type) -> Type:
         check_kind(same_dtype(self.title, x, y), self.kinds)
         for side, operand in enumerate((x, y)):
-            _check_dims((*self.batched[side], *self.contract[side]), operand)
-        for word, (left, right) in (("contracted", self.contract), ("batch", self.batched)):
+            check_axes((*self.batched[side], *self.contract[side]), operand.rank)
+        for name, (left, right) in (("contracted", self.contract), ("batch", self.batched)):
             shapes = [x.shape[i] for i in left], [y.shape[i] for i in right]
             if shapes[0] != shapes[1]:
                 got = f"{list(left)} of {x} and {list(right)} of {y}"
-                raise ShapeError(f"{word} dimensions must agree, got {got}", code="E3003")
+                raise ShapeError(f"{name} dimensions must agree, got {got}", code="E3003")
         shape = [x.shape[i] for i in (*self.batched[0], *self.free(0, x.rank))]
         return x.with_shape((*shape, *(y.shape[i] for i in self.free(1, y.rank))))
 
     def free(self, side: int, rank: int) -> tuple[int, ...]:
-        """The dimensions of an operand that appear in the result as its own."""
+        """The dimensions of an operand that are neither summed over nor batch dimensions."""
         used = (*self.contract[side], *self.batched[side])
         return tuple(i for i in range(rank) if i not in used)
 
@@ -76,8 +72,8 @@ class DotGeneral(Contraction):
         return matmul(left, right).reshape((*batch, *rows, *columns))
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        if len(self.contract[0]) > 1 and not self.batched[0] and all(map(_are_one, self.contract)):
-            # as one dimension: XLA would transpose for several
+        if len(self.contract[0]) > 1 and not self.batched[0] and all(map(_adjacent, self.contract)):
+            # Merge adjacent dimensions into one: XLA would transpose for several.
             first = tuple([(dims[0],) for dims in self.contract])
             pairs = zip((x, y), self.contract, strict=True)
             x, y = [b.reshape(v, _merged(v.shape, dims)) for v, dims in pairs]
@@ -91,30 +87,30 @@ class DotGeneral(Contraction):
         return [self._pull(side, g, xs) if need[side] else None for side in (0, 1)]
 
     def _pull(self, side: int, g: Node, xs: tuple[Node, ...]) -> Node:
-        """g contracted with the other operand over the other's own dimensions."""
+        """g contracted with the other operand over the other's free dimensions."""
         x, other = xs[side], xs[1 - side]
         mine, theirs = self.free(side, x.type.rank), self.free(1 - side, other.type.rank)
         batch = tuple(range(len(self.batched[0])))
         start = len(batch) + (0 if side else len(mine))
         of_g = tuple(range(start, start + len(theirs)))
-        made = DotGeneral((of_g, theirs), (batch, self.batched[1 - side]))(g, conjugate(other))
+        pulled = DotGeneral((of_g, theirs), (batch, self.batched[1 - side]))(g, conjugate(other))
         # The result has the batch, then mine, then the contracted dimensions in the other's order.
         paired = dict(zip(self.contract[1 - side], self.contract[side], strict=True))
         order = (*self.batched[side], *mine, *(paired[i] for i in sorted(paired)))
         perm = tuple(order.index(i) for i in range(len(order)))
-        return made if perm == tuple(range(len(perm))) else Transpose(perm)(made)
+        return pulled if perm == tuple(range(len(perm))) else Transpose(perm)(pulled)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         own = [self.free(side, x.type.rank - has) for side, (x, has) in enumerate(zip(xs, mapped))]
         contract, batched = _behind(self.contract, mapped), _behind(self.batched, mapped)
         if all(mapped):
             return DotGeneral(contract, ((0, *batched[0]), (0, *batched[1])))(*xs)
-        # A dimension that only one operand has is the first of that operand's own.
-        place = len(self.batched[0])
-        if mapped[1] and own[0] and not own[1]:  # swapped, nothing stands before it
+        # A mapped axis that only one operand has is the first of that operand's free dimensions.
+        at = len(self.batched[0])
+        if mapped[1] and own[0] and not own[1]:  # swapped, nothing comes before it
             swapped = DotGeneral((contract[1], contract[0]), (batched[1], batched[0]))
-            return moved(swapped(xs[1], xs[0]), place, 0)
-        return moved(DotGeneral(contract, batched)(*xs), place + mapped[1] * len(own[0]), 0)
+            return moved(swapped(xs[1], xs[0]), at, 0)
+        return moved(DotGeneral(contract, batched)(*xs), at + mapped[1] * len(own[0]), 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -127,37 +123,29 @@ class DotGeneral(Contraction):
         yield cls(((1,), (0,)), ((), ())), (real(3, 0), real(0, 2))
 
 
-@lru_cache(maxsize=1024)  # it is the same for all shapes
+@lru_cache(maxsize=1024)  # the rule is the same for all shapes
 def _dot_rule(contract: Pair, batched: Pair, ranks: tuple[int, int]) -> str:
     sides = named(ranks[0], letter="m"), named(ranks[1], letter="n")
-    for word, pair in (("b", batched), ("k", contract)):
+    for letter, pair in (("b", batched), ("k", contract)):
         for i, dims in enumerate(zip(*pair, strict=True)):
             for side, d in zip(sides, dims, strict=True):
-                side[d] = f"{word}{i}"
+                side[d] = f"{letter}{i}"
     out = [w for w in sides[0] if w[0] == "m"] + [w for w in sides[1] if w[0] == "n"]
     return rule(sides, [[*[f"b{i}" for i in range(len(batched[0]))], *out]])
 
 
-def _are_one(dims: tuple[int, ...]) -> bool:
-    """Whether dimensions follow each other, in their order."""
+def _adjacent(dims: tuple[int, ...]) -> bool:
+    """Whether each dimension follows the one before."""
     return dims == tuple(range(dims[0], dims[0] + len(dims)))
 
 
 def _merged(shape: Sequence[int], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape with neighbouring dimensions as one."""
+    """A shape with adjacent dimensions merged."""
     first, last = dims[0], dims[-1] + 1
     return (*shape[:first], math.prod(shape[first:last]), *shape[last:])
 
 
 def _behind(pair: Pair, mapped: Sequence[bool]) -> Pair:
-    """The same dimensions of operands that have one more in front where `mapped`."""
+    """The same dimensions of operands with a mapped axis in front."""
     left, right = [tuple([d + has for d in dims]) for dims, has in zip(pair, mapped, strict=True)]
     return left, right
-
-
-def _check_dims(dims: Sequence[int], operand: Type) -> None:
-    for i, d in enumerate(dims):
-        if not 0 <= d < operand.rank:
-            raise AxisError(f"dimension {d} is out of range for {operand}", code="E3004")
-        if d in dims[:i]:
-            raise AxisError(f"dimension {d} of {operand} is named twice", code="E3005")

@@ -1,4 +1,4 @@
-"""Einstein summation, written as transposes, sums and pairwise contractions."""
+"""Einstein summation, expanded to transposes, sums and pairwise contractions."""
 
 from __future__ import annotations
 
@@ -10,21 +10,27 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
+from pullback.graph.kinds import SumOfProducts
 from pullback.graph.types import show
-from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type
+from pullback.ops.linalg.contraction import Pair
+from pullback.ops.linalg.dot_general import DotGeneral
+from pullback.ops.prelude import Axis, Composite, Node, Type
+from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import complexes, real
+from pullback.ops.shape.movement import Reshape, Transpose
+from pullback.ops.shape.slicing import Slice
+from pullback.ops.text import Text
 
-Labels = tuple[str, ...]  # one per dimension; those that `...` stands for are "0", "1", ...
+Labels = tuple[str, ...]  # one per dimension; the dimensions of `...` are "0", "1", ...
 Term = tuple[Node, Labels]
 
 
-class Einsum(Composite):
+class Einsum(Composite, SumOfProducts):
     """The sum over all index values of the product of the operands, as in NumPy's einsum."""
 
     spec: str
     kinds: ClassVar[str] = "iufc"
-    product: ClassVar[bool] = True
-    positional: ClassVar[tuple[str, ...]] = ("spec",)
+    text = Text(("spec",))
 
     def expand(self, *xs: Node) -> Node:
         return einsum(self.spec, *xs)
@@ -64,21 +70,18 @@ def einsum(spec: str, *xs: Node) -> Node:
     types = [x.type for x in xs]
     terms, output = parse(spec, types)
     if len({t.dtype for t in types}) > 1:
-        raise DTypeError(
-            f"{spec!r}: operands must have one element type, got {show(types)}", code="E2004"
-        )
-    extents = extents_of(spec, terms, types)
-    work: list[Term] = []
-    for x, labels in zip(xs, terms, strict=True):
-        work.append(diagonals(without_ones(x, labels, extents)))
+        what = f"{spec!r}: operands must have the same dtype, got {show(types)}"
+        raise DTypeError(what, code="E2004")
+    sizes = sizes_of(spec, terms, types)
+    work = [diagonals(without_ones(x, labels, sizes)) for x, labels in zip(xs, terms, strict=True)]
     while True:
         needed = Counter(output)
         for _, labels in work:
             needed.update(labels)
-        work = [_sum_lonely(term, needed) for term in work]
+        work = [_sum_own(term, needed) for term in work]
         if len(work) == 1:
             return _arrange(*work[0], output)
-        i, j = _cheapest_pair([labels for _, labels in work], output, extents)
+        i, j = _cheapest_pair([labels for _, labels in work], output, sizes)
         rest = [t for n, t in enumerate(work) if n not in (i, j)]
         kept = {*output, *itertools.chain.from_iterable(labels for _, labels in rest)}
         work = [*rest, contract_pair(work[i], work[j], kept)]
@@ -92,7 +95,7 @@ def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
     for part in (*parts, right):
         letters = part.replace("...", "", 1)
         if letters and not (letters.isascii() and letters.isalpha()):
-            raise ArgumentError(f"{spec!r}: an operand is letters and one '...', got {part!r}")
+            raise ArgumentError(f"{spec!r}: an operand has letters and one '...', got {part!r}")
     terms = [_labels(spec, part, type) for part, type in zip(parts, types, strict=True)]
     dots = tuple(sorted({i for labels in terms for i in labels if i.isdigit()}, key=int))[::-1]
     head, has_dots, tail = right.partition("...")
@@ -101,14 +104,14 @@ def parse(spec: str, types: Sequence[Type]) -> tuple[list[Labels], Labels]:
     output = (*head, *dots, *tail)
     for label, count in Counter(output).items():
         if count > 1 or not any(label in labels for labels in terms):
-            why = "is there twice" if count > 1 else "is in no operand"
+            why = "is repeated" if count > 1 else "is in no operand"
             raise ArgumentError(f"{spec!r}: index {label!r} of the result {why}")
     return terms, output
 
 
 def spelled_out(spec: str) -> tuple[list[str], str]:
-    """The operands' parts and the result's, which is what appears once, in alphabetical order,
-    after the dimensions of `...`, if the user left it out."""
+    """The operands' parts and the result's. If it is left out, the result has the dimensions of
+    `...` and then the letters that appear once, in alphabetical order."""
     left, arrow, right = spec.replace(" ", "").partition("->")
     if not arrow:
         once = sorted(i for i, n in Counter(left).items() if n == 1 and i.isalpha())
@@ -117,7 +120,7 @@ def spelled_out(spec: str) -> tuple[list[str], str]:
 
 
 def _labels(spec: str, part: str, type: Type) -> Labels:
-    """One label per dimension; `...` takes what the letters leave, counted from the right."""
+    """One label per dimension; those of `...` are numbered from the right."""
     head, dots, tail = part.partition("...")
     hidden = type.rank - len(head) - len(tail)
     if hidden < 0 or (hidden and not dots):
@@ -126,113 +129,112 @@ def _labels(spec: str, part: str, type: Type) -> Labels:
     return (*head, *map(str, reversed(range(hidden))), *tail)
 
 
-def extents_of(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> dict[str, int]:
-    """The extent of each index; a dimension of extent 1 broadcasts."""
-    extents: dict[str, int] = {}
+def sizes_of(spec: str, terms: Sequence[Labels], types: Sequence[Type]) -> dict[str, int]:
+    """The size of each index; a dimension of size 1 broadcasts."""
+    sizes: dict[str, int] = {}
     for labels, type in zip(terms, types, strict=True):
         for label, n in zip(labels, type.shape, strict=True):
-            known = extents.setdefault(label, n)
+            known = sizes.setdefault(label, n)
             if known == 1:
-                extents[label] = n
+                sizes[label] = n
             elif n not in (1, known):
                 name = "a dimension of '...'" if label.isdigit() else f"index {label!r}"
-                raise ShapeError(
-                    f"{spec!r}: {name} is {known} and {n}, got {show(types)}",
-                    code="E3001" if label.isdigit() else "E3003",
-                )  # fmt: skip
-    return extents
+                code = "E3001" if label.isdigit() else "E3003"
+                what = f"{spec!r}: {name} is {known} and {n}, got {show(types)}"
+                raise ShapeError(what, code=code)
+    return sizes
 
 
-def without_ones(x: Node, labels: Labels, extents: dict[str, int]) -> Term:
-    """Drop dimensions of extent 1 that stand for a wider index: they only repeat."""
-    keep = [i for i, n in enumerate(x.type.shape) if n == extents[labels[i]]]
+def without_ones(x: Node, labels: Labels, sizes: dict[str, int]) -> Term:
+    """Drop dimensions of size 1 that broadcast to a larger index."""
+    keep = [i for i, n in enumerate(x.type.shape) if n == sizes[labels[i]]]
     if len(keep) == len(labels):
         return x, labels
     shape = tuple(x.type.shape[i] for i in keep)
-    return TABLE["Reshape"](shape)(x), tuple(labels[i] for i in keep)
+    return Reshape(shape)(x), tuple(labels[i] for i in keep)
 
 
 def diagonals(term: Term) -> Term:
-    """Each index once: a repeated one takes the diagonal."""
+    """Take the diagonal where an index is repeated."""
     x, labels = term
     for label, count in Counter(labels).items():
         for _ in range(count - 1):
             rest = list(labels)
             rest.remove(label)
             rest.remove(label)
-            x = _arrange_by(x, _positions(labels, (label, label, *rest)))
+            x = _arrange(x, labels, (label, label, *rest))
             n = x.type.shape[0]
             shape = x.type.shape[2:]
-            # in row-major order the diagonal of n by n is every (n + 1)st element
-            x = TABLE["Reshape"]((n * n, *shape))(x)
+            # In row-major order the diagonal of n by n is every (n + 1)st element.
+            x = Reshape((n * n, *shape))(x)
             stops, steps = (n * n, *shape), (n + 1, *(1 for _ in shape))
-            x = TABLE["Slice"]((0,) * len(steps), stops, steps)(x)
+            x = Slice((0,) * len(steps), stops, steps)(x)
             labels = (label, *rest)
     return x, labels
 
 
 def contract_pair(x: Term, y: Term, kept: set[str]) -> Term:
-    """The product of two operands, summed over the indices that nothing else needs."""
+    """The product of two operands, summed over the indices that are not `kept`."""
     (a, left), (b, right) = x, y
     shared = [i for i in left if i in right]
     summed = [i for i in shared if i not in kept]
     if not summed:
         return _multiply(x, y)
     batch = [i for i in shared if i in kept]
-    dims = [tuple(tuple(labels.index(i) for i in names) for labels in (left, right))
-            for names in (summed, batch)]  # fmt: skip
+
+    def dims(names: list[str]) -> Pair:
+        return tuple([left.index(i) for i in names]), tuple([right.index(i) for i in names])
+
     own = [i for i in (*left, *right) if i not in shared]
-    return TABLE["DotGeneral"](dims[0], dims[1])(a, b), (*batch, *own)
+    return DotGeneral(dims(summed), dims(batch))(a, b), (*batch, *own)
 
 
 def _multiply(x: Term, y: Term) -> Term:
-    """Nothing to sum: an elementwise product over the union of the indices."""
+    """The elementwise product over the union of the indices."""
     labels = tuple(dict.fromkeys((*x[1], *y[1])))
-    made = []
+    factors = []
     for node, own in (x, y):
-        node = _arrange(node, own, tuple(i for i in labels if i in own))
-        extent = dict(zip((i for i in labels if i in own), node.type.shape, strict=True))
-        shape = tuple(extent.get(i, 1) for i in labels)
-        made.append(node if node.type.shape == shape else TABLE["Reshape"](shape)(node))
-    return made[0] * made[1], labels
+        present = tuple(i for i in labels if i in own)
+        node = _arrange(node, own, present)
+        sizes = dict(zip(present, node.type.shape, strict=True))
+        shape = tuple(sizes.get(i, 1) for i in labels)
+        factors.append(node if node.type.shape == shape else Reshape(shape)(node))
+    return factors[0] * factors[1], labels
 
 
-def _sum_lonely(term: Term, needed: Counter) -> Term:
-    """Sum over the indices that only this operand has."""
+def _sum_own(term: Term, needed: Counter) -> Term:
+    """Sum over the indices that no other operand and not the result have."""
     x, labels = term
     axes = tuple(i for i, label in enumerate(labels) if needed[label] == 1)
     if not axes:
         return term
-    return TABLE["Sum"](axes, False)(x), tuple(i for i in labels if needed[i] > 1)
+    return Sum(axes, False)(x), tuple(i for i in labels if needed[i] > 1)
 
 
 def _cheapest_pair(
-    terms: Sequence[Labels], output: Labels, extents: dict[str, int]
+    terms: Sequence[Labels], output: Labels, sizes: dict[str, int]
 ) -> tuple[int, int]:
-    """The pair whose contraction adds least to what must be held; the first of equals."""
+    """The pair whose contraction adds the least memory; the first of equal ones."""
 
     def growth(pair: tuple[int, int]) -> tuple[int, int]:
         i, j = pair
         kept = {*output}.union(*[labels for n, labels in enumerate(terms) if n not in pair])
         union = dict.fromkeys((*terms[i], *terms[j]))
-        held = math.prod(extents[k] for k in union if k in kept)
-        work = math.prod(extents[k] for k in union)
-        return held - sum(math.prod(extents[k] for k in terms[n]) for n in pair), work
+        held = math.prod(sizes[k] for k in union if k in kept)
+        work = math.prod(sizes[k] for k in union)
+        return held - sum(math.prod(sizes[k] for k in terms[n]) for n in pair), work
 
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 
 
-def _arrange(x: Node, labels: Labels, order: Labels) -> Node:
-    return _arrange_by(x, _positions(labels, order))
-
-
-def _arrange_by(x: Node, perm: tuple[int, ...]) -> Node:
-    return x if perm == tuple(range(len(perm))) else TABLE["Transpose"](perm)(x)
+def _arrange(x: Node, labels: Labels, order: Sequence[str]) -> Node:
+    perm = _positions(labels, order)
+    return x if perm == tuple(range(len(perm))) else Transpose(perm)(x)
 
 
 def _positions(labels: Labels, order: Sequence[str]) -> tuple[int, ...]:
-    """Where each label of `order` stands in `labels`; a repeated one takes the next place."""
-    places: dict[str, list[int]] = {}
+    """The position of each label of `order` in `labels`; a repeated one takes the next."""
+    positions: dict[str, list[int]] = {}
     for i, label in enumerate(labels):
-        places.setdefault(label, []).append(i)
-    return tuple(places[label].pop(0) for label in order)
+        positions.setdefault(label, []).append(i)
+    return tuple(positions[label].pop(0) for label in order)

@@ -13,22 +13,16 @@ from pullback.ops.elementwise.base import align, check_kind
 from pullback.ops.factor_rules import rule
 from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot_general, matmul
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.prelude import (
-    Axis,
-    Node,
-    Type,
-    broadcast_shapes,
-    conjugate,
-    same_dtype,
-)
+from pullback.ops.prelude import Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
+from pullback.ops.text import CORE
 
 
 class MatMul(Contraction):
-    """The product of matrices in the last two dimensions; those before them broadcast."""
+    """The product of matrices in the last two dimensions; the others broadcast."""
 
     title = "matmul"
-    profile = "core-v1"
+    text = CORE
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
@@ -45,30 +39,30 @@ class MatMul(Contraction):
         return matmul(x, y)
 
     def hlo(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        # A batch dimension that only one operand has is one of that operand's own dimensions:
-        # it is not repeated in memory.
+        # A batch dimension that only one operand has is a free dimension of that operand: it is
+        # not repeated in memory.
         rank = len(out.shape)
         x, own = _without_ones(b, x, rank)
         y, others = _without_ones(b, y, rank)
         missing = [i for i in others if i not in own]
         copies = x.type.size * math.prod([out.shape[i] for i in missing])
         if missing and 2 * copies < y.type.size + out.size:
-            # Else `y` and the result would be turned, for y's own dimensions belong between the
-            # rows: a small `x` is cheaper to repeat.
-            places = sorted([*own, *missing])
-            kept, count = [places.index(i) for i in own], len(places)
-            shape = (*[out.shape[i] for i in places], *x.shape[-2:])
+            # Repeat a small `x`: else `y` and the result would be transposed, because y's free
+            # dimensions belong between the rows.
+            dims = sorted([*own, *missing])
+            kept, count = [dims.index(i) for i in own], len(dims)
+            shape = (*[out.shape[i] for i in dims], *x.shape[-2:])
             x = b.broadcast_in_dim(x, shape, [*kept, count, count + 1])
-            own = places
-        inner = rank  # no place in the result
+            own = dims
+        inner = rank  # not in the result
         at_x, at_y = [*own, rank - 2, inner], [*others, inner, rank - 1]
         shared = [i for i in own if i in others]
         batch = tuple(at_x.index(i) for i in shared), tuple(at_y.index(i) for i in shared)
-        made = dot_general(b, x, y, ((at_x.index(inner),), (at_y.index(inner),)), batch)
+        product = dot_general(b, x, y, ((at_x.index(inner),), (at_y.index(inner),)), batch)
         order = [*shared, *(i for i in (*at_x, *at_y) if i not in shared and i != inner)]
         if order != sorted(order):
-            made = b.transpose(made, [order.index(i) for i in sorted(order)])
-        return b.reshape(made, out.shape)
+            product = b.transpose(product, [order.index(i) for i in sorted(order)])
+        return b.reshape(product, out.shape)
 
     def factors(self, x: Type, y: Type) -> str:
         return "... m k, ... k n -> ... m n"
@@ -78,8 +72,8 @@ class MatMul(Contraction):
         left = self(g, adjoint(y)) if need[0] else None
         right = None
         if need[1] and x.type.rank > 2 and y.type.rank == 2:
-            # one product over all rows: a sum of products would take more memory, and rows as one
-            # dimension could not be split along several axes of a mesh
+            # One product over all rows: a sum of products would take more memory, and rows merged
+            # into one dimension could not be split along several axes of a mesh.
             rows = tuple(range(x.type.rank - 1))
             right = DotGeneral((rows, rows), ((), ()))(conjugate(x), g)
         elif need[1]:
@@ -106,7 +100,7 @@ class MatMul(Contraction):
 class Dot(Contraction):
     """The product of vectors and matrices: the last dimension of x with the first of y."""
 
-    profile = "core-v1"
+    text = CORE
 
     def infer(self, x: Type, y: Type) -> Type:
         if not {x.rank, y.rank} <= {1, 2}:
@@ -133,16 +127,14 @@ class Dot(Contraction):
         if x.type.rank == y.type.rank == 2:
             return MatMul().vjp(g, out, xs, need)
         left = right = None
-        if need[0]:
-            if y.type.rank == 2:
-                left = self(g, adjoint(y))
-            else:
-                left = (as_column(g) if x.type.rank == 2 else g) * conjugate(y)
-        if need[1]:
-            if x.type.rank == 2:
-                right = self(adjoint(x), g)
-            else:
-                right = conjugate(as_column(x) if y.type.rank == 2 else x) * g
+        if need[0] and y.type.rank == 2:
+            left = self(g, adjoint(y))
+        elif need[0]:
+            left = (as_column(g) if x.type.rank == 2 else g) * conjugate(y)
+        if need[1] and x.type.rank == 2:
+            right = self(adjoint(x), g)
+        elif need[1]:
+            right = conjugate(as_column(x) if y.type.rank == 2 else x) * g
         return [left, right]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -165,8 +157,8 @@ class Dot(Contraction):
 
 
 def _without_ones(b: Any, x: Any, rank: int) -> tuple[Any, list[int]]:
-    """Matrices without their batch dimensions of extent 1, and the places that the remaining
-    ones take in a result of the given rank."""
+    """Matrices without their batch dimensions of size 1, and the dimensions that the remaining
+    ones become in a result of the given rank."""
     kept = [i for i, n in enumerate(x.shape[:-2]) if n != 1]
     offset = rank - len(x.shape)
     return b.reshape(x, [*(x.shape[i] for i in kept), *x.shape[-2:]]), [i + offset for i in kept]

@@ -1,4 +1,4 @@
-"""Random numbers as functions of keys: the same in every engine, to the last bit."""
+"""Random numbers as functions of keys, the same in every engine to the last bit."""
 
 from pullback.ops.random import (
     affine,

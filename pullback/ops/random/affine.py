@@ -1,4 +1,4 @@
-"""Samples moved and scaled, with the same bits in every engine."""
+"""Scaled and shifted samples, with the same bits in every engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pullback.ops.prelude import Node, Type, broadcast_types
 from pullback.ops.random.stepwise import NUMPY, lifted, sibling
 from pullback.ops.samples import real, unit
 
-# Steps between neighbours in f32 (f64), in units of its last bit; and the smallest step of all.
+# The spacing of numbers of a dtype within f32 (f64 for f64), in units of the last bit; and the
+# smallest spacing.
 SPACING = {float16: 1 << 13, bfloat16: 1 << 16, float32: 1, float64: 1}
 LEAST = {float16: 2.0**-24, bfloat16: 2.0**-126, float32: 2.0**-126, float64: 2.0**-1022}
 
@@ -28,8 +29,7 @@ class Affine(Elementwise):
 
     def numpy(self, x: np.ndarray, scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
         wide = self.computed_in(dtype(x.dtype)).numpy
-        made = x.astype(wide) * scale.astype(wide) + offset.astype(wide)
-        return np.asarray(made).astype(x.dtype)
+        return np.asarray(x.astype(wide) * scale.astype(wide) + offset.astype(wide)).astype(x.dtype)
 
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
         return lifted(b, lambda m, x, scale, offset: x * scale + offset, *xs, unbounded=True)
@@ -44,11 +44,13 @@ class Affine(Elementwise):
 
 
 class Between(Elementwise):
-    """low + u (high - low) for u in [0, 1): at least low, and less than high, also when rounded
-    to the element type `dtype` of the result; the operands are f64, or f32 for all other types."""
+    """low + u (high - low) for u in [0, 1), in [low, high) even after rounding to `dtype`.
+
+    Operands are f64 if `dtype` is f64, else f32.
+    """
 
     dtype: DType
-    kinds = ""  # of the operands: it follows from the parameter
+    kinds = ""  # of the operands: `infer` checks them
 
     def infer(self, *xs: Type) -> Type:
         wide = float64 if self.dtype is float64 else float32
@@ -63,19 +65,19 @@ class Between(Elementwise):
         return lifted(b, self._formula, *b.broadcast_all(xs, out.shape), unbounded=True)
 
     def _formula(self, m: Any, u: Any, low: Any, high: Any) -> Any:
-        made = u * (high - low) + low
-        first, last = self._first(m, low), -self._first(m, -high, beyond=True)
-        made = m.where(made > last, last, made)
-        return m.convert(m.where(made < first, first, made), self.dtype)
+        y = u * (high - low) + low
+        first, last = self._first(m, low), -self._first(m, -high, strict=True)
+        y = m.where(y > last, last, y)
+        return m.convert(m.where(y < first, first, y), self.dtype)
 
-    def _first(self, m: Any, x: Any, beyond: bool = False) -> Any:
-        """The least number of the result's type that is at least x, or larger."""
+    def _first(self, m: Any, x: Any, strict: bool = False) -> Any:
+        """Return the least number of the result's dtype that is at least x, or above x (strict)."""
         step, least = SPACING[self.dtype], LEAST[self.dtype]
-        bits, kept = m.bitcast(x, sibling(x, "i")), -step
-        if not beyond:
+        bits, mask = m.bitcast(x, sibling(x, "i")), -step
+        if not strict:
             bits = m.where(x > 0.0, bits + (step - 1), bits)
-            return m.bitcast(bits & kept, sibling(x, "f"))
-        found = m.bitcast(m.where(x < 0.0, bits - 1, bits + step) & kept, sibling(x, "f"))
+            return m.bitcast(bits & mask, sibling(x, "f"))
+        found = m.bitcast(m.where(x < 0.0, bits - 1, bits + step) & mask, sibling(x, "f"))
         above = x + least
         return m.where(found > above, found, above)
 
@@ -84,8 +86,8 @@ class Between(Elementwise):
         return [g * d() if n else None for d, n in zip(partials, need, strict=True)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        made = super().jvp(out, xs, ts)
-        return None if made is None else cast(made, self.dtype)
+        t = super().jvp(out, xs, ts)
+        return None if t is None else cast(t, self.dtype)
 
     def partials(self, out: Node, u: Node, low: Node, high: Node) -> Sequence:
         return (lambda: high - low, lambda: 1 - u, lambda: u)

@@ -1,7 +1,7 @@
-"""Random bits, and new keys from keys.
+"""Random bits, and derivation of keys.
 
-A counter of the cipher is a stream (16 bits) and a position (48 bits). Numbers are drawn from low
-streams; new keys come from streams of their own, so a key may be split and drawn from.
+A counter of the cipher consists of a stream (16 bits) and a position (48 bits). Numbers are drawn
+from low streams and new keys from reserved ones, so a key may be both split and drawn from.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_shapes, 
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
-    CounterPart,
     aligned,
     check_key,
     check_part,
@@ -34,17 +33,18 @@ from pullback.ops.random.threefry import (
 from pullback.ops.samples import integers
 
 NO_PART: tuple[int, ...] = ()
-STREAMS = 0x8000  # how many of them numbers are drawn from
+STREAMS = 0x8000  # the number of streams that numbers are drawn from
 SPLIT, FOLD_HIGH, FOLD_LOW = 0xFFFF, 0xFFFE, 0xFFFD
 KEY = np.array([0x13198A2E, 0x03707344], np.uint32)  # for samples
 KEYS = integers(2, 3, 2, high=2**32).astype(np.uint32)
 
 
 class PerKey(Op, abstract=True):
-    """`shape` results for each key u32[..., 2], made from the cipher of every position.
+    """An op that returns results of shape `shape` for each key u32[..., 2].
 
-    Where they are part of a larger shape `whole`, a second operand i64[..., rank] says for each
-    key where the part begins: a device of a mesh draws only its part.
+    Each is computed from the cipher of its position. To draw only a part of a larger shape `whole`,
+    as a device of a mesh does, a second operand i64[..., rank] gives the start of the part for each
+    key.
     """
 
     shape: tuple[int, ...]
@@ -58,11 +58,11 @@ class PerKey(Op, abstract=True):
 
     @abstractmethod
     def result(self) -> DType:
-        """The element type that is made."""
+        """Return the dtype of the results."""
 
     @abstractmethod
     def draw(self, m: Any, first: Any, second: Any) -> Any:
-        """The results from both words of the cipher, as a formula of `stepwise`."""
+        """Return the results from both words of the cipher, as a formula of `stepwise`."""
 
     def infer(self, key: Type, *begin: Type) -> Type:
         check_key(key)
@@ -71,15 +71,13 @@ class PerKey(Op, abstract=True):
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
-        part = CounterPart(self.whole, *begin) if begin else None
-        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, part))
+        return self.draw(NUMPY, *numpy_blocks(key, self.shape, self.stream, self.whole, *begin))
 
     def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
-        part = CounterPart(self.whole, *begin) if begin else None
-        return lifted(b, self.draw, *hlo_blocks(b, key, self.shape, self.stream, part))
+        words = hlo_blocks(b, key, self.shape, self.stream, self.whole, *begin)
+        return lifted(b, self.draw, *words)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        # what a key gives does not depend on the keys beside it
         return self(*spread_all(axis, xs, mapped))
 
     def factors(self, key: Type, *begin: Type) -> str:
@@ -88,7 +86,7 @@ class PerKey(Op, abstract=True):
     def part(
         self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
     ) -> Node:
-        op: Any = self  # every one has a field `whole`, its last
+        op: Any = self  # every subclass has a field `whole`
         shape = out.shape[xs[0].type.rank - 1 :]
         if shape == self.shape:
             return self(*xs)
@@ -96,9 +94,9 @@ class PerKey(Op, abstract=True):
 
 
 class RandomBits(PerKey):
-    """Unsigned integers of 8, 16, 32 or 64 random bits: `shape` of them for each key u32[..., 2].
+    """Unsigned integers of 8, 16, 32 or 64 random bits.
 
-    The counter of an element is its row-major position, in the given stream.
+    The counter of an element is its row-major position in the given stream.
     """
 
     bits: int
@@ -110,7 +108,7 @@ class RandomBits(PerKey):
         if self.bits not in (8, 16, 32, 64):
             raise ArgumentError(f"bits must be 8, 16, 32 or 64, got {self.bits}")
         if not 0 <= self.stream < STREAMS:
-            raise ArgumentError(f"a stream must be less than {STREAMS}, got {self.stream}")
+            raise ArgumentError(f"stream must be in [0, {STREAMS}), got {self.stream}")
 
     def result(self) -> DType:
         return dtype(f"u{self.bits}")
@@ -133,7 +131,7 @@ class RandomBits(PerKey):
 
 
 class SplitKey(Op):
-    """`shape` new keys for each key: u32[..., 2] becomes u32[..., *shape, 2]."""
+    """New keys of shape `shape` for each key: u32[..., 2] becomes u32[..., *shape, 2]."""
 
     shape: tuple[int, ...]
     differentiable: ClassVar[bool] = False
@@ -147,10 +145,10 @@ class SplitKey(Op):
         return key.with_shape((*key.shape[:-1], *self.shape, 2))
 
     def numpy(self, key: np.ndarray) -> np.ndarray:
-        return np.stack(numpy_blocks(key, self.shape, SPLIT), -1)
+        return np.stack(numpy_blocks(key, self.shape, SPLIT, NO_PART), -1)
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
-        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT))
+        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT, NO_PART))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
@@ -167,14 +165,14 @@ class SplitKey(Op):
 
 
 class FoldIn(Op):
-    """A new key for each key u32[..., 2] and each number u64[...]; both broadcast."""
+    """A new key for each key u32[..., 2] and integer u64[...]; both broadcast."""
 
     differentiable: ClassVar[bool] = False
 
     def infer(self, key: Type, data: Type) -> Type:
         check_key(key)
         if data.dtype is not uint64:
-            raise DTypeError(f"the number must be u64, got {data}", code="E2005")
+            raise DTypeError(f"data must be u64, got {data}", code="E2005")
         return key.with_shape((*broadcast_shapes(key.shape[:-1], data.shape), 2))
 
     def numpy(self, key: np.ndarray, data: np.ndarray) -> np.ndarray:
@@ -201,7 +199,7 @@ class FoldIn(Op):
 
 
 def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
-    """The cipher of one half of the number is the key for the other."""
+    """Encrypt both halves of the integer, the second with the result of the first as key."""
     for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
         low = m.convert(half, uint32)
         k0, k1 = cipher(k0, k1, (low ^ low) | (stream << STREAM_SHIFT), low)
@@ -209,28 +207,31 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
 
 
 def per_key(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
-    """The factor rule of what makes `rank` dimensions for each key, from as many operands as
-    `like` says that have them for each key; a part is not split once more."""
+    """Return the factor rule of an op that makes `rank` dimensions for each key.
+
+    `like` operands have these dimensions too. Where `begin` is given, the result is a part already,
+    which cannot be split again.
+    """
     keys = named(key.rank - 1)
-    made = [*keys, *named(rank, range(rank) if begin else (), "n")]
-    words = [*keys, "_"]
-    return rule([words, *[made] * like, *[words] * len(begin)], [made])
+    result = [*keys, *named(rank, range(rank) if begin else (), "n")]
+    per_word = [*keys, "_"]
+    return rule([per_word, *[result] * like, *[per_word] * len(begin)], [result])
 
 
 def beginning(key: Node, out: Type, begin: Callable[[int], Node]) -> Node:
-    """Where the dimensions that are made for each key begin: i64[..., rank]."""
+    """Return the start of the dimensions that are made for each key: i64[..., rank]."""
     outer = key.type.rank - 1
-    places = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]
-    made = places[0] if len(places) == 1 else TABLE["Concat"](0)(*vary_alike(tuple(places)))
-    return TABLE["Broadcast"]((*key.type.shape[:-1], len(places)))(made)
+    starts = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]
+    start = starts[0] if len(starts) == 1 else TABLE["Concat"](0)(*vary_alike(tuple(starts)))
+    return TABLE["Broadcast"]((*key.type.shape[:-1], len(starts)))(start)
 
 
 def joined(m: Any, first: Any, second: Any) -> Any:
-    """Both words of a block as one of 64 bits."""
+    """Join both words of a block into one of 64 bits."""
     return (m.convert(first, uint64) << 32) | m.convert(second, uint64)
 
 
 def _stacked(b: Any, out: Type, words: tuple) -> Any:
-    """Two arrays of words as an array of keys."""
+    """Stack two arrays of words into an array of keys."""
     parts = [b.reshape(w, (*w.shape, 1)) for w in words]
     return b.op("stablehlo.concatenate", *parts, out=out, dimension=len(out.shape) - 1)

@@ -1,4 +1,4 @@
-"""What discrete distributions are decided with: integers only, so that no rounding can flip one."""
+"""Ops of discrete distributions. Outcomes do not depend on how an engine rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pullback.graph.dtypes import dtype, float64, int32, int64, uint32, uint64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import Binary, check_kind
 from pullback.ops.factor_rules import alike, named, rule
-from pullback.ops.index.indexing import gather
+from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import (
     Axis,
     Node,
@@ -25,23 +25,25 @@ from pullback.ops.prelude import (
 )
 from pullback.ops.random.formulas import exp
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import integers, positive, real
+from pullback.ops.shape.axes import check_axes
 
 
 class MulHigh(Binary):
-    """The upper half of the product of two unsigned integers: for bits r it is floor(r * n / 2**b),
-    a random integer below n."""
+    """The upper half of the product of two unsigned integers.
+
+    For b random bits r it is floor(r * n / 2**b), a random integer below n.
+    """
 
     kinds = "u"
     commutative: ClassVar[bool] = True
     differentiable: ClassVar[bool] = False
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.asarray(_upper(NUMPY, x, y))
+        return np.asarray(_mul_high(NUMPY, x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return lifted(b, _upper, x, y)
+        return lifted(b, _mul_high, x, y)
 
     @classmethod
     def samples(cls) -> Any:
@@ -51,7 +53,7 @@ class MulHigh(Binary):
             yield cls(), (x[:, None], x)
 
 
-def _upper(m: Any, x: Any, y: Any) -> Any:
+def _mul_high(m: Any, x: Any, y: Any) -> Any:
     bits = 8 * x.dtype.itemsize
     if bits < 64:
         wide = uint32 if bits < 32 else uint64
@@ -66,7 +68,7 @@ def _upper(m: Any, x: Any, y: Any) -> Any:
 class RelativeWeights(Op):
     """exp(x - max(x)) along `axis` in f64, with the same bits in every engine.
 
-    An infinite maximum is taken for the one weight there is, and NaN for a weight of 0.
+    If the maximum is infinite, elements equal to it have weight 1, all others 0. NaN has weight 0.
     """
 
     axis: int
@@ -110,7 +112,7 @@ def _weight(m: Any, x: Any, top: Any) -> Any:
 
 
 class Arrival(Binary):
-    """An exponential time in f64, sooner by a weight: with the same bits in every engine."""
+    """time / weight in f64, with the same bits in every engine."""
 
     kinds = ""
     differentiable: ClassVar[bool] = False
@@ -132,17 +134,16 @@ class Arrival(Binary):
 
 
 class CountUpTo(Op):
-    """How many elements of a sorted row are at most as large as each of some numbers.
-
-    Rows i64[..., n], numbers i64[..., k]: one row for each list of numbers.
-    """
+    """The number of elements of sorted rows i64[..., n] that are <= each of numbers i64[..., k]."""
 
     differentiable: ClassVar[bool] = False
 
     def infer(self, rows: Type, numbers: Type) -> Type:
         for x in (rows, numbers):
             if x.dtype is not int64 or not x.rank or x.shape[:-1] != rows.shape[:-1]:
-                raise ShapeError(f"needs i64[...,n] and i64[...,k], got {rows} and {numbers}")
+                raise ShapeError(
+                    f"operands must be i64[...,n] and i64[...,k], got {rows} and {numbers}"
+                )
         return numbers
 
     def numpy(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -152,47 +153,44 @@ class CountUpTo(Op):
         return made
 
     def hlo(self, b: Any, out: Type, rows: Any, numbers: Any) -> Any:
-        """By bisection: the count's bits, the highest first, in a loop (XLA takes five times as
-        long for the same steps one after the other)."""
+        """Find the bits of the count from the highest by bisection, in a loop: XLA takes five times
+        as long if the steps are unrolled."""
         n, lists = rows.shape[-1], math.prod(out.shape[:-1])
         if not out.size or not n:
             return b.full(out, 0)
         index = int32 if lists * n < 2**31 else int64
         flat = Type((lists, out.shape[-1]), index)
-        start = (
-            b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0),
-            b.reshape(numbers, flat.shape), b.reshape(rows, (lists * n,)),
-        )  # fmt: skip
-        types = tuple(x.type for x in start)
+        numbers, rows = b.reshape(numbers, flat.shape), b.reshape(rows, (lists * n,))
+        row = b.iota(flat.shape, index, 0)
 
-        def more(step: Any, *rest: Any) -> list:
-            return [b.compare("GT", step, b.constant(0, index))]
+        def condition(step: Any, count: Any) -> Any:
+            return b.compare("GT", step, b.constant(0, index))
 
-        def body(step: Any, count: Any, numbers: Any, rows: Any) -> list:
-            def place(m: Any, step: Any, count: Any, first: Any) -> Any:
-                there = count + step
-                return first * n + m.where(there < n, there, n) - 1
+        def body(step: Any, count: Any) -> list:
+            def position(m: Any, step: Any, count: Any, row: Any) -> Any:
+                at = count + step
+                return row * n + m.where(at < n, at, n) - 1
 
-            def counted(m: Any, step: Any, count: Any, there: Any, numbers: Any) -> Any:
-                fits = (there <= numbers) & (count + step <= n)
+            def counted(m: Any, step: Any, count: Any, element: Any, numbers: Any) -> Any:
+                fits = (element <= numbers) & (count + step <= n)
                 return m.where(fits, count + step, count)
 
-            wide, first = b.broadcast(step, flat.shape), b.iota(flat.shape, index, 0)
-            at = lifted(b, place, wide, count, first)
-            there = gather(b, numbers.type, rows, [at], [0])
-            count = lifted(b, counted, wide, count, there, numbers)
-            return [lifted(b, lambda m, s: s >> 1, step), count, numbers, rows]
+            wide = b.broadcast(step, flat.shape)
+            at = lifted(b, position, wide, count, row)
+            element = gather(b, numbers.type, rows, [at], [0])
+            count = lifted(b, counted, wide, count, element, numbers)
+            return [lifted(b, lambda m, s: s >> 1, step), count]
 
-        regions = b.region(types, more), b.region(types, body)
-        count = b.op("stablehlo.while", *start, out=types, regions=regions)[1]
+        start = b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0)
+        count = b.loop(start, condition, body, stops=False)[1]
         return b.reshape(b.convert(count, int64), out.shape)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*spread_all(axis, xs, mapped))
 
     def factors(self, rows: Type, numbers: Type) -> str:
-        words = named(numbers.rank)
-        return rule([[*words[:-1], "_"], words], [words])
+        dims = named(numbers.rank)
+        return rule([[*dims[:-1], "_"], dims], [dims])
 
     @classmethod
     def samples(cls) -> Any:

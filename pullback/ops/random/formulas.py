@@ -1,6 +1,6 @@
-"""The functions that random numbers need, as formulas of `stepwise`: the same bits everywhere.
+"""Mathematical functions of the samplers, as formulas of `stepwise`: the same bits everywhere.
 
-`m` is the machine that runs a formula, NumPy or StableHLO.
+`m` is the machine that evaluates a formula, NumPy or StableHLO.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LOG = (
     -0.49999937415122986, 0.33333197236061096, -0.2500782012939453, 0.20011165738105774,
     -0.16415949165821075, 0.13995860517024994, -0.15388600528240204, 0.14026087522506714,
 )  # fmt: skip
-# log(2) as a sum of two numbers; multiples of the first by exponents are exact
+# log(2) as a sum of two numbers; products of the first with exponents are exact
 LOG2 = {32: (0.693145751953125, 1.4286068203094172e-06),
         64: (0.6931471803691238, 1.9082149292705877e-10)}  # fmt: skip
-# bits of 2/3, and how many bits there are behind the exponent's
+# the bits of 2/3, and the number of mantissa bits
 SPLIT = {32: (0x3F2AAAAB, 23), 64: (0x3FE5555555555555, 52)}
 # z / s, where s = erf(z / sqrt 2), as a polynomial of w = -log(1 - s * s): relative error 1e-7
 REACH = 10.75  # it holds for w up to twice this
@@ -41,24 +41,24 @@ START = (
 
 
 def polynomial(coefficients: Sequence[float], x: Any) -> Any:
-    """By Horner's rule; the constant comes first."""
-    *rest, made = coefficients
+    """Evaluate a polynomial, constant coefficient first, by Horner's rule."""
+    *rest, y = coefficients
     for c in reversed(rest):
-        made = x * made + c
-    return made
+        y = x * y + c
+    return y
 
 
 def powers(chebyshev: Sequence[float]) -> list[float]:
-    """The coefficients of a sum of Chebyshev polynomials by powers of their argument."""
-    made = [0.0] * len(chebyshev)
-    before, here = [1.0], [0.0, 1.0]  # the first two polynomials
+    """Return the power series of a sum of Chebyshev polynomials."""
+    series = [0.0] * len(chebyshev)
+    t, following = [1.0], [0.0, 1.0]  # the first two polynomials
     for c in chebyshev:
-        for i, power in enumerate(before):
-            made[i] += c * power
-        twice = [0.0, *(2 * v for v in here)]
-        after = [v - (before[i] if i < len(before) else 0.0) for i, v in enumerate(twice)]
-        before, here = here, after
-    return made
+        for i, power in enumerate(t):
+            series[i] += c * power
+        twice = [0.0, *(2 * v for v in following)]
+        after = [v - (t[i] if i < len(t) else 0.0) for i, v in enumerate(twice)]
+        t, following = following, after
+    return series
 
 
 ATANH = [2 / (2 * k + 3) for k in range(11)]
@@ -68,9 +68,9 @@ MILLS_AT_0 = math.sqrt(math.pi / 2)
 
 
 def ends(m: Any, k: Any, to: Any) -> tuple[Any, Any]:
-    """t = (k + 1/2) / 2**n and 1 - t for random integers k of n = 31 or 63 bits.
+    """Return t = (k + 1/2) / 2**n and 1 - t for random integers k of n = 31 or 63 bits.
 
-    Each is rounded by itself, so t is exact near 0, and 1 - t near 1.
+    Each is rounded separately, so t is accurate near 0, and 1 - t near 1.
     """
     bits = 31 if is_single_integer(k) else 63
     other = k ^ ((1 << bits) - 1)
@@ -82,7 +82,7 @@ def is_single_integer(k: Any) -> bool:
 
 
 def _parts(m: Any, x: Any) -> tuple[Any, Any]:
-    """Positive x as 2**e (1 + f) with f in [-1/3, 1/3): e, and f."""
+    """Return e and f with x = 2**e (1 + f) and f in [-1/3, 1/3), for positive x."""
     split, bits = SPLIT[32 if is_single(x) else 64]
     offset = m.bitcast(x, sibling(x, "i")) - split
     exponent = offset >> bits
@@ -92,7 +92,7 @@ def _parts(m: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _log1p(f: Any) -> Any:
-    """log(1 + f) for |f| <= 1/3."""
+    """Return log(1 + f) for |f| <= 1/3."""
     if is_single(f):
         return f + f * f * polynomial(LOG, f)
     s = f * (1.0 / (f + 2.0))
@@ -106,18 +106,18 @@ def _from_parts(e: Any, f: Any) -> Any:
 
 
 def log(m: Any, x: Any) -> Any:
-    """The logarithm of a positive number."""
+    """Return the logarithm of a positive number."""
     return _from_parts(*_parts(m, x))
 
 
 def minus_log(m: Any, t: Any, s: Any) -> Any:
-    """-log(t) for t in (0, 1) and s = 1 - t, exact also where it is small."""
+    """Return -log(t) for t in (0, 1) and s = 1 - t, accurate also where it is small."""
     e, f = _parts(m, t)
     return -_from_parts(e, m.where(e < 0.0, f, -s))
 
 
 def exp(m: Any, x: Any) -> Any:
-    """The exponential of an f64 number; 0 below -700, and no larger than exp(700)."""
+    """Return the exponential of an f64 number; 0 below -700, and at most exp(700)."""
     inside = m.where(x > -700.0, m.where(x < 700.0, x, 700.0), -700.0)
     turns = inside * 1.4426950408889634
     k = m.convert(m.where(x < 0.0, turns - 0.5, turns + 0.5), int64)
@@ -125,19 +125,19 @@ def exp(m: Any, x: Any) -> Any:
     steps = m.convert(k, float64)
     r = (inside - steps * high) - steps * low
     scale = m.bitcast((k + 1023) << 52, float64)
-    made = ((r * r * polynomial(EXP, r) + r) + 1.0) * scale
-    return m.where(x > -700.0, made, 0.0)
+    y = ((r * r * polynomial(EXP, r) + r) + 1.0) * scale
+    return m.where(x > -700.0, y, 0.0)
 
 
 def mills(y: Any) -> Any:
-    """Mills' ratio of the normal distribution at f64 y >= 0: its upper tail by its density."""
+    """Return Mills' ratio of the normal distribution, upper tail / density, at f64 y >= 0."""
     x = y * math.sqrt(0.5)
     series = polynomial(MILLS, (x - 3.0) * (1.0 / (x + 3.0)))
     return series * MILLS_AT_0 * (1.0 / (x * 2.0 + 1.0))
 
 
 def normal(m: Any, k: Any) -> Any:
-    """A standard normal number from a random integer of 32 or 64 bits."""
+    """Return a standard normal number from a random integer of 32 or 64 bits."""
     bits = 31 if is_single_integer(k) else 63
     s, t = ends(m, k ^ (k >> bits), sibling(k, "f"))
     if bits == 31:
@@ -152,9 +152,10 @@ def normal(m: Any, k: Any) -> Any:
 
 
 def quantile(m: Any, base: Any, energy: Any) -> Any:
-    """How far above base >= 0 the normal upper tail is exp(-energy) times that of base.
+    """Return the distance from base >= 0 at which the normal upper tail is exp(-energy) times that
+    of base.
 
-    The logarithm of the tail is nearly a parabola: its root is a start with an error below 4 %.
+    The logarithm of the tail is nearly a parabola, whose root has an error below 4 %.
     """
     ratio = mills(base)
     slope = 1.0 / ratio
@@ -167,7 +168,7 @@ def quantile(m: Any, base: Any, energy: Any) -> Any:
 
 
 def refined(m: Any, step: Any, energy: Any, base: Any = 0.0, ratio: Any = MILLS_AT_0) -> Any:
-    """One step of Halley's method on the logarithm of the tail, which triples the digits."""
+    """Take one step of Halley's method on the logarithm of the tail, which triples the digits."""
     y = base + step
     here = mills(y)
     slope = 1.0 / here

@@ -1,8 +1,8 @@
-"""Numbers from gamma distributions, and how they move with the distribution's shape.
+"""Samples of the gamma distribution, differentiable with respect to its shape.
 
-The sampler is Marsaglia and Tsang's (2000): a cubed normal number, accepted 95 times in 100 or more
-often. A number that was accepted stays; rounds go on until each element has one. Every round draws
-from streams of its own, so an element's number does not depend on what the others needed.
+The sampler is that of Marsaglia and Tsang (2000): a cubed normal number, accepted with a
+probability of at least 95 %. Rounds repeat until every element has an accepted number. Each round
+draws from its own streams, so an element's number does not depend on the other elements.
 """
 
 from __future__ import annotations
@@ -23,31 +23,24 @@ from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
 from pullback.ops.random.formulas import ends, exp, log, minus_log, normal, polynomial
 from pullback.ops.random.gamma_slope import GammaSlope
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import (
-    CounterPart,
-    check_key,
-    check_part,
-    check_size,
-    hlo_blocks,
-    numpy_blocks,
-)
+from pullback.ops.random.threefry import check_key, check_part, check_size, hlo_blocks, numpy_blocks
 from pullback.ops.samples import positive
 
-ROUNDS = 16  # the chance that none of them accepts is below 2**-64
+ROUNDS = 16  # all of them reject with a probability below 2**-64
 HUGE = 1e290
 # log(1 + y) - y + y**2 / 2 - y**3 / 3 is -y**4 times this, for |y| < 1/16
 QUARTIC = [(-1) ** k / (k + 4) for k in range(14)]
 
 
 class RandomGamma(Op):
-    """A number from the gamma distribution of shape a and scale 1 for each key u32[..., 2] and
-    each element of a[..., *shape]; never 0, and NaN where a is not positive.
+    """Samples of the gamma distribution with shape a and scale 1, for each key u32[..., 2] and each
+    element of a[..., *shape]; never 0, and NaN where a is not positive.
 
-    Its derivative by a is that of the quantile which the number is (implicit reparameterisation):
-    the numbers themselves jump where a round is accepted at one a and not at the next.
+    The derivative with respect to a is that of a quantile (implicit reparameterization): the
+    samples themselves jump where an acceptance changes.
     """
 
-    whole: tuple[int, ...] = ()  # of which a part is made, as in PerKey
+    whole: tuple[int, ...] = ()  # the shape of which a part is drawn, as in PerKey
     kinds = "f"
 
     def infer(self, key: Type, a: Type, *begin: Type) -> Type:
@@ -57,57 +50,48 @@ class RandomGamma(Op):
         outer = key.rank - 1
         check_size(self.whole or a.shape[outer:])
         if a.shape[:outer] != key.shape[:-1]:
-            raise ShapeError(f"needs shapes for each key, got {key} and {a}")
+            raise ShapeError(f"a must have shapes for each key, got {key} and {a}")
         return a
 
     def numpy(self, key: np.ndarray, a: np.ndarray, *begin: np.ndarray) -> np.ndarray:
-        shape = a.shape[key.ndim - 1 :]
-        part = CounterPart(self.whole, *begin) if begin else None
-        wide = a.astype(np.float64)
+        shape, wide = a.shape[key.ndim - 1 :], a.astype(np.float64)
+
+        def blocks(stream: int) -> tuple[Any, Any]:
+            return numpy_blocks(key, shape, stream, self.whole, *begin)
+
         d, c = _constants(NUMPY, wide)
         made, done = d, np.zeros(a.shape, bool)
         for i in range(ROUNDS):
-            words = [w for k in (1, 2) for w in numpy_blocks(key, shape, 2 * i + k, part)]
+            words = (*blocks(2 * i + 1), *blocks(2 * i + 2))
             made, done = _round(NUMPY, made, done, d, c, *words)
             if done.all():
                 break
-        first, second = numpy_blocks(key, shape, 0, part)
-        made = _finished(NUMPY, made, wide, first, second, LEAST[dtype(a.dtype)])
+        made = _finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
         return np.asarray(made).astype(_rounded_in(dtype(a.dtype)).numpy).astype(a.dtype)
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
-        shape = out.shape[len(key.shape) - 1 :]
-        wide = b.convert(a, float64)
+        shape, wide = out.shape[len(key.shape) - 1 :], b.convert(a, float64)
         d, c = lifted(b, _constants, wide)
-        start = (b.constant(0, int32), key, d, c, d, b.full(out.with_dtype(bool_), False), *begin)
-        types = tuple(x.type for x in start)
 
-        def blocks(key: Any, stream: Any, begin: tuple) -> tuple:
-            return hlo_blocks(
-                b, key, shape, stream, CounterPart(self.whole, *begin) if begin else None
-            )
+        def blocks(stream: Any) -> tuple[Any, Any]:
+            return hlo_blocks(b, key, shape, stream, self.whole, *begin)
 
-        def more(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
+        def condition(i: Any, made: Any, done: Any) -> Any:
             rest = b.op("stablehlo.not", done, out=done.type)
             rest = b.reduce("or", rest, False, range(out.rank)) if out.rank else rest
             left = b.compare("LT", i, b.constant(ROUNDS, int32))
-            return [b.op("stablehlo.and", rest, left, out=left.type)]
+            return b.op("stablehlo.and", rest, left, out=left.type)
 
-        def body(i: Any, key: Any, d: Any, c: Any, made: Any, done: Any, *begin: Any) -> list:
-            first = b.convert(b.op("stablehlo.add", i, i, out=i.type), uint32)
-            words: list[Any] = []
-            for k in (1, 2):
-                at = b.op("stablehlo.add", first, b.constant(k, uint32), out=first.type)
-                words += blocks(key, at, begin)
+        def body(i: Any, made: Any, done: Any) -> list:
+            streams = [lifted(b, lambda m, i, k=k: m.convert(i + i + k, uint32), i) for k in (1, 2)]
+            words = (*blocks(streams[0]), *blocks(streams[1]))
             made, done = lifted(b, _round, made, done, d, c, *words)
-            i = b.op("stablehlo.add", i, b.constant(1, int32), out=i.type)
-            return [i, key, d, c, made, done, *begin]
+            return [lifted(b, lambda m, i: i + 1, i), made, done]
 
-        regions = b.region(types, more), b.region(types, body)
-        made = b.op("stablehlo.while", *start, out=types, regions=regions)[4]
-
+        start = (b.constant(0, int32), d, b.full(out.with_dtype(bool_), False))
+        made = b.loop(start, condition, body, stops=False)[1]
         finished = partial(_finished, least=LEAST[out.dtype])
-        made = lifted(b, finished, made, wide, *blocks(key, 0, begin))
+        made = lifted(b, finished, made, wide, *blocks(0))
         return b.convert(b.convert(made, _rounded_in(out.dtype)), out.dtype)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -142,8 +126,8 @@ class RandomGamma(Op):
 
 
 def _constants(m: Any, a: Any) -> tuple[Any, Any]:
-    """Marsaglia and Tsang's d and c; a shape below 1 is first raised by 1."""
-    a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # what has no number gets one quickly
+    """Return d and c of Marsaglia and Tsang; a shape below 1 is first increased by 1."""
+    a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # `_finished` replaces invalid elements
     d = m.where(a < 1.0, a + 1.0, a) - 1 / 3
     return d, 1.0 / (m.sqrt(d) * 3.0)
 
@@ -151,7 +135,7 @@ def _constants(m: Any, a: Any) -> tuple[Any, Any]:
 def _round(
     m: Any, made: Any, done: Any, d: Any, c: Any, z0: Any, z1: Any, u0: Any, u1: Any
 ) -> tuple[Any, Any]:
-    """Numbers for those that have none yet, where this round accepts."""
+    """Draw numbers for elements that have none yet, where this round accepts."""
     y = normal(m, m.bitcast(joined(m, z0, z1), int64)) * c
     root = y + 1.0
     inside = root > 0.0
@@ -165,7 +149,7 @@ def _round(
 
 
 def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
-    """The numbers for the shapes that were given, from those for the raised ones."""
+    """Return the numbers for the given shapes from those for the increased ones."""
     small = m.where(a < 1.0, m.where(a > 0.0, a, 1.0), 1.0)
     made = m.where(a < 1.0, exp(m, log(m, made) - _energy(m, u0, u1) * (1.0 / small)), made)
     made = m.where(made < least, least, made)
@@ -174,11 +158,11 @@ def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
 
 
 def _energy(m: Any, first: Any, second: Any) -> Any:
-    """An exponential number, -log of a uniform one."""
+    """Return an exponential number, -log of a uniform one."""
     k = m.bitcast(joined(m, first, second), int64) & ((1 << 63) - 1)
     return minus_log(m, *ends(m, k, float64))
 
 
 def _rounded_in(wanted: DType) -> DType:
-    """The first of two roundings: XLA may take f64 to 16 bits in one step or in two."""
+    """Return the dtype of the first rounding: XLA may round f64 to 16 bits in one or two steps."""
     return float32 if wanted.bits == 16 else wanted

@@ -1,4 +1,4 @@
-"""Numbers from the standard distributions, with the same bits in every engine."""
+"""Samples of the standard distributions, with the same bits in every engine."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pullback.ops.prelude import Type
 from pullback.ops.random.bits import KEY, KEYS, PerKey, joined
 from pullback.ops.random.formulas import ends, minus_log, normal
 
-# The bits of an f32 that the shorter types do not have.
+# The number of mantissa bits of an f32 that the 16-bit dtypes do not have.
 LOST = {float16: 13, bfloat16: 16}
 
 
 class Sampler(PerKey, abstract=True):
-    """Floats of one type; f16 and bf16 are made from f32."""
+    """Samples of a float dtype; f16 and bf16 are converted from f32."""
 
     dtype: DType
     whole: tuple[int, ...] = ()
 
     def infer(self, key: Type, *begin: Type) -> Type:
         if not self.dtype.is_float:
-            raise DTypeError(f"needs a float type, got {self.dtype}", code="E2005")
+            raise DTypeError(f"dtype must be float, got {self.dtype}", code="E2005")
         return super().infer(key, *begin)
 
     def result(self) -> DType:
@@ -38,7 +38,7 @@ class Sampler(PerKey, abstract=True):
 
     @abstractmethod
     def sample(self, m: Any, k: Any) -> Any:
-        """A number in f32 or f64 from an integer of as many random bits."""
+        """Return a number in f32 or f64 from an integer of as many random bits."""
 
     @classmethod
     def samples(cls) -> Any:
@@ -51,28 +51,28 @@ class Sampler(PerKey, abstract=True):
 
 
 class RandomUniform(Sampler):
-    """Uniform numbers in [0, 1), multiples of 2**-24 (2**-53 in f64) rounded down."""
+    """Uniform samples in [0, 1), multiples of 2**-24 (2**-53 for f64) rounded down."""
 
     def sample(self, m: Any, k: Any) -> Any:
         bits, size = (24, 32) if self.dtype is not float64 else (53, 64)
-        whole = (k >> (size - bits)) & ((1 << bits) - 1)
-        made = m.convert(whole, float64 if size == 64 else float32) * 2.0**-bits
+        k = (k >> (size - bits)) & ((1 << bits) - 1)
+        u = m.convert(k, float64 if size == 64 else float32) * 2.0**-bits
         if self.dtype not in LOST:
-            return made
-        # rounded down, a number below x is one whose rounded value is below x
-        kept = 0xFFFFFFFF ^ ((1 << LOST[self.dtype]) - 1)
-        return m.bitcast(m.bitcast(made, uint32) & kept, float32)
+            return u
+        # Rounding down keeps P(u < x) exact for every x of the dtype.
+        mask = 0xFFFFFFFF ^ ((1 << LOST[self.dtype]) - 1)
+        return m.bitcast(m.bitcast(u, uint32) & mask, float32)
 
 
 class RandomNormal(Sampler):
-    """Numbers from the standard normal distribution."""
+    """Samples of the standard normal distribution."""
 
     def sample(self, m: Any, k: Any) -> Any:
         return normal(m, k)
 
 
 class RandomExponential(Sampler):
-    """Numbers from the exponential distribution of mean 1, never 0."""
+    """Samples of the exponential distribution with mean 1, never 0."""
 
     def sample(self, m: Any, k: Any) -> Any:
         single = self.dtype is not float64

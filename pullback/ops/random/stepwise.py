@@ -1,21 +1,22 @@
-"""Arithmetic with one rounding a step, the same to the last bit in every engine.
+"""Arithmetic that rounds every operation separately, the same to the last bit in every engine.
 
-A formula is written once, over values with NumPy's operators, and is run by NumPy (`NUMPY`) or
-written as StableHLO (`Hlo`). XLA may round `x * y + z` once where NumPy rounds twice, and gathers
-constants in products and in sums. Both are kept from happening by a comparison with a number
-that is never reached: `select(p < limit, p, limit)`, one instruction on every machine. Functions
-such as `log`, whose last bit every library has its own idea of, are left out; the ones that random
-numbers need are in `functions.py`. There is no division: see `__rtruediv__`.
+A formula is written once with NumPy's operators and is evaluated by NumPy (`NUMPY`) or lowered to
+StableHLO (`Hlo`). XLA may round `x * y + z` once where NumPy rounds twice, and combines constants
+in products and sums. A comparison with a limit that is never reached prevents both:
+`select(p < limit, p, limit)`, one instruction on every machine. Functions such as `log`, whose last
+bit differs between libraries, are not available; `formulas.py` has those that samplers need. There
+is no division: see `__rtruediv__`.
 
-What is rounded alike everywhere: f32 and f64 sums, differences and products, f64 reciprocals and
-square roots (GPUs have faster ones in f32), conversions, and all of integer arithmetic. Values
-stay below the limit, or are handled as `unbounded`, which costs two instructions more; and clear
-of subnormal numbers, which XLA takes for 0.
+Rounded equally everywhere are f32 and f64 sums, differences and products, f64 reciprocals and
+square roots (GPUs have faster ones in f32), conversions, and integer arithmetic. Values must stay
+below the limit, unless handled as `unbounded` for two more instructions, and must not be subnormal:
+XLA flushes these to 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,33 +25,22 @@ from pullback.graph.dtypes import DType, dtype, float32
 
 LIMIT = {32: 2.0**100, 64: 2.0**1000}  # of magnitudes, by the number of bits
 
-# What a value is, as far as compilers like to rewrite it together with its users: a product in a
-# sum is contracted, and in chains of sums or of products those that turn out constant are gathered.
+# How a value was computed, as far as compilers rewrite it together with its users: a product in a
+# sum is contracted, and constants in chains of sums or of products are combined.
 PLAIN, SUM, PRODUCT = "plain", "sum", "product"
 
 
-class NumPy:
-    """The words of formulas that are no operators, in NumPy."""
-
-    @staticmethod
-    def where(condition: Any, x: Any, y: Any) -> Any:
-        return np.where(condition, x, y)
-
-    @staticmethod
-    def convert(x: Any, to: DType) -> Any:
-        return x.astype(to.numpy)
-
-    @staticmethod
-    def bitcast(x: Any, to: DType) -> Any:
-        return x.view(to.numpy)
-
-    @staticmethod
-    def sqrt(x: Any) -> Any:
-        return np.sqrt(x)
+# The functions of formulas, besides operators, in NumPy.
+NUMPY = SimpleNamespace(
+    where=np.where,
+    sqrt=np.sqrt,
+    convert=lambda x, to: x.astype(to.numpy),
+    bitcast=lambda x, to: x.view(to.numpy),
+)
 
 
 class Hlo:
-    """The same in StableHLO: `lift` makes a value with operators, `settled` a finished one."""
+    """The same in StableHLO: `lift` wraps a value for formulas, `isolated` unwraps a result."""
 
     def __init__(self, b: Any, unbounded: bool = False) -> None:
         self.b, self.unbounded = b, unbounded
@@ -58,32 +48,29 @@ class Hlo:
     def lift(self, value: Any) -> Steps:
         return Steps(self, value)
 
-    def settled(self, x: Steps) -> Any:
-        return x.settled().value
+    def isolated(self, x: Steps) -> Any:
+        return x.isolated().value
 
     def where(self, condition: Steps, x: Any, y: Any) -> Steps:
         given = x if isinstance(x, Steps) else y
-        x, y = given.like(x).settled(), given.like(y).settled()
+        x, y = given.like(x).isolated(), given.like(y).isolated()
         return self.lift(self.b.select(condition.value, x.value, y.value))
 
     def convert(self, x: Steps, to: DType) -> Steps:
-        return self.lift(self.b.convert(x.settled().value, to))
+        return self.lift(self.b.convert(self.isolated(x), to))
 
     def bitcast(self, x: Steps, to: DType) -> Steps:
-        value = x.settled().value
+        value = self.isolated(x)
         out = value.type.with_dtype(to)
         return self.lift(self.b.op("stablehlo.bitcast_convert", value, out=out))
 
     def sqrt(self, x: Steps) -> Steps:
-        value = x.settled().value
+        value = self.isolated(x)
         return Steps(self, self.b.op("stablehlo.sqrt", value, out=value.type), PRODUCT)
 
 
-NUMPY = NumPy()
-
-
 def _integer(name: str) -> Callable[[Steps, Any], Steps]:
-    """An operator on integers, which are exact whatever a compiler does."""
+    """Return an operator on integers, which are exact whatever a compiler does."""
 
     def apply(self: Steps, other: Any) -> Steps:
         return self._made(name, self, self.like(other))
@@ -91,16 +78,24 @@ def _integer(name: str) -> Callable[[Steps, Any], Steps]:
     return apply
 
 
+def _sum(name: str, swap: bool = False) -> Callable[[Steps, Any], Steps]:
+    def apply(self: Steps, other: Any) -> Steps:
+        x, y = self.isolated(), self.like(other).isolated()
+        return self._made(name, *((y, x) if swap else (x, y)), SUM)
+
+    return apply
+
+
 def _comparison(direction: str) -> Callable[[Steps, Any], Steps]:
     def apply(self: Steps, other: Any) -> Steps:
-        x, y = self.settled(), self.like(other).settled()
+        x, y = self.isolated(), self.like(other).isolated()
         return self.m.lift(self.m.b.compare(direction, x.value, y.value))
 
     return apply
 
 
 class Steps:
-    """A value of a StableHLO program, with operators that round one by one."""
+    """A value of a StableHLO program, with operators that round separately."""
 
     __slots__ = ("kind", "m", "value")
 
@@ -112,20 +107,20 @@ class Steps:
         return self.value.dtype.numpy
 
     def like(self, other: Any) -> Steps:
-        """An operand: a number becomes a constant of this value's type."""
+        """Return an operand; a number becomes a constant of this value's type."""
         return other if isinstance(other, Steps) else self.m.lift(self._full(other))
 
     def _full(self, number: Any) -> Any:
         return self.m.b.full(self.value.type, number)
 
-    def settled(self) -> Steps:
-        """The value itself, kept apart from how it was made."""
+    def isolated(self) -> Steps:
+        """Return the value behind a comparison, so that compilers cannot fuse its computation."""
         if self.kind == PLAIN or not self.value.dtype.is_float:
             return self
         b, limit = self.m.b, self._full(LIMIT[self.value.dtype.bits])
         below = b.compare("LT", self.value, limit)
         other = limit
-        if self.m.unbounded:  # what is larger does not change when 1 is added, nor does NaN
+        if self.m.unbounded:  # adding 1 changes neither larger numbers nor NaN
             other = b.op("stablehlo.add", self.value, self._full(1), out=self.value.type)
         return self.m.lift(b.select(below, self.value, other))
 
@@ -133,34 +128,20 @@ class Steps:
         made = self.m.b.op(f"stablehlo.{name}", x.value, y.value, out=x.value.type)
         return Steps(self.m, made, kind)
 
-    def _sum(self, name: str, x: Any, y: Any) -> Steps:
-        x, y = (self.like(v).settled() for v in (x, y))
-        return self._made(name, x, y, SUM)
-
-    def __add__(self, other: Any) -> Steps:
-        return self._sum("add", self, other)
-
-    def __radd__(self, other: Any) -> Steps:
-        return self._sum("add", other, self)
-
-    def __sub__(self, other: Any) -> Steps:
-        return self._sum("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Steps:
-        return self._sum("subtract", other, self)
+    __add__, __sub__ = _sum("add"), _sum("subtract")
+    __radd__, __rsub__ = _sum("add", swap=True), _sum("subtract", swap=True)
 
     def __mul__(self, other: Any) -> Steps:
-        x, y = (v if v.kind == SUM else v.settled() for v in (self, self.like(other)))
+        x, y = (v if v.kind == SUM else v.isolated() for v in (self, self.like(other)))
         return self._made("multiply", x, y, PRODUCT)
 
     __rmul__ = __mul__
 
     def __rtruediv__(self, one: float) -> Steps:
-        """The reciprocal. XLA divides by a number that is the same for all elements by taking its
-        reciprocal once; formulas always do."""
+        """Return the reciprocal, which formulas multiply by: XLA may do so for a division too."""
         if one != 1:
-            raise TypeError("quotients are products with the reciprocal here")
-        return self._made("divide", self.like(one), self.settled(), PRODUCT)
+            raise TypeError("a formula cannot divide: multiply by the reciprocal 1.0 / x")
+        return self._made("divide", self.like(one), self.isolated(), PRODUCT)
 
     def __neg__(self) -> Steps:
         value = self.m.b.op("stablehlo.negate", self.value, out=self.value.type)
@@ -181,7 +162,7 @@ class Steps:
 
 
 def sibling(x: Any, kind: str) -> DType:
-    """The element type of another kind with as many bits: i32 for f32."""
+    """Return the dtype of another kind with as many bits: i32 for f32."""
     return dtype(f"{kind}{np.dtype(x.dtype).itemsize * 8}")
 
 
@@ -190,9 +171,7 @@ def is_single(x: Any) -> bool:
 
 
 def lifted(b: Any, f: Callable, *values: Any, unbounded: bool = False) -> Any:
-    """The StableHLO of a formula `f(machine, *values)`, ready for others to use."""
+    """Lower a formula `f(machine, *values)` to StableHLO."""
     m = Hlo(b, unbounded)
     made = f(m, *map(m.lift, values))
-    if isinstance(made, tuple):
-        return tuple(m.settled(v) for v in made)
-    return m.settled(made)
+    return tuple(map(m.isolated, made)) if isinstance(made, tuple) else m.isolated(made)

@@ -1,32 +1,33 @@
 """The Threefry-2x32 block cipher: random bits as a function of a key and a counter.
 
-The value at a position depends on the key and the position alone: the same in every engine,
-however the work is split over devices or batched.
+The value at a position depends only on the key and the position: it is the same in every engine,
+sharded or batched.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
+from pullback.graph.types import show
 from pullback.ops.elementwise.base import align
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted
 from pullback.ops.samples import integers
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = 0x1BD11BDA  # what Threefry's key schedule mixes in
-POSITION_BITS = 48  # of a counter; the 16 others name the stream
+PARITY = 0x1BD11BDA  # a constant of Threefry's key schedule
+POSITION_BITS = 48  # of a counter; the other 16 are the stream
 STREAM_SHIFT = POSITION_BITS - 32  # of the stream in the counter's high word
 
 
 def cipher(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., 2011) of the counter (x0, x1).
+    """Encrypt the counter (x0, x1) by Threefry-2x32 with 20 rounds (Salmon et al., 2011).
 
     The known answers of its authors' library:
 
@@ -50,8 +51,10 @@ def cipher(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
 
 
 class Threefry(Op):
-    """Two words of 32 random bits for each counter of two words; key u32[..., 2] and counters
-    broadcast."""
+    """Two words of 32 random bits for each counter of two words.
+
+    Keys u32[..., 2] and counters broadcast.
+    """
 
     differentiable: ClassVar[bool] = False
 
@@ -60,8 +63,7 @@ class Threefry(Op):
         for counter in (high, low):
             if counter.dtype is not uint32:
                 raise DTypeError(f"counters must be u32, got {counter}", code="E2005")
-        made = Type(broadcast_shapes(key.shape[:-1], high.shape, low.shape), uint32)
-        return made, made
+        return (Type(broadcast_shapes(key.shape[:-1], high.shape, low.shape), uint32),) * 2
 
     def numpy(self, key: np.ndarray, high: np.ndarray, low: np.ndarray) -> tuple:
         shape = np.broadcast_shapes(key.shape[:-1], high.shape, low.shape)
@@ -92,70 +94,66 @@ class Threefry(Op):
 # -- blocks of bits for every position of a shape -------------------------------------------------
 
 
-class CounterPart(NamedTuple):
-    """The part of a larger shape `whole` that begins at `begin`, i64[..., rank] for each key."""
-
-    whole: tuple[int, ...]
-    begin: Any
-
-
 def numpy_blocks(
-    key: np.ndarray, shape: tuple[int, ...], stream: int = 0, part: CounterPart | None = None
+    key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:
-    """The cipher of every row-major position of `shape` in a stream, for each key u32[..., 2];
-    where it is part of a larger shape, of the positions in that."""
-    if part is None:
+    """Return the cipher of every row-major position of `shape` in a stream, for each key
+    u32[..., 2].
+
+    If `shape` is a part of a larger shape `whole`, positions are those in `whole`, and `begin` is
+    the start of the part, i64[..., rank] for each key.
+    """
+    ones = (1,) * len(shape)
+    if not begin:
         position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     else:
         position = np.zeros((), np.uint64)
-        ones = tuple([1 for _ in shape])
-        for i, (n, step) in enumerate(zip(shape, _steps(part.whole), strict=True)):
-            begin = part.begin[..., i].reshape(*key.shape[:-1], *ones)
-            along = begin + np.arange(n).reshape(n, *ones[i + 1 :])
+        for i, (n, step) in enumerate(zip(shape, _strides(whole), strict=True)):
+            start = begin[0][..., i].reshape(*key.shape[:-1], *ones)
+            along = start + np.arange(n).reshape(n, *ones[i + 1 :])
             position = position + along.astype(np.uint64) * np.uint64(step)
     position = position | np.uint64(stream << POSITION_BITS)
-    keys = key.reshape(*key.shape[:-1], *(1 for _ in shape), 2)
+    keys = key.reshape(*key.shape[:-1], *ones, 2)
     high = (position >> np.uint64(32)).astype(np.uint32)
     return Threefry().numpy(keys, high, position.astype(np.uint32))
 
 
-def _steps(shape: tuple[int, ...]) -> list[int]:
-    """How far apart neighbours along each dimension are in row-major order."""
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """Return the row-major strides of a shape, in elements."""
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def hlo_blocks(
-    b: Any, key: Any, shape: tuple[int, ...], stream: Any = 0, part: CounterPart | None = None
+    b: Any, key: Any, shape: tuple[int, ...], stream: Any, whole: tuple[int, ...], *begin: Any
 ) -> tuple:
-    """The same as StableHLO; the stream may be computed, as u32[]."""
-    whole = (*key.shape[:-1], *shape)
+    """Return `numpy_blocks` as StableHLO; the stream may be a value u32[]."""
+    out = (*key.shape[:-1], *shape)
     keys = [word(b, key, i) for i in (0, 1)]
-    keys = [b.broadcast_in_dim(k, whole, range(len(k.shape))) for k in keys]
+    keys = [b.broadcast_in_dim(k, out, range(len(k.shape))) for k in keys]
     stream = b.constant(stream, uint32) if isinstance(stream, int) else stream
-    size = math.prod(part.whole if part else shape)
+    size = math.prod(whole if begin else shape)
     word_type = uint32 if size <= 2**32 else uint64
-    if part is None:
-        position = b.reshape(b.iota((size,), word_type, 0), shape)
+    if begin:
+        position = _positions(b, Type(out, word_type), whole, *begin)
     else:
-        position = _positions(b, Type(whole, word_type), part)
+        position = b.reshape(b.iota((size,), word_type, 0), shape)
     counters = _counters(b, position, b.broadcast(stream, position.shape))
-    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, whole) for c in counters])
+    return lifted(b, lambda m, *xs: cipher(*xs), *keys, *[b.broadcast(c, out) for c in counters])
 
 
-def _positions(b: Any, out: Type, part: CounterPart) -> Any:
-    """The row-major positions in the larger shape, for each key."""
-    rank = len(part.whole)
-    outer = range(out.rank - rank)
-    made = b.full(out, 0)
-    for i, step in enumerate(_steps(part.whole)):
-        begin = b.broadcast_in_dim(b.convert(word(b, part.begin, i), out.dtype), out.shape, outer)
+def _positions(b: Any, out: Type, whole: tuple[int, ...], begin: Any) -> Any:
+    """Return the row-major positions in the larger shape, for each key."""
+    outer = range(out.rank - len(whole))
+    position = b.full(out, 0)
+    for i, step in enumerate(_strides(whole)):
+        start = b.broadcast_in_dim(b.convert(word(b, begin, i), out.dtype), out.shape, outer)
         along = b.iota(out.shape, out.dtype, len(outer) + i)
-        made = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, made, begin, along)
-    return made
+        position = lifted(b, lambda m, p, x, y, s=step: p + (x + y) * s, position, start, along)
+    return position
 
 
 def _counters(b: Any, position: Any, stream: Any) -> tuple:
-    """Positions as two words, the first with the stream."""
+    """Return positions as two words; the first contains the stream."""
     if position.dtype is uint32:
         return lifted(b, lambda m, stream: stream << STREAM_SHIFT, stream), position
 
@@ -167,7 +165,7 @@ def _counters(b: Any, position: Any, stream: Any) -> tuple:
 
 
 def word(b: Any, key: Any, i: int) -> Any:
-    """Word `i` of every key."""
+    """Return word `i` of every key."""
     shape = key.shape[:-1]
     part = b.op(
         "stablehlo.slice", key, out=Type((*shape, 1), key.dtype),
@@ -178,26 +176,28 @@ def word(b: Any, key: Any, i: int) -> Any:
 
 
 def aligned(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
-    """Mapped operands, the first of them keys, so that they broadcast as before."""
-    extra = [1] + [0] * (len(xs) - 1)  # a key's two words are no dimension that broadcasts
+    """Align mapped operands, of which the first are keys, so that they broadcast as before."""
+    extra = [1] + [0] * (len(xs) - 1)  # the dimension of a key's words does not broadcast
     rank = max(x.type.rank - has - e for x, has, e in zip(xs, mapped, extra, strict=True))
     return [align(x, rank + e) if has else x for x, has, e in zip(xs, mapped, extra)]
 
 
 def check_key(key: Type) -> None:
     if key.dtype is not uint32 or not key.rank or key.shape[-1] != 2:
-        raise ShapeError(f"a key is two words, u32[2] or u32[...,2], got {key}")
+        raise ShapeError(f"keys must be u32[2] or u32[...,2], got {key}")
 
 
 def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None:
-    """Where a part of a shape is made, the last operand says where it begins, for each key."""
-    wanted = Type((*key.shape[:-1], len(whole)), int64)
-    if whole and begin != (wanted,):
-        raise ShapeError(f"needs the beginning of a part of {list(whole)}, {wanted}, got {begin}")
-    if not whole and begin:
-        raise ShapeError(f"what is no part has no beginning, got {begin}")
+    """Raise unless the last operand is the start of the part of `whole` to draw, for each key."""
+    wanted = (Type((*key.shape[:-1], len(whole)), int64),) if whole else ()
+    if begin != wanted:
+        raise ShapeError(
+            f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
+        )
 
 
 def check_size(shape: tuple[int, ...]) -> None:
     if math.prod(shape) > 1 << POSITION_BITS:
-        raise ShapeError(f"one key makes at most 2**{POSITION_BITS} numbers, got {list(shape)}")
+        raise ShapeError(
+            f"one key can draw at most 2**{POSITION_BITS} numbers, got shape {list(shape)}"
+        )

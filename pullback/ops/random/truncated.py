@@ -1,4 +1,4 @@
-"""Normal numbers between bounds, however far out the bounds are."""
+"""The truncated normal distribution, with bounds arbitrarily far from 0."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float64
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import Elementwise, word
+from pullback.ops.elementwise.base import Elementwise, op_functions
 from pullback.ops.prelude import Node, Type, broadcast_types
 from pullback.ops.random.formulas import exp, log, mills, quantile
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.samples import real, unit
 
-exponential, erfc = word("Exp"), word("Erfc")
-FAR = 1e150  # squares of larger numbers are infinite
+exponential, erfc = op_functions("Exp", "Erfc")
+FAR = 1e150  # larger numbers have infinite squares
 
 
 class NormalBetween(Elementwise):
-    """The quantile at u in (0, 1) of the normal distribution between low and high, all in f64;
-    NaN where low is larger.
+    """The quantile at u in (0, 1) of the normal distribution truncated to [low, high], all in f64;
+    NaN where low > high.
 
-    Probabilities are taken as fractions of the tail beyond the bound next to 0, so that nothing
-    underflows, and the smaller of the two tails at the result is the one that is inverted.
+    Probabilities are fractions of the tail beyond the bound nearest to 0, so that nothing
+    underflows, and the smaller of the two tails at the result is inverted.
     """
 
     kinds = ""
@@ -45,7 +45,7 @@ class NormalBetween(Elementwise):
 
     def partials(self, out: Node, u: Node, low: Node, high: Node) -> Sequence:
         def density(x: Node) -> Node:
-            """That of x by that of the result; 0 for an infinite x."""
+            """Return the density at x divided by that at the result; 0 for an infinite x."""
             return exponential((out - x) * (out + x) * 0.5)
 
         def whole() -> Node:
@@ -64,14 +64,14 @@ class NormalBetween(Elementwise):
 
 
 def _between(m: Any, u: Any, low: Any, high: Any) -> Any:
-    turned = low + high < 0.0  # the bound further from 0 shall be the upper one
-    a = m.where(turned, -high, low)
-    b = m.where(turned, -low, high)
-    from_top = m.where(turned, u, 1.0 - u)
+    mirrored = low + high < 0.0  # makes the bound further from 0 the upper one
+    a = m.where(mirrored, -high, low)
+    b = m.where(mirrored, -low, high)
+    from_top = m.where(mirrored, u, 1.0 - u)
     across = a < 0.0  # 0 lies between the bounds
-    base = _held(m, m.where(across, 0.0, a))
-    opposite = _held(m, m.where(across, -a, 0.0))
-    top = _held(m, b)
+    base = _limited(m, m.where(across, 0.0, a))
+    opposite = _limited(m, m.where(across, -a, 0.0))
+    top = _limited(m, b)
     whole = 1.0 / mills(base)  # all probabilities are fractions of the tail beyond the base
     beyond = _tail(m, base, top) * whole
     before = m.where(across, _tail(m, base, opposite) * whole, 1.0)
@@ -81,15 +81,15 @@ def _between(m: Any, u: Any, low: Any, high: Any) -> Any:
     energy = -log(m, m.where(left, lower, upper))
     y = base + quantile(m, base, m.where(energy > 1e-18, energy, 1e-18))
     x = m.where(left, -y, y)
-    x = m.where(turned, -x, x)
+    x = m.where(mirrored, -x, x)
     x = m.where(x < low, low, x)
     return m.where(low <= high, m.where(x > high, high, x), math.nan)
 
 
-def _held(m: Any, x: Any) -> Any:
+def _limited(m: Any, x: Any) -> Any:
     return m.where(x < FAR, x, FAR)
 
 
 def _tail(m: Any, base: Any, x: Any) -> Any:
-    """The normal tail beyond x >= base, by the density at the base."""
+    """Return the normal tail beyond x >= base, divided by the density at base."""
     return exp(m, (base - x) * (base + x) * 0.5) * mills(x)

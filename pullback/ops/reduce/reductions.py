@@ -8,24 +8,53 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.errors import AxisError
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
-from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.base import cast, check_kind
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, conjugate, counted
+from pullback.ops.imported import Imported
+from pullback.ops.parts import Parts
+from pullback.ops.prelude import TABLE, Expandable, Node, Op, Type, batch_along, conjugate, counted
 from pullback.ops.samples import booleans, real
+from pullback.ops.shape.axes import ExpandDims, check_axes
+from pullback.ops.shape.concat_pad import previous
+from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+from pullback.ops.text import Text
+
+
+class ReductionText(Text):
+    """In text, an empty list stands for all axes; over none of them is `none`."""
+
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        none = not op.axes and bool(xs[0].shape)
+        return {"axes": None if none else op.axes, "keepdims": op.keepdims}
+
+    def read(
+        self, cls: Any, xs: Sequence[Type], *,
+        axes: tuple[int, ...] | None = (), keepdims: bool = False,
+    ) -> Op:  # fmt: skip
+        rank = xs[0].rank
+        if axes is None:
+            return cls((), keepdims)
+        if not axes and rank:
+            return cls(tuple(range(rank)), False)
+        return cls(counted(axes, rank), keepdims)
+
+    def least_profile(self, op: Any, xs: Sequence[Type]) -> str:
+        return self.profile if op.axes or not xs[0].shape else "extended"
 
 
 class Reduction(Op, abstract=True):
-    """Combines elements over `axes` (non-negative, ascending); `keepdims` leaves them as 1."""
+    """Combines elements over `axes` (non-negative, ascending); `keepdims` keeps them as 1."""
 
     axes: tuple[int, ...]
     keepdims: bool
     kinds: ClassVar[str] = "iufc"
-    positional: ClassVar[tuple[str, ...]] = ("axes", "keepdims")
+    ufunc: ClassVar[np.ufunc]
+    stablehlo: ClassVar[str]
+    identity: ClassVar[Any]  # the value that every reduction starts with
+    text = ReductionText(("axes", "keepdims"))
     batch = batch_along
-    instructions = ("reduce",)
-    implied = 1  # what it starts with
+    imported = Imported(("reduce",), implied=1)  # what it starts with
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -40,24 +69,15 @@ class Reduction(Op, abstract=True):
         check_axes(self.axes, x.rank)
         return Type(self.reduced(x.shape), x.dtype)
 
-    def written(self, xs: Sequence[Type]) -> dict[str, Any]:
-        """In text, an empty list stands for all axes; over none of them is `none`."""
-        none = not self.axes and bool(xs[0].shape)
-        return {"axes": None if none else self.axes, "keepdims": self.keepdims}
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = widened(x)
+        out = self.ufunc.reduce(wide, axis=self.axes, dtype=wide.dtype, keepdims=self.keepdims)
+        return np.asarray(out).astype(x.dtype)
 
-    @classmethod
-    def read(
-        cls, xs: Sequence[Type], *, axes: tuple[int, ...] | None = (), keepdims: bool = False
-    ) -> Reduction:
-        rank = xs[0].rank
-        if axes is None:
-            return cls((), keepdims)
-        if not axes and rank:
-            return cls(tuple(range(rank)), False)
-        return cls(counted(axes, rank), keepdims)
-
-    def least_profile(self, xs: Sequence[Type]) -> str:
-        return self.profile if self.axes or not xs[0].shape else "extended"
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        wide = b.convert(x, accumulator(x.dtype))
+        total = b.reduce(self.stablehlo, wide, self.identity, self.axes)
+        return b.reshape(b.convert(total, x.dtype), out.shape)
 
     def reduced(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if self.keepdims:
@@ -65,15 +85,15 @@ class Reduction(Op, abstract=True):
         return tuple(n for i, n in enumerate(shape) if i not in self.axes)
 
     def count(self, shape: tuple[int, ...]) -> int:
-        """How many elements are combined into one."""
+        """The number of elements that are combined into one."""
         return math.prod(shape[i] for i in self.axes)
 
     def spread(self, y: Node, x: Type) -> Node:
-        """A value of the result's shape in the operand's: it repeats along the reduced axes."""
+        """Broadcast a value of the result's shape to the operand's, along the reduced axes."""
         check_axes(self.axes, x.rank)
         if not self.keepdims and self.axes:
-            y = TABLE["ExpandDims"](self.axes)(y)
-        return TABLE["Broadcast"](x.shape)(y) if y.type.shape != x.shape else y
+            y = ExpandDims(self.axes)(y)
+        return Broadcast(x.shape)(y) if y.type.shape != x.shape else y
 
     def factors(self, x: Type) -> str:
         old = named(x.rank)
@@ -94,18 +114,11 @@ class Reduction(Op, abstract=True):
 
 
 class Sum(Reduction):
-    """The sum over axes; half precision is summed in f32."""
+    """The sum over axes; f16 and bf16 are summed in f32."""
 
+    ufunc, stablehlo, identity = np.add, "add", 0
     linear: ClassVar[bool] = True
-    profile = "core-v1"
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        total = np.sum(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
-        return np.asarray(total).astype(x.dtype)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
-        return b.reshape(b.convert(total, x.dtype), out.shape)
+    text = ReductionText(("axes", "keepdims"), "core-v1")
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self.spread(g, xs[0].type)]
@@ -116,16 +129,15 @@ class Sum(Reduction):
         yield cls((0,), False), (real(0, 3),)
 
 
-class Mean(Reduction):
-    """The mean over axes; half precision is summed and divided in f32."""
+class Mean(Reduction, Expandable):
+    """The mean over axes; f16 and bf16 are summed and divided in f32."""
 
     kinds = "fc"
     linear: ClassVar[bool] = True
-    profile = "core-v1"
-    expansion = Composite.expansion  # type: ignore[assignment]
+    text = ReductionText(("axes", "keepdims"), "core-v1")
 
     def factors(self, x: Type) -> str:
-        """Parts of a mean are no means: where the axes are split it is the sum that is divided."""
+        """Means of parts do not add up: where an axis is split, `expand` is used."""
         old = named(x.rank, self.axes)
         new = [w for w in old if w != "_" or self.keepdims]
         return rule([old], [new])
@@ -148,25 +160,17 @@ class Mean(Reduction):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
         check_axes(self.axes, x.rank)
-        # 1/N is taken in f32 at least: in f16 a count over 65504 would be infinite
+        # 1/N in f32 at least: in f16 a count over 65504 would be infinite.
         share = 1.0 / max(self.count(x.shape), 1)
         g = cast(cast(g, accumulator(x.dtype)) * share, x.dtype)
         return [self.spread(g, x)]
 
 
 class Prod(Reduction):
-    """The product over axes; its derivative is the product of the others, also where some are 0."""
+    """The product over axes; the derivative is exact where elements are 0."""
 
-    combine = "again"
-    neutral = 1
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        made = np.prod(widened(x), self.axes, dtype=widened(x).dtype, keepdims=self.keepdims)
-        return np.asarray(made).astype(x.dtype)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        made = b.reduce("multiply", b.convert(x, accumulator(x.dtype)), 1, self.axes)
-        return b.reshape(b.convert(made, x.dtype), out.shape)
+    ufunc, stablehlo, identity = np.multiply, "multiply", 1
+    parts = Parts(combine="again", neutral=1)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self.spread(g, xs[0].type) * conjugate(self.others(xs[0]))]
@@ -175,19 +179,19 @@ class Prod(Reduction):
         return Sum(self.axes, self.keepdims)(ts[0] * self.others(xs[0]))
 
     def others(self, x: Node) -> Node:
-        """For each element the product of those it is combined with, without itself.
+        """For each element, the product of all others that it is combined with.
 
-        It is the product of all before it and all after it: no division, so zeros are exact.
+        The product of all before it and all after it needs no division, so zeros are exact.
         """
         shape = x.type.shape
         if len(self.axes) == 1:
             return _product_of_others(x, self.axes[0])
         kept = tuple(i for i in range(len(shape)) if i not in self.axes)
         order = kept + self.axes
-        moved = TABLE["Transpose"](order)(x)
-        flat = TABLE["Reshape"]((*[shape[i] for i in kept], self.count(shape)))(moved)
-        made = TABLE["Reshape"](moved.type.shape)(_product_of_others(flat, len(kept)))
-        return TABLE["Transpose"](tuple(int(i) for i in np.argsort(order)))(made)
+        behind = Transpose(order)(x)
+        flat = Reshape((*[shape[i] for i in kept], self.count(shape)))(behind)
+        others = Reshape(behind.type.shape)(_product_of_others(flat, len(kept)))
+        return Transpose(tuple(int(i) for i in np.argsort(order)))(others)
 
     @classmethod
     def samples(cls) -> Any:
@@ -197,14 +201,9 @@ class Prod(Reduction):
 
 
 def _product_of_others(x: Node, axis: int) -> Node:
-    from pullback.ops.cumulative.cumulative import (  # a scan is built from reductions' words
-        CumProd,
-        previous,
-    )
-
-    before = previous(CumProd(axis, False)(x), axis, False, 1)
-    after = previous(CumProd(axis, True)(x), axis, True, 1)
-    return before * after
+    products = TABLE["CumProd"]
+    before = previous(products(axis, False)(x), axis, False, 1)
+    return before * previous(products(axis, True)(x), axis, True, 1)
 
 
 class Truth(Reduction, abstract=True):
@@ -212,15 +211,6 @@ class Truth(Reduction, abstract=True):
 
     kinds = "b"
     differentiable: ClassVar[bool] = False
-    stablehlo: ClassVar[str]
-    ufunc: ClassVar[np.ufunc]
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(type(self).ufunc.reduce(x, axis=self.axes, keepdims=self.keepdims))
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        start = self.stablehlo == "and"
-        return b.reshape(b.reduce(self.stablehlo, x, start, self.axes), out.shape)
 
     @classmethod
     def samples(cls) -> Any:
@@ -231,43 +221,25 @@ class Truth(Reduction, abstract=True):
 
 
 class Any_(Truth):
-    """Whether any element over axes holds."""
+    """Whether any element over axes is true."""
 
     name = "Any"
-    combine = "max"
-    stablehlo = "or"
-    ufunc = np.logical_or
+    parts = Parts(combine="max")
+    ufunc, stablehlo, identity = np.logical_or, "or", False
 
 
 class All(Truth):
-    """Whether all elements over axes hold."""
+    """Whether all elements over axes are true."""
 
-    combine = "min"
-    stablehlo = "and"
-    ufunc = np.logical_and
-
-
-# -- words for reductions and scans ---------------------------------------------------------------
-
-
-def check_axes(axes: Sequence[int], rank: int) -> None:
-    for i, axis in enumerate(axes):
-        if not 0 <= axis < rank:
-            what = f"axis {axis} is out of range for rank {rank}"
-            raise AxisError(what, code="E3004", axis=axis, rank=rank)
-        if axis in axes[:i]:
-            raise AxisError(f"axis {axis} is named twice", code="E3005", axis=axis)
+    parts = Parts(combine="min")
+    ufunc, stablehlo, identity = np.logical_and, "and", True
 
 
 def accumulator(dtype: DType) -> DType:
-    """The type in which many elements are combined: f32 for half precision."""
+    """The dtype in which many elements are combined: f32 for f16 and bf16."""
     return float32 if dtype in (float16, bfloat16) else dtype
 
 
 def widened(x: np.ndarray) -> np.ndarray:
-    """The array in its accumulator's type."""
+    """The array in the dtype of its accumulator."""
     return x.astype(np.float32) if x.dtype in (float16.numpy, bfloat16.numpy) else np.asarray(x)
-
-
-def cast(x: Node, dtype: DType) -> Node:
-    return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)

@@ -1,23 +1,28 @@
-"""Softmax and its logarithm: composites with the short derivative that everybody knows."""
+"""Softmax and its logarithm, with their well-known short derivatives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ops.elementwise.base import check_kind
-from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, constant
-from pullback.ops.reduce.reductions import check_axes
+from pullback.ops.elementwise.base import check_kind, where
+from pullback.ops.elementwise.rounding import IsFinite
+from pullback.ops.elementwise.transcendental import Exp, Log
+from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along
+from pullback.ops.reduce.extrema import Max
+from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
+from pullback.ops.text import Text
 from pullback.sharding.propagate import by_rule
 
 
 class Normalisation(Composite, abstract=True):
-    """Something along `axes` (non-negative, ascending) that keeps the operand's type."""
+    """A normalisation along `axes` (non-negative, ascending); it keeps the operand's type."""
 
     axes: tuple[int, ...]
     kinds: ClassVar[str] = "f"
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    text = Text(("axes",))
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
@@ -26,20 +31,19 @@ class Normalisation(Composite, abstract=True):
         return x
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> Sequence[Any]:
-        """As the operand: what is found along the axes is joined, and is the same everywhere."""
+        """As the operand: devices combine their sums along the axes."""
         return by_rule("... -> ...", xs, ys, mesh).shardings
 
     def total(self, x: Node) -> Node:
-        """The sum along the axes, which stay as 1."""
-        return TABLE["Sum"](self.axes, True)(x)
+        """The sum along the axes, which are kept with size 1."""
+        return Sum(self.axes, True)(x)
 
     def shifted(self, x: Node) -> Node:
         """x minus its largest element along the axes, so that exp cannot overflow."""
         if any(x.type.shape[i] == 0 for i in self.axes):
             return x
-        top = TABLE["StopGradient"]()(TABLE["Max"](self.axes, True)(x))
-        finite = TABLE["IsFinite"]()(top)
-        return x - TABLE["Where"]()(finite, top, constant(0, x.type.dtype))
+        top = TABLE["StopGradient"]()(Max(self.axes, True)(x))
+        return x - where(IsFinite()(top), top, 0)
 
     @classmethod
     def samples(cls) -> Any:
@@ -54,7 +58,7 @@ class Softmax(Normalisation):
     """exp(x) over its sum along axes."""
 
     def expand(self, x: Node) -> Node:
-        weights = TABLE["Exp"]()(self.shifted(x))
+        weights = Exp()(self.shifted(x))
         return weights / self.total(weights)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -70,11 +74,11 @@ class LogSoftmax(Normalisation):
 
     def expand(self, x: Node) -> Node:
         shifted = self.shifted(x)
-        return shifted - TABLE["Log"]()(self.total(TABLE["Exp"]()(shifted)))
+        return shifted - Log()(self.total(Exp()(shifted)))
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [g - TABLE["Exp"]()(out) * self.total(g)]
+        return [g - Exp()(out) * self.total(g)]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         t = ts[0]
-        return None if t is None else t - self.total(TABLE["Exp"]()(out) * t)
+        return None if t is None else t - self.total(Exp()(out) * t)

@@ -1,41 +1,62 @@
-"""Dimensions of extent 1 that come and go, and dimensions turned around."""
+"""Ops described by a list of axes: dimensions of size 1 come and go, elements are flipped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from pullback.errors import ShapeError
+from pullback.errors import AxisError, ShapeError
 from pullback.ops.factor_rules import alike, named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Node, Op, Type, batch_along, counted
-from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
+from pullback.ops.text import Text
+
+
+def check_axes(axes: Sequence[int], rank: int) -> None:
+    """Raise if an axis is out of range or repeated."""
+    for i, axis in enumerate(axes):
+        if not 0 <= axis < rank:
+            what = f"axis {axis} is out of range for rank {rank}"
+            raise AxisError(what, code="E3004", axis=axis, rank=rank)
+        if axis in axes[:i]:
+            raise AxisError(f"axis {axis} is repeated", code="E3005", axis=axis)
 
 
 class AlongAxes(Movement, abstract=True):
-    """A movement that `axes` say all about; they are kept in ascending order."""
+    """A movement whose only parameter is `axes`, kept in ascending order."""
 
     axes: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("axes",)
+    text = Text(("axes",))
     batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
 
 
-class ExpandDims(AlongAxes):
-    """New dimensions of extent 1; `axes` are their positions in the result, ascending."""
+class _ExpandDimsText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:
+        """In text, axes are inserted one after the other, the smallest first, and each counts the
+        dimensions that are there then: a repeated axis is two adjacent dimensions."""
+        positions: list[int] = []
+        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
+            positions = [*[p + (p >= axis) for p in positions], axis]
+        return cls(tuple(positions))
 
-    profile = "core-v1"
+
+class ExpandDims(AlongAxes):
+    """Insert dimensions of size 1; `axes` are their positions in the result, ascending."""
+
+    text = _ExpandDimsText(("axes",), "core-v1")
 
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
         check_axes(self.axes, rank)
-        extents = iter(x.shape)
-        return x.with_shape(1 if i in self.axes else next(extents) for i in range(rank))
+        sizes = iter(x.shape)
+        return x.with_shape(1 if i in self.axes else next(sizes) for i in range(rank))
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.expand_dims(x, self.axes)
@@ -49,16 +70,6 @@ class ExpandDims(AlongAxes):
         rank = x.rank + len(self.axes)
         return rule([old], [["1" if i in self.axes else next(words) for i in range(rank)]])
 
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, axes: tuple[int, ...]) -> ExpandDims:
-        """In text, each axis is a place among the dimensions that are there when it is inserted,
-        the smallest first: one that is named twice is two dimensions, side by side."""
-        places: list[int] = []
-        for axis in sorted(counted(axes, xs[0].rank + len(axes))):
-            places = [p + (p >= axis) for p in places]
-            places.append(axis)
-        return cls(tuple(places))
-
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
 
@@ -71,19 +82,16 @@ class ExpandDims(AlongAxes):
 
 
 class Squeeze(AlongAxes):
-    """Without the dimensions `axes`, which must have extent 1."""
+    """Remove the dimensions `axes`, which must have size 1."""
 
-    profile = "core-v1"
+    text = Text(("axes",), "core-v1")
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
         for axis in self.axes:
             if x.shape[axis] != 1:
-                raise ShapeError(
-                    f"a squeezed dimension must have extent 1, axis {axis} of {x} has "
-                    f"{x.shape[axis]}",
-                    code="E3009", axis=axis, extent=x.shape[axis],
-                )  # fmt: skip
+                what = f"squeezed axes must have size 1, axis {axis} of {x} has {x.shape[axis]}"
+                raise ShapeError(what, code="E3009", axis=axis, extent=x.shape[axis])
         return x.with_shape(n for i, n in enumerate(x.shape) if i not in self.axes)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -110,7 +118,7 @@ class Squeeze(AlongAxes):
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
 
-    instructions = ("reverse",)
+    imported = Imported(("reverse",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

@@ -1,4 +1,4 @@
-"""What puts tensors together: borders around one, and several in a row."""
+"""Padding and concatenation."""
 
 from __future__ import annotations
 
@@ -12,26 +12,21 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align, where
 from pullback.ops.factor_rules import alike, named, rule
-from pullback.ops.prelude import (
-    TABLE,
-    Axis,
-    Node,
-    Op,
-    Type,
-    batch_along,
-    constant,
-    same_dtype,
-    zeros,
-)
-from pullback.ops.reduce.reductions import check_axes
+from pullback.ops.helpers import batch_along, same_dtype, zeros
+from pullback.ops.imported import Imported
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.movement import Broadcast
 from pullback.ops.shape.slicing import Slice
+from pullback.ops.text import GRADIENT
+from pullback.ops.traits import Positioned
 
 
-class Pad(Op):
+class Pad(Op, Positioned):
     """The operand with `value` (rank 0) before, after and between its elements.
 
-    As in StableHLO, `interior` values go between neighbours, and negative `low` or `high` crop.
+    As in StableHLO: `interior` values between neighbours, and negative `low` or `high` crop.
     """
 
     low: tuple[int, ...]
@@ -40,8 +35,8 @@ class Pad(Op):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
-    profile = "core-v1+gradient"
-    instructions = ("pad",)
+    text = GRADIENT
+    imported = Imported(("pad",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -58,29 +53,23 @@ class Pad(Op):
 
     def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
         x, value = xs
-        return TABLE["UpdateAt"]()(TABLE["Broadcast"](out.shape)(value), x, *starts)
+        return TABLE["UpdateAt"]()(Broadcast(out.shape)(value), x, *starts)
 
     def infer(self, x: Type, value: Type) -> Type:
         same_dtype(self.title, x, value)
         if value.shape:
             raise ShapeError(f"the padding value must have rank 0, got {value}", code="E3002")
         if not len(self.low) == len(self.high) == len(self.interior) == x.rank:
-            raise ShapeError(
-                f"low, high and interior need one number for each of the {x.rank} dimensions of "
-                f"{x}, got {list(self.low)}, {list(self.high)} and {list(self.interior)}",
-                code="E3002",
-            )
+            what = f"low, high and interior need one number for each dimension of {x}"
+            got = f"{list(self.low)}, {list(self.high)} and {list(self.interior)}"
+            raise ShapeError(f"{what}, got {got}", code="E3002")
         if any(n < 0 for n in self.interior):
-            raise ShapeError(
-                f"interior padding must not be negative, got {list(self.interior)}", code="E3006"
-            )
+            what = f"interior padding must not be negative, got {list(self.interior)}"
+            raise ShapeError(what, code="E3006")
         shape = self.padded(x.shape)
         if any(n < 0 for n in shape):
-            raise ShapeError(
-                f"negative padding must not crop more than there is, {x} would become "
-                f"{list(shape)}",
-                code="E3006",
-            )
+            what = f"padding must not crop more than there is, {x} would become {list(shape)}"
+            raise ShapeError(what, code="E3006")
         return x.with_shape(shape)
 
     def padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -88,23 +77,22 @@ class Pad(Op):
         return tuple(low + high + n + max(n - 1, 0) * inner for low, high, inner, n in sides)
 
     def kept(self, shape: tuple[int, ...]) -> list[tuple[range, range]]:
-        """For each dimension: which elements stay, and where they stand in the result."""
-        made = []
+        """For each dimension: the elements that are kept, and their positions in the result."""
+        kept = []
         sides = zip(self.low, self.interior, shape, self.padded(shape), strict=True)
         for low, inner, n, m in sides:
             step = inner + 1
             first = min(max(0, -(low // step)), n)  # the first i with low + i * step >= 0
             last = max(first, min(n, -((low - m) // step)))  # the first with low + i * step >= m
-            place = low + first * step
-            places = range(place, low + (last - 1) * step + 1, step) if last > first else range(0)
-            made.append((range(first, last), places))
-        return made
+            target = range(low + first * step, low + (last - 1) * step + 1, step)
+            kept.append((range(first, last), target if last > first else range(0)))
+        return kept
 
     def numpy(self, x: np.ndarray, value: np.ndarray) -> np.ndarray:
         out = np.full(self.padded(x.shape), value, x.dtype)
         kept = self.kept(x.shape)
-        places = tuple(slice(p.start, p.stop, p.step) for _, p in kept)
-        out[places] = x[tuple(slice(e.start, e.stop) for e, _ in kept)]
+        target = tuple(slice(p.start, p.stop, p.step) for _, p in kept)
+        out[target] = x[tuple(slice(e.start, e.stop) for e, _ in kept)]
         return out
 
     def hlo(self, b: Any, out: Type, x: Any, value: Any) -> Any:
@@ -126,13 +114,10 @@ class Pad(Op):
         ]
 
     def _pull(self, g: Node, x: Type) -> Node:
-        """One Slice takes the elements out again; zeros stand for those that were cropped."""
+        """Slice the elements out again; those that were cropped are zero."""
         kept = self.kept(x.shape)
-        places = [p for _, p in kept]
-        taken = Slice(
-            tuple(p.start for p in places), tuple(p.stop for p in places),
-            tuple(p.step for p in places),
-        )(g)  # fmt: skip
+        bounds = zip(*[(p.start, p.stop, p.step) for _, p in kept]) if kept else ((), (), ())
+        taken = Slice(*bounds)(g)
         if taken.type.shape == x.shape:
             return taken
         low = tuple(e.start for e, _ in kept)
@@ -140,7 +125,7 @@ class Pad(Op):
         return Pad(low, high, (0,) * x.rank)(taken, constant(0, g.type.dtype))
 
     def _pull_value(self, g: Node, x: Type) -> Node:
-        """The sum of what stands where there is padding."""
+        """The sum over the padding."""
         only = where(self._padding(x.shape), g, 0)
         return TABLE["Sum"](tuple(range(g.type.rank)), False)(only)
 
@@ -154,7 +139,7 @@ class Pad(Op):
         behind = Pad((0, *self.low), (0, *self.high), (0, *self.interior)) if mapped[0] else self
         if not mapped[1]:
             return behind(x, value)
-        # each example has a value of its own: it is laid over what another one padded
+        # Each example has its own value: select it where there is padding.
         padded = behind(x, constant(0, x.type.dtype))
         return where(self._padding(shape), align(value, len(shape)), padded)
 
@@ -170,14 +155,14 @@ class Pad(Op):
 
 
 class Concat(Op):
-    """The operands one after the other along `axis`."""
+    """The operands in sequence along `axis`."""
 
     axis: int
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
-    instructions = ("concatenate",)
+    imported = Imported(("concatenate",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -191,12 +176,10 @@ class Concat(Op):
         check_axes((self.axis,), first.rank)
         for x in xs:
             if x.rank != first.rank:
-                raise ShapeError(f"operands must have one rank, got {show(xs)}", code="E3002")
+                raise ShapeError(f"operands must have the same rank, got {show(xs)}", code="E3002")
             if self._others(x.shape) != self._others(first.shape):
-                raise ShapeError(
-                    f"extents must agree except along axis {self.axis}, got {show(xs)}",
-                    code="E3001",
-                )
+                what = f"sizes must agree except along axis {self.axis}, got {show(xs)}"
+                raise ShapeError(what, code="E3001")
         total = sum(x.shape[self.axis] for x in xs)
         return first.with_shape((*first.shape[: self.axis], total, *first.shape[self.axis + 1 :]))
 
@@ -215,13 +198,13 @@ class Concat(Op):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         starts, stops = [0] * g.type.rank, list(g.type.shape)
         steps = (1,) * g.type.rank
-        made: list[Node | None] = []
+        pulled: list[Node | None] = []
         end = 0
         for x, n in zip(xs, need, strict=True):
             starts[self.axis], end = end, end + x.type.shape[self.axis]
             stops[self.axis] = end
-            made.append(Slice(tuple(starts), tuple(stops), steps)(g) if n else None)
-        return made
+            pulled.append(Slice(tuple(starts), tuple(stops), steps)(g) if n else None)
+        return pulled
 
     @classmethod
     def samples(cls) -> Any:
@@ -230,3 +213,13 @@ class Concat(Op):
         yield cls(1), tuple(real(2, n, salt=i) for i, n in enumerate(widths))
         yield cls(0), (real(3),)
         yield cls(1), (real(0, 2), real(0, 3))
+
+
+def previous(x: Node, axis: int, reverse: bool, first: Any) -> Node:
+    """`x` shifted by one: each element's predecessor in the direction of a scan, then `first`."""
+    if not x.type.size:
+        return x
+    before, after = ([n if i == axis else 0 for i in range(x.type.rank)] for n in (1, -1))
+    low, high = (after, before) if reverse else (before, after)
+    pad = Pad(tuple(low), tuple(high), (0,) * x.type.rank)
+    return pad(x, constant(first, x.type.dtype))

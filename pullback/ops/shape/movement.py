@@ -1,4 +1,4 @@
-"""Movement: the same elements in another arrangement."""
+"""Ops that rearrange elements: reshape, broadcast, transpose."""
 
 from __future__ import annotations
 
@@ -11,48 +11,56 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import align
 from pullback.ops.factor_rules import named, reshaped, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, counted
 from pullback.ops.samples import real
+from pullback.ops.text import Text
 
 
 class Movement(Op, abstract=True):
-    """One operand of any element type; linear, so its jvp is the op itself."""
+    """One operand of any dtype; linear, so its jvp is the op itself."""
 
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
 
 
-class Reshape(Movement):
-    """The elements in row-major order, in another shape."""
+class ToShape(Movement, abstract=True):
+    """A movement whose only parameter is the result's shape."""
 
     shape: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("shape",)
-    spellings: ClassVar[dict[str, str]] = {"new_shape": "shape"}
-    profile = "core-v1"
-    instructions = ("reshape",)
 
     @classmethod
-    def read(cls, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Reshape:
-        """In text, one extent may be -1: what the others leave."""
+    def from_hlo(cls, i: Any) -> Op:
+        return cls(i.types[0].shape)
+
+    def local(self, xs: Sequence[Type], out: Type) -> Op:
+        return type(self)(out.shape)
+
+
+class _ReshapeText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, shape: tuple[int, ...]) -> Op:
+        """In text, one size may be -1: it follows from the others."""
         others = math.prod([n for n in shape if n != -1])
         if shape.count(-1) == 1 and others > 0:
             rest = xs[0].size // others  # if it does not divide, the counts will not agree
             shape = tuple([rest if n == -1 else n for n in shape])
         return cls(shape)
 
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].shape)
+
+class Reshape(ToShape):
+    """The same elements, in row-major order, in another shape."""
+
+    text = _ReshapeText(("shape",), "core-v1", spellings={"new_shape": "shape"})
+    imported = Imported(("reshape",))
 
     def infer(self, x: Type) -> Type:
         if min(self.shape, default=0) < 0:
-            raise ShapeError(f"extents must not be negative, got {list(self.shape)}", code="E3006")
+            raise ShapeError(f"sizes must not be negative, got {list(self.shape)}", code="E3006")
         if math.prod(self.shape) != x.size:
-            raise ShapeError(
-                f"element counts must agree, got {x} to {list(self.shape)}",
-                code="E3007", counts=(x.size, math.prod(self.shape)),
-            )  # fmt: skip
+            counts = x.size, math.prod(self.shape)
+            what = f"element counts must agree, got {x} to {list(self.shape)}"
+            raise ShapeError(what, code="E3007", counts=counts)
         return x.with_shape(self.shape)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -62,12 +70,7 @@ class Reshape(Movement):
         return b.reshape(x, self.shape)
 
     def factors(self, x: Type) -> str:
-        if not x.size:
-            return super().factors(x)
-        return reshaped(x.shape, self.shape)
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Reshape(out.shape)
+        return reshaped(x.shape, self.shape) if x.size else super().factors(x)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Reshape(xs[0].type.shape)(g)]
@@ -83,17 +86,11 @@ class Reshape(Movement):
         yield cls((0, 5)), (real(3, 0),)
 
 
-class Broadcast(Movement):
-    """NumPy broadcasting to `shape`, written out."""
+class Broadcast(ToShape):
+    """NumPy broadcasting to `shape`."""
 
-    shape: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("shape",)
-    profile = "core-v1+gradient"
-    instructions = ("broadcast_in_dim",)
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i.types[0].shape)
+    text = Text(("shape",), "core-v1+gradient")
+    imported = Imported(("broadcast_in_dim",))
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -113,9 +110,6 @@ class Broadcast(Movement):
         old = [new[i + offset] if n == self.shape[i + offset] else "1"
                for i, n in enumerate(x.shape)]  # fmt: skip
         return rule([old], [new])
-
-    def local(self, xs: Sequence[Type], out: Type) -> Op:
-        return Broadcast(out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
@@ -137,14 +131,17 @@ class Broadcast(Movement):
         yield cls((2, 0)), (real(1, 1),)
 
 
+class _TransposeText(Text):
+    def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:
+        return cls(counted(perm, xs[0].rank))
+
+
 class Transpose(Movement):
     """The dimensions in another order: dimension i of the result is `perm[i]` of the operand."""
 
     perm: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("perm",)
-    spellings: ClassVar[dict[str, str]] = {"permutation": "perm"}
-    profile = "core-v1"
-    instructions = ("transpose",)
+    text = _TransposeText(("perm",), "core-v1", spellings={"permutation": "perm"})
+    imported = Imported(("transpose",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -153,17 +150,11 @@ class Transpose(Movement):
     def __post_init__(self) -> None:
         self.set("perm", tuple(map(int, self.perm)))
 
-    @classmethod
-    def read(cls, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Transpose:
-        return cls(counted(perm, xs[0].rank))
-
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):
-            raise ShapeError(
-                f"perm must be a permutation of the {x.rank} dimensions of {x}, "
-                f"got {list(self.perm)}",
-                code="E3008", permutation=self.perm, rank=x.rank,
-            )  # fmt: skip
+            what = f"perm must be a permutation of the {x.rank} dimensions of {x}"
+            got = f"{what}, got {list(self.perm)}"
+            raise ShapeError(got, code="E3008", permutation=self.perm, rank=x.rank)
         return x.with_shape(x.shape[p] for p in self.perm)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -192,7 +183,7 @@ class Transpose(Movement):
 
 
 def moved(x: Node, source: int, target: int) -> Node:
-    """One dimension in another place; the others keep their order."""
+    """Move one dimension to another position; the others keep their order."""
     if source == target:
         return x
     order = [i for i in range(x.type.rank) if i != source]

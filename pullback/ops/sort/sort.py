@@ -1,4 +1,4 @@
-"""Sorting along an axis. Every sort is stable, and NaN counts as larger than every number."""
+"""Sorting along an axis. Every sort is stable, and NaN is larger than every number."""
 
 from __future__ import annotations
 
@@ -12,26 +12,42 @@ from pullback.graph.dtypes import int64
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import alike
 from pullback.ops.index.along_axis import PutAlongAxisAdd, TakeAlongAxis
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, batch_along, results
-from pullback.ops.reduce.reductions import check_axes, widened
+from pullback.ops.prelude import Composite, Node, Op, Type, batch_along, results
+from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
+from pullback.ops.shape.slicing import Slice
 
 
 class Sorting(Op, abstract=True):
-    """Sorts along `axis`, smallest first or, if `descending`, largest first; stable in both."""
+    """Stable sorting along `axis`: smallest first or, if `descending`, largest first."""
 
     axis: int
     descending: bool
     kinds: ClassVar[str] = "biuf"
-    count: ClassVar[int] = 1  # of results
+    gives: ClassVar[slice]  # which of the sorted elements and their indices are results
     batch = batch_along
 
-    def check(self, x: Type) -> None:
+    def only(self, both: Sequence[Any]) -> Any:
+        """The results, of elements and indices."""
+        given = tuple(both[self.gives])
+        return given if len(given) > 1 else given[0]
+
+    def infer(self, x: Type) -> Any:
         check_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
+        return self.only((x, x.with_dtype(int64)))
+
+    def numpy(self, x: np.ndarray) -> Any:
+        indices = order(x, self.axis, self.descending)
+        return self.only((np.take_along_axis(x, indices, self.axis), indices))
+
+    def hlo(self, b: Any, out: Any, x: Any) -> Any:
+        index = b.iota(x.shape, int64, self.axis)
+        return self.only(sort(b, [x, index], self.axis, self.descending))
 
     def factors(self, x: Type) -> str:
-        return alike(x.rank, (self.axis,), results=self.count)
+        return alike(x.rank, (self.axis,), results=len(range(2)[self.gives]))
 
     @classmethod
     def samples(cls) -> Any:
@@ -41,20 +57,16 @@ class Sorting(Op, abstract=True):
         yield cls(1, False), (real(2, 1),)
 
 
+# The derivative moves with the elements.
+
+
 class Sort(Sorting):
     """The elements in order."""
 
-    def infer(self, x: Type) -> Type:
-        self.check(x)
-        return x
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(x, order(x, self.axis, self.descending), self.axis)
+    gives = slice(0, 1)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return sort(b, [x], self.axis, self.descending)[0]
-
-    # The derivative moves with the elements.
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         indices = ArgSort(self.axis, self.descending)(xs[0])
@@ -70,33 +82,13 @@ class ArgSort(Sorting):
 
     title = "argsort"
     differentiable: ClassVar[bool] = False
-
-    def infer(self, x: Type) -> Type:
-        self.check(x)
-        return x.with_dtype(int64)
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return order(x, self.axis, self.descending)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return sort(b, [x, b.iota(x.shape, int64, self.axis)], self.axis, self.descending)[1]
+    gives = slice(1, 2)
 
 
 class SortWithIndices(Sorting):
-    """The elements in order, and the indices (i64) that put them so."""
+    """The elements in order, and the indices (i64) that put them in order."""
 
-    count = 2
-
-    def infer(self, x: Type) -> tuple[Type, Type]:
-        self.check(x)
-        return x, x.with_dtype(int64)
-
-    def numpy(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        indices = order(x, self.axis, self.descending)
-        return np.take_along_axis(x, indices, self.axis), indices
-
-    def hlo(self, b: Any, out: Any, x: Any) -> tuple:
-        return sort(b, [x, b.iota(x.shape, int64, self.axis)], self.axis, self.descending)
+    gives = slice(0, 2)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
@@ -108,7 +100,7 @@ class SortWithIndices(Sorting):
 class TopK(Composite):
     """The `k` largest elements along `axis`, largest first, and their indices (i64).
 
-    Of equal elements those with the lowest indices are taken; NaN counts as the largest.
+    Of equal elements the one with the lower index comes first; NaN is the largest.
     """
 
     k: int
@@ -120,10 +112,8 @@ class TopK(Composite):
         check_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         if not 0 <= self.k <= x.shape[self.axis]:
-            raise ShapeError(
-                f"k must be at least 0 and at most the extent of axis {self.axis}, "
-                f"got k = {self.k} for {x}"
-            )
+            what = f"k must be at least 0 and at most the size of axis {self.axis}"
+            raise ShapeError(f"{what}, got k = {self.k} for {x}")
         shape = (*x.shape[: self.axis], self.k, *x.shape[self.axis + 1 :])
         return x.with_shape(shape), x.with_shape(shape).with_dtype(int64)
 
@@ -134,14 +124,10 @@ class TopK(Composite):
 
     def expand(self, x: Node) -> tuple[Node, ...]:
         stops = [self.k if i == self.axis else n for i, n in enumerate(x.type.shape)]
-        first = TABLE["Slice"]((0,) * x.type.rank, tuple(stops), (1,) * x.type.rank)
+        first = Slice((0,) * x.type.rank, tuple(stops), (1,) * x.type.rank)
         return tuple(first(y) for y in results(SortWithIndices(self.axis, True)(x)))
 
-    def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [PutAlongAxisAdd(self.axis, xs[0].type.shape[self.axis], True)(g[0], out[1])]
-
-    def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Any]) -> tuple:
-        return TakeAlongAxis(self.axis, True)(ts[0], out[1]), None
+    vjp, jvp = SortWithIndices.vjp, SortWithIndices.jvp  # type: ignore[assignment]
 
     @classmethod
     def samples(cls) -> Any:
@@ -152,13 +138,13 @@ class TopK(Composite):
 
 
 def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
-    """NumPy's stable argsort; equal elements keep their order when it descends, too."""
+    """NumPy's stable argsort; equal elements keep their order also when descending."""
     x = widened(x)
     if not descending:
         return np.argsort(x, axis, kind="stable").astype(np.int64)
-    # ascending from the back, read from the back: equal elements are turned around twice
-    turned = np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
-    return (x.shape[axis] - 1 - turned).astype(np.int64)
+    # Sort the flipped array and flip the result: equal elements are reversed twice.
+    flipped = np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    return (x.shape[axis] - 1 - flipped).astype(np.int64)
 
 
 def sort(b: Any, xs: Sequence[Any], axis: int, descending: bool) -> tuple:

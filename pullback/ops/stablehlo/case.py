@@ -12,6 +12,7 @@ from pullback.graph.graph import Graph
 from pullback.ops.control.cond import Choice
 from pullback.ops.control.holder import run
 from pullback.ops.elementwise.base import either, equal, negated
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
@@ -20,7 +21,7 @@ from pullback.ops.sources import Input
 class Case(Choice):
     """The branch whose number is given (i32); a number without a branch takes the last."""
 
-    instructions = ("case",)
+    imported = Imported(("case",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -30,7 +31,7 @@ class Case(Choice):
         if index.dtype is not int32:
             raise DTypeError(f"an i32 chooses a branch, got {index}", code="E2005")
 
-    def takes(self, index: Node, k: int) -> Node:
+    def selects(self, index: Node, k: int) -> Node:
         if k < len(self.branches) - 1:
             return equal(index, k)
         others: Node = TABLE["Const"](bool_, (), b"\0")()
@@ -38,7 +39,7 @@ class Case(Choice):
             others = either(others, equal(index, n))
         return negated(others)
 
-    def lowered(self, b: Any, index: Any) -> Any:
+    def lower_index(self, b: Any, index: Any) -> Any:
         return index
 
     def numpy(self, index: np.ndarray, *xs: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -10,10 +10,12 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
+from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import precision
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, constant
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
+from pullback.ops.text import Text
 
 # Elementwise instructions, and the op that has the meaning and the derivative.
 MEANINGS = {
@@ -44,9 +46,8 @@ class Direct(Composite):
     where it is fused, and its `log_plus_one` digits. Operands have one type."""
 
     instruction: str
-    positional: ClassVar[tuple[str, ...]] = ("instruction",)
-    instructions = tuple(MEANINGS)
-    reads_last = True
+    text = Text(("instruction",))
+    imported = Imported(tuple(MEANINGS), last=True)
 
     def __post_init__(self) -> None:
         if self.instruction not in MEANINGS:
@@ -80,9 +81,8 @@ class Direct(Composite):
 class ShiftRightLogical(Composite):
     """The bits of x moved down by y places; zeros come in from above, whatever the sign."""
 
-    instructions = ("shift_right_logical",)
-    reads_last = True
-    differentiable: ClassVar[bool] = False
+    imported = Imported(("shift_right_logical",), last=True)
+    differentiable = False
 
     def expand(self, x: Node, y: Node) -> Node:
         unsigned = dtype(f"u{x.type.dtype.bits}")
@@ -104,10 +104,9 @@ class BroadcastInDim(Composite):
 
     shape: tuple[int, ...]
     dims: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("shape", "dims")
+    text = Text(("shape", "dims"))
     kinds: ClassVar[str] = "biufc"
-    instructions = ("broadcast_in_dim",)
-    reads_last = True
+    imported = Imported(("broadcast_in_dim",), last=True)
 
     def __post_init__(self) -> None:
         for field in ("shape", "dims"):
@@ -160,8 +159,7 @@ class ConvolutionBy(Composite):
     lhs_dilation: tuple[int, ...]
     rhs_dilation: tuple[int, ...]
     groups: int
-    instructions = ("convolution",)
-    reads_last = True
+    imported = Imported(("convolution",), last=True)
     kinds = "f"
 
     @classmethod
@@ -209,9 +207,9 @@ class SliceAt(Composite):
     """The block of extents `sizes` that begins at `starts`, moved until it lies in `x`."""
 
     sizes: tuple[int, ...]
-    positional: ClassVar[tuple[str, ...]] = ("sizes",)
+    text = Text(("sizes",))
     kinds: ClassVar[str] = "biufc"
-    instructions = ("dynamic_slice",)
+    imported = Imported(("dynamic_slice",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -233,7 +231,7 @@ class UpdateAt(Composite):
     """`x` with a block written where `starts` say, moved until it lies in `x`."""
 
     kinds: ClassVar[str] = "biufc"
-    instructions = ("dynamic_update_slice",)
+    imported = Imported(("dynamic_update_slice",))
 
     def expand(self, x: Node, update: Node, *starts: Node) -> Node:
         at = fitted(x.type, update.type.shape, starts)

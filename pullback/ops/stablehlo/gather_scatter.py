@@ -13,6 +13,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.factor_rules import rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, combined, elementwise
@@ -126,7 +127,7 @@ class GatherBlocks(Blocks):
     sizes: tuple[int, ...]
     sorted_indices: bool
     kinds: ClassVar[str] = "biufc"
-    instructions = ("gather",)
+    imported = Imported(("gather",), last=True)
     words = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims",
              "start_indices_batching_dims", "start_index_map")  # fmt: skip
 
@@ -190,7 +191,7 @@ class ScatterBlocks(Blocks):
     sorted_indices: bool
     unique: bool
     body: Graph
-    instructions = ("scatter",)
+    imported = Imported(("scatter",), last=True)
     words = ("update_window_dims", "inserted_window_dims", "input_batching_dims",
              "scatter_indices_batching_dims", "scatter_dims_to_operand_dims")  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +15,18 @@ from pullback.ops.control.holder import run
 from pullback.ops.control.masked import one_after_the_other
 from pullback.ops.elementwise.base import Elementwise, less, where
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
-from pullback.ops.reduce.reductions import check_axes
 from pullback.ops.samples import real
+from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
 
 
 class Combining(Op, abstract=True):
     """Holds a program over scalars. It has no derivative: what has one is read as another op."""
 
-    differentiable: ClassVar[bool] = False
-    reads_last = True
+    differentiable = False
+    imported = Imported(last=True)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         return one_after_the_other(self, axis, xs, mapped)
@@ -40,7 +41,7 @@ class Reduce(Combining):
 
     axes: tuple[int, ...]
     body: Graph
-    instructions = ("reduce",)
+    imported = Imported(("reduce",), last=True)
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(map(int, self.axes)))
@@ -98,7 +99,7 @@ class SortBy(Combining):
     axis: int
     stable: bool
     precedes: Graph
-    instructions = ("sort",)
+    imported = Imported(("sort",), last=True)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:

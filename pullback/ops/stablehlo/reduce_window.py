@@ -10,8 +10,9 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.ops.conv.windows import pairs, spread, window_count
+from pullback.ops.conv.windows import dilated, pairs, window_count
 from pullback.ops.factor_rules import rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
@@ -33,7 +34,7 @@ class ReduceWindow(Combining):
     window_dilation: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     body: Graph
-    instructions = ("reduce_window",)
+    imported = Imported(("reduce_window",), last=True)
 
     def __post_init__(self) -> None:
         for field in ("window", "strides", "base_dilation", "window_dilation"):
@@ -61,7 +62,7 @@ class ReduceWindow(Combining):
         return tuple([x.with_shape(self.counts(x.shape)) for x in tensors])
 
     def counts(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        apart = map(spread, shape, self.base_dilation)
+        apart = map(dilated, shape, self.base_dilation)
         moves = self.window, self.strides, self.padding, self.window_dilation
         return tuple(map(window_count, apart, *moves))
 

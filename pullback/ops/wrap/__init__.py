@@ -1,4 +1,4 @@
-"""Ops that wrap a value or a program: calls, checkpoints, custom rules, identities."""
+"""Ops that wrap a value or a graph: calls, checkpoints, custom rules, identities."""
 
 from pullback.ops.wrap import call, checkpoint, custom, identity
 

@@ -1,4 +1,4 @@
-"""A call of a program: one node for a function that was recorded before."""
+"""Calls: one node that applies a graph."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pullback.graph.types import show
 from pullback.ops.prelude import Composite, Node, Op, Type, interpret
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
+from pullback.ops.traits import HasNamedAxes, communicates, named_axes
 
 
-class Call(Composite):
-    """Applies a program to operands; it is differentiated and batched as what it holds."""
+class Call(Composite, HasNamedAxes):
+    """Applies a graph to operands; it is differentiated and batched like the graph."""
 
     label: str
     graph: Graph
@@ -32,21 +33,20 @@ class Call(Composite):
         return tuple([y.type for y in self.graph.outputs])
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
-        """The program says along which named axes its results vary and how they lie on a mesh,
-        given the operands'."""
+        """Derive named axes and shardings of the results from those of the operands."""
         made = self.infer(*[t.plain for t in types])
         if not any(t.varying or t.sharding for t in types):
             return made
         return tuple([y.type for y in self.expand(*[placeholder("x", t) for t in types])])
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
-        return self, xs  # the program makes operands alike where it needs to
+        return self, xs  # the graph itself makes operands vary alike
 
     def named_axes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.named_axes()))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in named_axes(n.op)))
 
     def communicates(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in n.op.communicates()))
+        return tuple(dict.fromkeys(a for n in self.graph.nodes for a in communicates(n.op)))
 
     def expand(self, *xs: Node) -> tuple[Node, ...]:
         inputs = zip(xs, self.graph.inputs, strict=True)
@@ -59,7 +59,7 @@ class Call(Composite):
         try:
             return tuple(interpret(self.graph, xs))
         except PullbackError as error:
-            failed = error.values.pop("node", None)  # it has a line of its own
+            failed = error.values.pop("node", None)  # the node inside the graph has its own line
             raise error.at(None, None if failed is None else failed.where) from None
 
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
@@ -72,8 +72,8 @@ class Call(Composite):
         yield cls("one", Graph((x,), (x * x,))), (real(2, 3),)
 
 
-def written_out(graph: Graph) -> Graph:
-    """The same program, with those of its calls in their places."""
+def inline_calls(graph: Graph) -> Graph:
+    """Return the graph with all calls inlined."""
     if not any(type(n.op) is Call for n in graph.nodes):
         return graph
     count = len(graph.inputs)
@@ -81,7 +81,7 @@ def written_out(graph: Graph) -> Graph:
     for node in graph.nodes[count:]:
         xs = tuple([new[x] for x in node.inputs])
         if type(node.op) is Call:
-            new[node] = written_out(node.op.graph)(*xs)
+            new[node] = inline_calls(node.op.graph)(*xs)
         elif xs and isinstance(xs[0], tuple):
             new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
         else:
@@ -90,10 +90,10 @@ def written_out(graph: Graph) -> Graph:
 
 
 def check_operands(graph: Graph, xs: Sequence[Type]) -> None:
-    """Operands must have the types of the program's inputs."""
+    """Raise unless operands have the types of the graph's inputs."""
     wanted = [x.type.plain for x in graph.inputs]
     if list(xs) != wanted:
         raise ShapeError(
-            f"operands must have the types of the program's inputs, {show(wanted)}, got {show(xs)}",
+            f"operands must have the types of the graph's inputs, {show(wanted)}, got {show(xs)}",
             code="E2001",
         )

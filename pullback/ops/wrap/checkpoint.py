@@ -1,4 +1,4 @@
-"""Checkpoints: programs whose values are computed again when a derivative needs them."""
+"""Checkpoints: graphs whose intermediate values are recomputed in the backward pass."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.graph.node import emit, origin, results, vary_over
+from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
+from pullback.graph.node import emit, results, vary_over
+from pullback.ops.elementwise.base import is_singular
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
 from pullback.ops.wrap.call import Call
-from pullback.ops.wrap.identity import Alias, Barrier, _Identity
+from pullback.ops.wrap.identity import Alias, Barrier, Identity
 
 
-class Named(_Identity):
-    """Hands its operand on, under a name that policies of checkpoints know it by."""
+class Named(Identity, RunsAs):
+    """Returns its operand, named for checkpoint policies."""
 
     label: str
     executed: ClassVar[Any] = Alias()
@@ -28,15 +31,13 @@ class Named(_Identity):
         yield cls("a"), (real(3, 4),)
 
 
-class Kept(Op, abstract=True):
-    """The value of its first operand, which is what `op` gives on the others.
+class Kept(Op, Transparent, HigherOrder, abstract=True):
+    """A saved value: its first operand, which equals `op` applied to the others.
 
-    Programs look through it; derivatives see the op, and the value as its result.
+    Programs use the operand; derivatives use the rules of `op`.
     """
 
     op: Op
-    transparent: ClassVar[bool] = True
-    higher: ClassVar[bool] = True
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -47,8 +48,8 @@ class Kept(Op, abstract=True):
         return self.op.differentiable
 
     @property
-    def singular(self) -> bool:  # type: ignore[override]
-        return self.op.singular
+    def singular(self) -> bool:
+        return is_singular(self.op)
 
     def infer(self, x: Type, *xs: Type) -> Type:
         return x
@@ -65,63 +66,61 @@ class Kept(Op, abstract=True):
     def hlo(self, b: Any, out: Type, x: Any, *xs: Any) -> Any:
         return x
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
         return xs[0]
 
     def vjp(
         self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
         if self.op.vjp is not None:
-            handed = (gradients,) if self.op.higher else ()
-            return [None, *self.op.vjp(g, out, xs[1:], need[1:], *handed)]
+            transform = (gradients,) if isinstance(self.op, HigherOrder) else ()
+            return [None, *self.op.vjp(g, out, xs[1:], need[1:], *transform)]
         inputs = [Alias()(x) for x in xs[1:]]
-        chosen = [x for x, n in zip(inputs, need[1:], strict=True) if n]
-        found = iter(gradients([self.op(*inputs)], [g], chosen))
+        needed = [x for x, n in zip(inputs, need[1:], strict=True) if n]
+        found = iter(gradients([self.op(*inputs)], [g], needed))
         return [None, *[next(found) if n else None for n in need[1:]]]
 
     def jvp(
         self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None], tangents: Callable
     ) -> Node | None:
         if self.op.jvp is not None:
-            handed = (tangents,) if self.op.higher else ()
-            return self.op.jvp(out, xs[1:], ts[1:], *handed)
+            transform = (tangents,) if isinstance(self.op, HigherOrder) else ()
+            return self.op.jvp(out, xs[1:], ts[1:], *transform)
         inputs = [Alias()(x) for x in xs[1:]]
         return tangents([self.op(*inputs)], inputs, ts[1:])[0]
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
     ) -> Node:
-        return xs[0]  # whose own derivative is the same: it was computed from the same values
+        return xs[0]  # computed from the same values, so its derivative is the same
 
 
-class Checkpoint(Call):
-    """A call whose values inside are not kept for the backward pass, but computed again there.
+class Checkpoint(Call, HigherOrder):
+    """A call whose intermediate values are recomputed in the backward pass.
 
-    What the policy names is kept all the same: products (`dots`), and values under `names`.
+    The policy selects values that are saved: products (`dots`), and values named in `names`.
     """
 
     dots: bool = False
     names: tuple[str, ...] = ()
-    higher: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
         saved = self._saved()
-        values = self._values(xs, saved)
-        # The barrier holds the cotangents too: the work is done again when they are there, and
-        # not before; and no pass finds that it was done already. A number stays a number.
+        values = self._saved_values(xs, saved)
+        # The barrier includes the cotangents: recomputation cannot start before they are there, and
+        # no pass can merge it with the forward pass. Scalar constants stay outside.
         free = [not x.inputs and not x.type.shape for x in xs]
         held = [x for x, f in zip(xs, free, strict=True) if not f]
         tied = iter(results(Barrier()(*held, *values, *[c for c in g if c is not None])))
         inputs = [Alias()(x if f else next(tied)) for x, f in zip(xs, free, strict=True)]
-        ys = self._again(inputs, {n: next(tied) for n in saved})
+        ys = self._recomputed(inputs, {n: next(tied) for n in saved})
         found = iter(gradients(ys, g, [x for x, n in zip(inputs, need) if n]))
         return [next(found) if n else None for n in need]
 
     def _saved(self) -> list[Node]:
-        """The nodes whose values are kept; an input is there anyway."""
+        """Return the nodes whose values are saved; inputs are available anyway."""
         named: set[Node] = set()
         inner = self.graph.nodes[len(self.graph.inputs) :]
         for node in reversed(inner):
@@ -129,44 +128,44 @@ class Checkpoint(Call):
                 x = node.inputs[0]
                 one_of_several = bool(x.inputs) and isinstance(x.inputs[0].type, tuple)
                 named.discard(node)
-                named.add(node if one_of_several else x)  # rather the value that has the name
-        return [n for n in inner if n in named or (self.dots and n.op.product)]
+                named.add(node if one_of_several else x)  # prefer the value that has the name
+        return [n for n in inner if n in named or (self.dots and isinstance(n.op, SumOfProducts))]
 
-    def _values(self, xs: tuple[Node, ...], saved: list[Node]) -> list[Node]:
-        """The values to keep: further results of the same program."""
+    def _saved_values(self, xs: tuple[Node, ...], saved: list[Node]) -> list[Node]:
+        """Return the values to save, as further results of the same graph."""
         if not saved:
             return []
         graph = self.graph
         outputs = [*graph.outputs, *[n for n in saved if n not in graph.outputs]]
-        larger = Checkpoint(
-            self.label, Graph(graph.inputs, outputs, graph.names), self.dots, self.names
-        )
-        made = results(larger(*xs))
+        made = results(self._of(Graph(graph.inputs, outputs, graph.names))(*xs))
         return [made[outputs.index(n)] for n in saved]
 
-    def _again(self, inputs: Sequence[Node], saved: dict[Node, Node]) -> list[Node]:
-        """The outputs once more; a value that was saved is taken, and not computed."""
+    def _of(self, graph: Graph) -> Checkpoint:
+        """Return a checkpoint of another graph with the same policy."""
+        return Checkpoint(self.label, graph, self.dots, self.names)
+
+    def _recomputed(self, inputs: Sequence[Node], saved: dict[Node, Node]) -> list[Node]:
+        """Return the outputs, recomputed from the inputs and the saved values."""
         graph = self.graph
         pairs = zip(graph.inputs, inputs, strict=True)
         new = {i: vary_over(x, i.type.varying) for i, x in pairs}
-        where = origin.where
+        where = thread.where
         for node in graph.nodes[len(graph.inputs) :]:
-            origin.where = node.where
-            if not node.inputs and not node.op.mergeable:
-                new[node] = node  # a leaf is itself
-                continue
+            thread.where = node.where
             xs = tuple([new[x] for x in node.inputs])
-            if node in saved:
+            if not xs and isinstance(node.op, Distinct):
+                new[node] = node  # a leaf
+            elif node in saved:
                 new[node] = emit(Kept(node.op), (saved[node], *xs))
             else:
                 new[node] = emit(node.op, xs)
-        origin.where = where
+        thread.where = where
         return [new[y] for y in graph.outputs]
 
     def jvp(
         self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None], tangents: Callable
     ) -> Any:
-        """The program of tangents is a checkpoint too: its reverse does not keep more."""
+        """The tangents are a checkpoint too, so that their reverse mode does not save more."""
         inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(xs)]
         given = [t if t is None else placeholder(f"t{i}", t.type) for i, t in enumerate(ts)]
         pushed = tangents(self.graph(*inputs), inputs, given)
@@ -174,18 +173,16 @@ class Checkpoint(Call):
         graph = Graph(all_inputs, [t for t in pushed if t is not None])
         if not graph.outputs:
             return None
-        op = Checkpoint(self.label, graph, self.dots, self.names)
-        made = iter(results(op(*xs, *[t for t in ts if t is not None])))
+        made = iter(results(self._of(graph)(*xs, *[t for t in ts if t is not None])))
         return tuple([None if t is None else next(made) for t in pushed])
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
     ) -> Node:
-        graph, _ = batched_graph(self.graph, axis, mapped)
-        return Checkpoint(self.label, graph, self.dots, self.names)(*xs)
+        return self._of(batched_graph(self.graph, axis, mapped)[0])(*xs)
 
-    def within(self, xs: Sequence[Node], other: Op, ys: Sequence[Node]) -> Sequence[int] | None:
-        """The same program with further results includes this one."""
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
+        """`other` must be the same graph, perhaps with further results."""
         if not isinstance(other, Checkpoint) or tuple(xs) != tuple(ys):
             return None
         mine, theirs = self.graph.structure.parts, other.graph.structure.parts

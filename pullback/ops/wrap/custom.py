@@ -1,4 +1,4 @@
-"""Functions whose derivative the user gives: their results, tied to their arguments by a rule."""
+"""Custom derivatives: results of a function, connected to its arguments by a user's rule."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import UnsupportedOp
-from pullback.graph.node import origin
-from pullback.ops.collective.reduce import total
+from pullback.graph.ambient import thread
+from pullback.graph.kinds import ForwardsOperands, RunsAs
+from pullback.ops.collective.reduce import total, without
 from pullback.ops.prelude import Axis, Node, Op, Type, spread
 
 
 class DerivativeRule(ABC):
-    """A derivative that does not follow from what was computed.
+    """A derivative given by the user.
 
-    Values are lists of nodes: arguments `xs`, results `outs`, cotangents `gs`, tangents `ts`.
-    Rules that mean the same compare equal, so that programs that hold them do too.
+    Values are lists of nodes: arguments `xs`, results `outs`, cotangents `gs`, tangents `ts`. Rules
+    with the same meaning must compare equal, so that programs that contain them do too.
     """
 
     name = "custom"
 
     @abstractmethod
     def pull(self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]) -> Sequence:
-        """Cotangents of the arguments, `None` for zero."""
+        """Return the cotangents of the arguments, `None` for zero."""
 
     @abstractmethod
     def push(self, xs: Sequence[Node], outs: Sequence[Node], ts: Sequence[Node | None]) -> Sequence:
-        """Tangents of the results, `None` for zero."""
+        """Return the tangents of the results, `None` for zero."""
 
     @abstractmethod
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
-        """The rule for all examples along an axis: the results have it, arguments if `mapped`."""
+        """Return the rule for a batch: all results have the axis, and `mapped` arguments."""
 
 
-class Custom(Op, abstract=True):
-    """Hands on its first `count` operands, the results of a function, for derivatives to treat
-    as functions of the other operands, its arguments, by the rule.
+class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
+    """Returns its first `count` operands, the results of a function, whose derivative with respect
+    to the other operands, the function's arguments, is given by the rule.
 
-    The results come in as constants: no derivative passes through how they were computed.
+    The results are constants: no derivative passes through their computation.
     """
 
     rule: DerivativeRule | None
     count: int
-    hands_on: ClassVar[bool] = True
-    pure: ClassVar[bool] = False  # the user's functions may look at anything
+    pure: ClassVar[bool] = False  # the user's functions may depend on anything
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -72,48 +72,46 @@ class Custom(Op, abstract=True):
     def hlo(self, b: Any, out: Any, *xs: Any) -> Any:
         return xs[: self.count]
 
-    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:  # type: ignore[override]
+    def partition(self, to: Any, xs: Sequence[Any], type: Any) -> tuple:
         return tuple(xs[: self.count])
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        rule = self._open(need)
+        rule = self._checked_rule(need)
         args = xs[self.count :]
-        # An argument that is one for all examples along an axis gets what all of them contribute;
-        # but where the results' cotangents are each example's own, so are the arguments'.
+        # An argument shared by all examples along an axis gets the sum of their contributions,
+        # except along axes on which only the results' cotangents vary.
         own = {a for c in g for a in c.type.varying} - {a for y in out for a in y.type.varying}
-        pulled = zip(args, rule.pull(args, out, g), strict=True)
-        return [*[None] * self.count, *[_contributions(x, c, own) for x, c in pulled]]
+        pairs = zip(args, rule.pull(args, out, g), strict=True)
+        return [*[None] * self.count, *[_contributions(x, c, own) for x, c in pairs]]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
-        rule = self._open([t is not None for t in ts])
+        rule = self._checked_rule([t is not None for t in ts])
         return tuple(rule.push(xs[self.count :], out, ts[self.count :]))
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        # A result that is one for all examples still has a cotangent for each of them.
+        # A result that is the same for all examples still has a cotangent for each of them.
         pairs = list(zip(xs, mapped, strict=True))
         outs = [y if has else spread(y, axis) for y, has in pairs[: self.count]]
         args, flags = xs[self.count :], tuple(mapped[self.count :])
         rule = None if self.rule is None else self.rule.batched(axis, flags)
         return Custom(rule, self.count)(*outs, *args)
 
-    def _open(self, need: Sequence[bool]) -> DerivativeRule:
-        """The rule, unless something that the function closed over is differentiated."""
-        assert self.rule is not None, "only what is executed has no rule"
+    def _checked_rule(self, need: Sequence[bool]) -> DerivativeRule:
+        """Return the rule; raise if a tensor that the function closes over is differentiated."""
+        assert self.rule is not None, "only the executed op has no rule"
         if any(need[: self.count]):
-            raise closes_over(self.title, origin.where)
+            raise closes_over(self.title, thread.where)
         return self.rule
 
 
 def _contributions(x: Node, c: Node | None, own: set[str]) -> Node | None:
-    if c is None:
-        return None
-    return total(c, tuple([a for a in c.type.varying if a not in own and a not in x.type.varying]))
+    return None if c is None else total(c, without(c.type.varying, *own, *x.type.varying))
 
 
 def closes_over(name: str, where: Any) -> UnsupportedOp:
     return UnsupportedOp(
-        "the function closes over a tensor that is under a derivative, which its rule does not "
-        "see",
+        "the function closes over a tensor that is being differentiated, which its rule cannot "
+        "account for",
         op=name, where=where,
-        hint="Pass it as an argument; or write pb.stop_gradient(x) if it is a constant here.",
+        hint="Pass it as an argument, or write pb.stop_gradient(x) if it is a constant here.",
     )  # fmt: skip

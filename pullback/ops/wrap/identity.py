@@ -1,4 +1,4 @@
-"""Ops whose value is their operand's: they steer derivatives and compilers, not numbers."""
+"""Ops that return their operand: they affect derivatives or the compiler, not values."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.kinds import Detached, Distinct, SparseCotangents, Transparent
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type
 from pullback.ops.samples import real
 
 
-class _Identity(Op, abstract=True):
-    """One operand, handed on."""
+class Identity(Op, abstract=True):
+    """Returns its operand."""
 
     cheap: ClassVar[bool] = True
 
@@ -43,29 +45,23 @@ class _Identity(Op, abstract=True):
         yield cls(), (real(3, 4),)
 
 
-class Alias(_Identity):
-    """An argument of a function under a derivative: the same value, a node of its own."""
-
-    transparent: ClassVar[bool] = True
+class Alias(Identity, Transparent):
+    """A separate node for an argument of a function that is being differentiated."""
 
 
-class StopGradient(_Identity):
-    """Hands its operand on, as a constant of every derivative."""
-
-    transparent: ClassVar[bool] = True
-    detaches: ClassVar[bool] = True
+class StopGradient(Identity, Transparent, Detached):
+    """Returns its operand, which every derivative treats as a constant."""
 
 
-class Contiguous(_Identity):
-    """A layout request; layouts are the engine's, so it only marks the place."""
+class Contiguous(Identity):
+    """A request for a contiguous layout, which has no effect: the engine decides on layouts."""
 
 
-class OptimizationBarrier(_Identity):
-    """Keeps the compiler from moving or merging work across it."""
+class OptimizationBarrier(Identity, Distinct):
+    """Prevents the compiler from moving or merging computations across it."""
 
-    mergeable: ClassVar[bool] = False
     cheap: ClassVar[bool] = False
-    instructions = ("optimization_barrier",)
+    imported = Imported(("optimization_barrier",))
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -81,13 +77,10 @@ class OptimizationBarrier(_Identity):
         return None if ts[0] is None else self(ts[0])
 
 
-class Barrier(Op):
-    """Hands its operands on, all of them together: none is used before every one is there."""
+class Barrier(Op, Distinct, SparseCotangents):
+    """Returns its operands once all of them are computed."""
 
-    mergeable: ClassVar[bool] = False
-    sparse: ClassVar[bool] = True
-    instructions = ("optimization_barrier",)
-    reads_last = True
+    imported = Imported(("optimization_barrier",), last=True)
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         return xs
@@ -96,7 +89,7 @@ class Barrier(Op):
         return self, xs
 
     def _derive_type(self, types: tuple[Type, ...]) -> tuple[Type, ...]:
-        return types  # each as it was, also where it varies and how it lies
+        return types  # with named axes and sharding
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         return xs
@@ -105,8 +98,8 @@ class Barrier(Op):
         return b.barrier(*xs)
 
     def factors(self, *xs: Type) -> str:
-        words = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
-        return rule(words, words)
+        dims = [named(x.rank, letter=f"x{i}_") for i, x in enumerate(xs)]
+        return rule(dims, dims)
 
     def vjp(self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return list(g)

@@ -7,6 +7,7 @@ from typing import Any
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.ops.composite import Expandable
 from pullback.ops.prelude import Op
 from pullback.sharding.factors import instantiate
 
@@ -19,8 +20,8 @@ def flat(graph: Graph) -> Graph:
 
 
 def _opens(node: Node) -> bool:
-    op: Any = node.op
-    if op.expansion is None or op.partition is not None or not node.inputs:
+    op = node.op
+    if not isinstance(op, Expandable) or hasattr(op, "partition") or not node.inputs:
         return False
     if type(op).factors is Op.factors:
         return True
@@ -38,7 +39,7 @@ def _opened(graph: Graph) -> Graph:
         if xs and isinstance(xs[0], tuple):
             new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
         elif _opens(node):
-            made = node.op.expansion([x.type.plain for x in node.inputs])(*xs)
+            made = node.op.expansion([x.type.plain for x in node.inputs])(*xs)  # type: ignore[attr-defined]
             new[node] = tuple(made) if isinstance(node.type, tuple) else made[0]
         else:
             new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.kinds import SumOfProducts
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.auto.layouts import splits
@@ -127,11 +128,13 @@ class Groups:
 
     def _leads(self, node: Node, heavy: int, rule: FactorRule) -> bool:
         """Whether the operand that it would follow says too little about its result."""
-        if isinstance(node.type, tuple) or node.op.partition is not None:
+        if isinstance(node.type, tuple) or hasattr(node.op, "partition"):
             return False
         known = {f for dim in rule.operands[heavy] for f in dim}
         more = [f for dim in rule.results[0] for f in dim if f not in known]
-        return node.op.product or (not node.op.cheap and any(rule.extents[f] > 1 for f in more))
+        return isinstance(node.op, SumOfProducts) or (
+            not node.op.cheap and any(rule.extents[f] > 1 for f in more)
+        )
 
     def _rule(self, node: Node) -> FactorRule:
         xs = [x.type.plain for x in node.inputs]
@@ -166,7 +169,7 @@ class Groups:
         for split in splits(rule, type, self.mesh):
             parts = self.mesh.extent([a for by in split.plan.axes.values() for a in by])
             made = split.plan.results[0]
-            joining = self.price(type, made.dims, split.dims, made.partial, node.op.combine)
+            joining = self.price(type, made.dims, split.dims, made.partial, node.op.parts.combine)
             c = self._chosen(node, split.dims)
             c.seconds, c.scattered = (
                 self.machine.computing(total / parts) + joining,
@@ -230,7 +233,7 @@ class Groups:
     def _step(self, node: Node, heavy: int, have: Dims) -> LayoutStep:
         key = node.op, tuple([x.type.plain for x in node.inputs]), heavy, have
         if key not in self._steps:
-            find = self._held if node.op.partition is not None else self._split
+            find = self._held if hasattr(node.op, "partition") else self._split
             self._steps[key] = find(node, heavy, have)
         return self._steps[key]
 
@@ -240,7 +243,7 @@ class Groups:
         parts = self.mesh.extent([a for axes in found.axes.values() for a in axes])
         done = work(node.op, found.form.extents([*xs, *ys]), [*xs, *ys])
         seconds = self.machine.computing(done / parts) + sum(
-            [self.price(y, r.dims, r.dims, r.partial, node.op.combine)
+            [self.price(y, r.dims, r.dims, r.partial, node.op.parts.combine)
              for y, r in zip(ys, found.results, strict=True)]
         )  # fmt: skip
         return LayoutStep(found.operands, tuple([r.dims for r in found.results]), seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
+from pullback.ops.collective.reduce import AllReduce, PSum
 
 BYTES = 64 * 2**20  # of one bucket; what is larger goes in several
 
@@ -26,7 +27,7 @@ def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         if node in new:
             continue
         if node in buckets:
-            op = node.op.together
+            op = AllReduce(node.op.axes)  # type: ignore[attr-defined]
             xs = tuple([new[m.inputs[0]] for m in members])
             made = Node(op, xs, tuple([m.type for m in members]), node.where, (), node.backward)
             new |= zip(members, results(made), strict=True)
@@ -45,10 +46,9 @@ def _buckets(graph: Graph) -> dict[Node, list[Node]]:
     level: dict[Node, int] = {}
     found: dict[tuple, list[list[Node]]] = {}
     for node in graph.nodes:
-        together = node.op.together
-        level[node] = max([level[x] for x in node.inputs], default=0) + (together is not None)
-        if together is not None:
-            _into(found.setdefault((level[node], together), []), node)
+        level[node] = max([level[x] for x in node.inputs], default=0) + isinstance(node.op, PSum)
+        if isinstance(node.op, PSum):
+            _into(found.setdefault((level[node], node.op.axes), []), node)
     return {n: members for lists in found.values() for members in lists for n in members
             if len(members) > 1}  # fmt: skip
 

@@ -215,9 +215,9 @@ class LayoutSteps:
 
 def neutral(op: Op, dtype: Any) -> Any:
     """What changes nothing when it is combined with others."""
-    if op.combine not in ("max", "min"):
-        return op.neutral
-    largest = op.combine == "min"
+    if op.parts.combine not in ("max", "min"):
+        return op.parts.neutral
+    largest = op.parts.combine == "min"
     if dtype.kind == "b":
         return largest
     if dtype.is_float:

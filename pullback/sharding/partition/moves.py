@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pullback.graph.node import Node, vary_over
+from pullback.ops.parts import local_part
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.local_value import LayoutSteps, Placed
@@ -80,7 +81,7 @@ class Placer(LayoutSteps):
         def begin(dim: int) -> Node:
             return self.begin(whole.shape[dim], dims[dim])
 
-        return op.part(xs, self.local(whole, dims).plain, whole, begin)
+        return local_part(op, xs, self.local(whole, dims).plain, whole, begin)
 
     def _scattered(self, p: Placed, dims: Dims) -> Placed:
         """Join contributions; into parts, where parts are wanted and nobody has them whole."""

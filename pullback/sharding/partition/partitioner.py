@@ -12,8 +12,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pullback.errors import EngineError
+from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph, ancestors
-from pullback.graph.node import Node, emit, origin, results, vary_over
+from pullback.graph.kinds import SumOfProducts
+from pullback.graph.node import Node, emit, results, vary_over
+from pullback.ops.composite import Expandable
+from pullback.ops.parts import local_op
 from pullback.ops.prelude import Op, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
@@ -63,7 +67,7 @@ class Partitioner(Explained):
         made = self.run(graph, inputs)
         with deriving():
             for y, p in zip(graph.outputs, made, strict=True):
-                origin.where = y.where
+                thread.where = y.where
                 ys.append(self.finished(self.ask(p, layout(y.type))))
         return Graph([x.node for x in inputs], ys, graph.names)
 
@@ -79,7 +83,7 @@ class Partitioner(Explained):
         around, outermost = self._user, self.node is None
         with deriving():
             for node in graph.nodes[len(graph.inputs) :]:
-                origin.where, origin.backward = node.where, node.backward
+                thread.where, thread.backward = node.where, node.backward
                 self.node = node if outermost else self.node
                 operands = [known[x] for x in node.inputs]
                 if operands and isinstance(operands[0], tuple):
@@ -127,19 +131,19 @@ class Partitioner(Explained):
         """The op on the parts of its operands: a value, or a tuple for several results."""
         op: Any = node.op
         self._user = op.title
-        if op.partition is not None:
+        if hasattr(op, "partition"):
             around, self._held = self._held, []
             made = op.partition(self, xs, node.type)
             self._held = around
             return self._noted(node, made)
         if not any(x.axes for x in xs):
             return self._noted(node, self._everywhere(node, xs))
-        if op.expansion is not None and type(op).factors is Op.factors:
+        if isinstance(op, Expandable) and type(op).factors is Op.factors:
             return self._written_out(node, xs)
         several = isinstance(node.type, tuple)
         ys = [t.plain for t in (node.type if several else (node.type,))]
         split = self.cheapest(op, xs, ys)
-        if op.expansion is not None and self._must_gather(split, xs):
+        if isinstance(op, Expandable) and self._must_gather(split, xs):
             return self._written_out(node, xs)
         return self._noted(node, self._in_parts(node, xs, split, ys))
 
@@ -166,9 +170,9 @@ class Partitioner(Explained):
         """How to make only parts of a value that is made from little: numbers that are drawn or
         counted, and what is computed from them and from smaller values."""
         op, out = node.op, node.type.plain
-        own = type(op).part is not Op.part
+        own = hasattr(op, "part")
         little = all(x.remake is not None or x.whole.size < out.size for x in xs)
-        again = own or op.cheap or (any(x.remake for x in xs) and not op.product)
+        again = own or op.cheap or (any(x.remake for x in xs) and not isinstance(op, SumOfProducts))
         if op.fallible or not again or not little:
             return None
         depth = 1 + max([x.remake.depth for x in xs if x.remake is not None], default=0)
@@ -188,7 +192,7 @@ class Partitioner(Explained):
 
     def _written_out(self, node: Node, xs: list[Placed]) -> Any:
         """A composite: the ops that it is written as, in parts."""
-        made = self.run(node.op.expansion([x.whole for x in xs]), xs)
+        made = self.run(node.op.expansion([x.whole for x in xs]), xs)  # type: ignore[attr-defined]
         return tuple(made) if isinstance(node.type, tuple) else made[0]
 
     def _must_gather(self, split: PropagationPlan, xs: list[Placed]) -> bool:
@@ -208,13 +212,13 @@ class Partitioner(Explained):
         for i, (x, dims) in enumerate(zip(xs, split.operands, strict=True)):
             moved = self.contributions(x, dims) if deferred and x.partial else self.ask(x, dims)
             moved = self._neutral(op, i, moved, split)
-            if i in op.counted_once and split.results[0].partial:
+            if i in op.parts.counted_once and split.results[0].partial:
                 moved = self.on_first(moved, split.results[0].partial, op)
             operands.append(moved)
         outs = [self.local(y, r.dims).plain for y, r in zip(ys, split.results, strict=True)]
         nodes = tuple([x.node for x in operands])
         if isinstance(node.type, tuple):
-            made = emit(op.local([x.type.plain for x in nodes], tuple(outs)), nodes)
+            made = emit(local_op(op, [x.type.plain for x in nodes], tuple(outs)), nodes)
         else:
             made = self.made(op, nodes, ys[0], split.results[0].dims)
         self.stand_for(made)
@@ -226,7 +230,7 @@ class Partitioner(Explained):
                     f"its part on one device is {n.type}, its rule says {t}", op=op.title
                 )
             partial = tuple(sorted({*r.partial, *deferred}))
-            again = type(op) if op.combine == "again" else op.combine
+            again = type(op) if op.parts.combine == "again" else op.parts.combine
             combine = again if r.partial else "sum"
             origin = self._origin(op, xs, split) if not partial else None
             placed.append(Placed(n, y, r.dims, partial, combine, r.priority, origin=origin))
@@ -248,10 +252,12 @@ class Partitioner(Explained):
         if any(x.combine != "sum" or x.partial != first.partial for x in partial):
             return ()
         used = {a for axes in split.axes.values() for a in axes}
-        if used.intersection(first.partial) or (split.results[0].partial and op.combine != "sum"):
+        if used.intersection(first.partial) or (
+            split.results[0].partial and op.parts.combine != "sum"
+        ):
             return ()
         jointly = op.linear and len(partial) == len(xs)
-        alone = len(partial) == 1 and xs.index(first) in op.linear_in and node.type.inexact
+        alone = len(partial) == 1 and xs.index(first) in op.parts.linear_in and node.type.inexact
         same = node.type.dtype is first.whole.dtype and node.type.size <= first.whole.size
         return first.partial if (jointly or alone) and same else ()
 
@@ -263,7 +269,7 @@ class Partitioner(Explained):
     def _neutral(self, op: Op, i: int, x: Placed, split: PropagationPlan) -> Placed:
         """Where operand i's parts are padded: what pads must not count in the result, nor fail."""
         contracted = set(split.form.contracted)
-        positions = op.fallible if op.positions is None else i >= op.positions
+        positions = op.fallible if op.parts.positions is None else i >= op.parts.positions
         for dim, factors in enumerate(split.form.operands[i]):
             if positions:
                 x = self.masked(x, dim, 0)

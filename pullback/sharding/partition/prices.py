@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pullback.graph.graph import Graph, graphs_within
+from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic, work
@@ -84,7 +85,11 @@ def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
 
 
 def _operations(node: Node) -> float:
-    if not node.inputs or isinstance(node.inputs[0].type, tuple) or node.op.higher:
+    if (
+        not node.inputs
+        or isinstance(node.inputs[0].type, tuple)
+        or isinstance(node.op, HigherOrder)
+    ):
         return 0.0
     xs = [x.type.plain for x in node.inputs]
     ys = [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise_with_map
 from pullback.graph.graph import Graph
-from pullback.graph.node import Node, emit, origin, results
+from pullback.graph.node import Node, emit, results
 from pullback.ops.prelude import Op
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.buckets import bucketed
@@ -40,7 +41,7 @@ class Explained(Chooser):
     def note(self, made: Node, p: Placed, why: str) -> Node:
         maker = self._makers.get(p.number)
         value = "an input" if maker is None else _named(maker)
-        self.reasons[made] = Reason(self._user, origin.where, why, value)
+        self.reasons[made] = Reason(self._user, thread.where, why, value)
         return made
 
     def stand_for(self, *made: Node) -> None:

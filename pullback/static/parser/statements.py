@@ -35,7 +35,7 @@ def stated(
             return _input(made, arguments, keys)
         if op in _CONSTANTS:
             return _constant(made, arguments, keys)
-        if op in TABLE and TABLE[op].profile:
+        if op in TABLE and TABLE[op].text.profile:
             return made._replace(parameters=bind(TABLE[op], arguments, keys))
     except PullbackError as error:
         problem = error.with_traceback(None)

@@ -20,16 +20,16 @@ from devices import (
     run_words,
     varying,
 )
-from paths import PYTHONPATH
+from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.errors import EngineError, IndexOutOfRange
 from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
 from pullback.sharding.partition.simulate import simulated
@@ -347,7 +347,7 @@ import threading
 import numpy as np
 from devices import Grid, op, varying
 from pullback.graph.graph import Graph
-from pullback.lazy.program import engine
+from pullback.engines.registry import engine
 
 grid = Grid(x=8)
 v = varying("v", (16, 16), "x")
@@ -374,7 +374,7 @@ print("done")
 def test_a_thousand_programs_in_flight():
     settings = {"PULLBACK_CPU_DEVICES": "8", "PULLBACK_THREADS": "2", "PULLBACK_CACHE": "0"}
     ended = subprocess.run(
-        [sys.executable, "-c", IN_FLIGHT], env=os.environ | settings | {"PYTHONPATH": PYTHONPATH},
+        [sys.executable, "-c", IN_FLIGHT], env=os.environ | settings | VIRTUAL_DEVICES,
         capture_output=True, text=True, timeout=100,
     )  # fmt: skip
     assert ended.stdout == "done\n", ended.stderr
@@ -383,7 +383,8 @@ def test_a_thousand_programs_in_flight():
 def test_the_number_of_devices_must_be_one():
     code = "import pullback as pb; (pb.tensor(1.0) + 1).item()"
     ended = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PULLBACK_CPU_DEVICES": "none"},
+        [sys.executable, "-c", code],
+        env=os.environ | VIRTUAL_DEVICES | {"PULLBACK_CPU_DEVICES": "none"},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert "PULLBACK_CPU_DEVICES must be a positive integer, got 'none'" in ended.stderr

@@ -1,4 +1,4 @@
-"""Choices and loops as parts of a program: values, trees, types, modes and errors."""
+"""Conditionals and loops: values, trees, dtypes, modes and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recurrence(c: Any, x: Any) -> Any:
 
 
 def by_hand(f: Any, c: Any, xs: Any, reverse: bool = False) -> Any:
-    """What a scan means, as a Python loop over NumPy arrays."""
+    """Run a scan as a Python loop over NumPy arrays."""
     ys = []
     for x in xs[::-1] if reverse else xs:
         c, y = f(c, x)
@@ -49,7 +49,7 @@ def by_hand(f: Any, c: Any, xs: Any, reverse: bool = False) -> Any:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("unroll", [1, 2, 3, 4, 9])
-def test_scan_is_the_loop(reverse, unroll):
+def test_scan_equals_the_python_loop(reverse, unroll):
     c, ys = pb.scan(recurrence, pb.zeros(3), pb.tensor(XS), reverse=reverse, unroll=unroll)
     want_c, want_ys = by_hand(recurrence, np.zeros(3), XS, reverse)
     close(c, want_c)
@@ -57,19 +57,19 @@ def test_scan_is_the_loop(reverse, unroll):
 
 
 @pytest.mark.parametrize("unroll", [1, 3])
-def test_a_scan_of_no_rounds_gives_the_first_state_and_empty_results(unroll):
+def test_a_scan_of_length_zero_returns_the_initial_state_and_empty_results(unroll):
     c, ys = pb.scan(recurrence, pb.ones(3), pb.zeros((0, 3)), unroll=unroll)
     close(c, np.ones(3))
     assert ys.shape == (0, 3) and ys.numpy().shape == (0, 3)
 
 
-def test_scan_without_rows_counts_by_length():
+def test_scan_without_rows_needs_only_a_length():
     c, ys = pb.scan(lambda c, x: (c * 2, (c, x)), 1, length=5)
     assert c.item() == 32 and c.dtype is pb.int64
     assert ys[0].tolist() == [1, 2, 4, 8, 16] and ys[1] is None
 
 
-def test_scan_takes_and_gives_trees():
+def test_scan_accepts_and_returns_trees():
     init = {"h": pb.zeros(3), "n": (pb.tensor(0), None)}
     xs = [pb.tensor(XS), {"scale": pb.tensor([1.0, 2.0, 3.0, 4.0])}]
 
@@ -93,7 +93,7 @@ def test_a_scan_without_a_state_or_results():
     close(ys, XS * 2)
 
 
-def test_what_a_body_hands_on_unchanged_and_constants_among_its_results():
+def test_a_body_may_return_its_inputs_and_constants():
     w = pb.tensor([1.0, 2.0])
     (a, b), ys = pb.scan(lambda s, x: ((s[1], s[0]), (w, 3.0, s[0])), (1.0, 2.0), length=3)
     assert (a.item(), b.item()) == (2.0, 1.0)
@@ -103,7 +103,7 @@ def test_what_a_body_hands_on_unchanged_and_constants_among_its_results():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16", "bool", "complex64"])
-def test_element_types_of_rows_and_state(dtype):
+def test_dtypes_of_rows_and_state(dtype):
     xs = pb.astype(pb.tensor([[1, 0], [1, 1], [0, 1]]), dtype)
     last, ys = pb.scan(lambda c, x: (x, c), xs[0], xs)
     assert last.dtype is xs.dtype is ys.dtype
@@ -131,13 +131,13 @@ def test_scans_nest():
 
 @pytest.mark.parametrize("init", [0, 0.0, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_a_number_as_state_takes_the_type_of_the_body(init, dtype):
+def test_a_number_as_state_takes_the_dtype_of_the_body(init, dtype):
     xs = pb.astype(pb.tensor([1.0, 2.0, 3.0]), dtype)
     total, _ = pb.scan(lambda c, x: (c + x, None), init, xs)
     assert total.item() == 6.0 and total.dtype is xs.dtype
 
 
-def test_a_body_whose_state_has_the_default_type_is_traced_once():
+def test_a_body_whose_state_has_the_default_dtype_is_traced_once():
     calls = []
 
     def step(c: Any, x: Any) -> Any:
@@ -148,7 +148,7 @@ def test_a_body_whose_state_has_the_default_type_is_traced_once():
     assert calls == [pb.float64]
 
 
-def test_a_number_that_a_body_returns_takes_the_type_of_the_state():
+def test_a_number_that_a_body_returns_takes_the_dtype_of_the_state():
     xs = pb.tensor([1.0, 2.0], dtype="float16")
     last, _ = pb.scan(lambda c, x: (0.0, c), xs[0], xs)
     assert last.dtype is pb.float16
@@ -157,11 +157,11 @@ def test_a_number_that_a_body_returns_takes_the_type_of_the_state():
     close(pb.switch(1, [lambda: 1, lambda: 2.5, lambda: True]), 2.5)
 
 
-# -- choices ------------------------------------------------------------------------------------
+# -- conditionals -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pred", [True, False, np.bool_(True), "tensor"])
-def test_cond_runs_one_of_two(pred):
+def test_cond_runs_one_of_two_branches(pred):
     pred = pb.tensor(2) > 3 if isinstance(pred, str) else pred
     got = pb.cond(pred, lambda x, k: {"y": x * k}, lambda x, k: {"y": x - k}, pb.tensor(XS), 2)
     close(got["y"], XS * 2 if bool(pred) else XS - 2)
@@ -169,7 +169,7 @@ def test_cond_runs_one_of_two(pred):
 
 @pytest.mark.parametrize("i", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["int", "uint8", "int64"])
-def test_switch_runs_the_branch_that_is_named(i, kind):
+def test_switch_runs_the_selected_branch(i, kind):
     index = i if kind == "int" else pb.tensor(i, dtype=kind)
     made = pb.switch(index, [pb.sin, pb.exp, lambda x: x * x], pb.tensor(XS))
     close(made, [np.sin, np.exp, np.square][i](XS))
@@ -213,13 +213,13 @@ def test_fori_loop_counts(lo, hi):
             close(pb.fori_loop(low, high, step, 1.0), want)
 
 
-def test_map_is_one_row_after_the_other():
+def test_map_applies_the_function_to_each_row():
     got = pb.map(lambda r: {"d": r["x"] @ r["x"], "y": r["y"]}, {"x": pb.tensor(XS), "y": XS})
     close(got["d"], (XS * XS).sum(1))
     close(got["y"], XS)
 
 
-def test_ten_thousand_rounds_are_one_small_program():
+def test_ten_thousand_iterations_are_one_small_program():
     step = lambda s, x: (s * 0.999 + x, None)  # noqa: E731
     xs = np.cos(np.arange(10_000.0))
     got, _ = pb.scan(step, 0.0, pb.tensor(xs))
@@ -233,11 +233,11 @@ def test_ten_thousand_rounds_are_one_small_program():
 
 
 @pytest.mark.parametrize("mode", [{"eager": True}, {"verify_shapes": True}])
-def test_one_op_after_the_other(mode):
+def test_eager_and_verifying_modes(mode):
     with pb.config(**mode):
         before = pb.engine_info().programs_run
         c, ys = pb.scan(recurrence, pb.zeros(3), pb.tensor(XS))
-        assert pb.engine_info().programs_run - before <= 2  # the zeros, and all results at once
+        assert pb.engine_info().programs_run - before <= 2  # the zeros, and all results together
         want = by_hand(recurrence, np.zeros(3), XS)
         close(c, want[0])
         close(ys, want[1])
@@ -260,13 +260,13 @@ def test_no_grad_outside_and_inside():
     out = pb.scan(step, 1.0, length=2)[0]
     out.backward()
     close(out, 16.0)
-    close(w.grad, 6.0)  # 4 from the last round, 2 * 1 from the first
+    close(w.grad, 6.0)  # 4 from the last iteration, 2 * 1 from the first
 
 
 # -- errors -------------------------------------------------------------------------------------
 
 
-def test_a_state_that_changes_its_type_shows_both_trees():
+def test_the_error_for_a_state_that_changes_its_type_shows_both_trees():
     init = {"h": pb.zeros(3), "n": pb.tensor(0)}
     with told(ArgumentError, TypeError, "scan", "f64[3]", "f64[4,3]", "'n': i64[]"):
         pb.scan(lambda s, x: ({**s, "h": s["h"] + pb.tensor(XS)}, None), init, length=2)
@@ -280,7 +280,7 @@ def test_a_state_that_changes_its_type_shows_both_trees():
         pb.fori_loop(0, 3, lambda i, s: s.sum(), pb.zeros(3))
 
 
-def test_branches_that_differ_show_both_trees():
+def test_the_error_for_branches_that_differ_shows_both_trees():
     x = pb.tensor(XS)
     with told(ArgumentError, ValueError, "cond", "f64[4,3]", "f64[3]"):
         pb.cond(True, lambda: x, lambda: x[0])
@@ -292,7 +292,7 @@ def test_branches_that_differ_show_both_trees():
         pb.cond(True, lambda: pb.tensor(1), lambda: 0.5)
 
 
-def test_predicates_and_conditions_are_scalar_bools():
+def test_predicates_and_conditions_must_be_scalar_bools():
     x = pb.tensor(XS)
     with told(ArgumentError, TypeError, "cond", "must be a bool, got i64[]", "!= 0"):
         pb.cond(pb.tensor(1), lambda: x, lambda: x)
@@ -332,7 +332,7 @@ def test_lengths_must_agree_and_be_known():
         pb.fori_loop(pb.tensor(1.5), 3, lambda i, s: s, 0.0)
 
 
-def test_a_body_has_no_values_to_read_and_writes_nothing_outside():
+def test_a_body_cannot_read_values_or_write_outside():
     seen = pb.zeros(3)
 
     def reads(s: Any, x: Any) -> Any:
@@ -350,12 +350,12 @@ def test_a_body_has_no_values_to_read_and_writes_nothing_outside():
         pb.cond(True, lambda: float(seen[0]), lambda: 1.0)
 
 
-def test_lengths_may_be_integers_of_numpy() -> None:
+def test_lengths_may_be_numpy_integers() -> None:
     count = pb.scan(lambda c, _: (c + 1, None), 0, length=np.int64(5), unroll=np.int32(2))[0]
     assert count.item() == 5
 
 
-# -- numbers that a compiled function is given --------------------------------------------------
+# -- numbers as arguments of compiled functions -------------------------------------------------
 
 WEAK = [
     lambda n, x: pb.scan(lambda c, k: (c * n + k, None), 0.0, x)[0],
@@ -370,14 +370,14 @@ WEAK = [
 @pytest.mark.parametrize("f", WEAK)
 @pytest.mark.parametrize("dtype", [pb.float16, pb.float32, pb.float64])
 @pytest.mark.parametrize("n", [3, 2.5])
-def test_a_number_has_no_type_whether_it_is_known_or_not(f: Any, dtype: Any, n: Any) -> None:
+def test_a_number_has_no_dtype_whether_it_is_known_or_not(f: Any, dtype: Any, n: Any) -> None:
     x = pb.tensor(np.arange(4.0), dtype=dtype)
     got, want = pb.compile(f)(n, x), f(n, x)
     assert got.dtype is want.dtype
     assert got.tolist() == want.tolist()
 
 
-def test_a_bound_that_the_counter_cannot_reach_is_told() -> None:
+def test_a_bound_that_does_not_fit_the_counter_raises() -> None:
     with told(DTypeError, TypeError, "fori_loop: 300 does not fit into i8"):
         pb.fori_loop(pb.tensor(0, dtype=pb.int8), 300, lambda i, s: s + 1, 0)
     with told(DTypeError, TypeError, "fori_loop: -1 does not fit into u8"):

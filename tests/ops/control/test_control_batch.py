@@ -1,4 +1,4 @@
-"""Choices and loops under vmap, and run-time checks inside them."""
+"""Conditionals and loops under vmap, and run-time checks inside them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from helpers import line
 
 import pullback as pb
+from pullback.engines.xla.builder import Builder, module
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.table import TABLE
+from pullback.testing import graph_of
 
 XS = np.sin(np.arange(12.0)).reshape(4, 3)
 TABLE5 = np.arange(5.0) + 1
@@ -24,7 +26,7 @@ def _engine(request: Any) -> Any:
 
 
 def agrees(f: Callable, *args: Any, in_axes: Any = 0) -> None:
-    """vmap gives what a loop over the examples gives; so do its derivatives, in either order."""
+    """Compare vmap with a loop over the examples, also for derivatives, in either order."""
     axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
     size = next(len(x) for x, a in zip(args, axes) if a is not None)
     args = tuple(map(pb.tensor, args))
@@ -66,12 +68,12 @@ STATES = np.array([[0.1, 0.2, 0.3], [1.0, -1.0, 0.5]])
 
 
 @pytest.mark.parametrize("in_axes", [(0, 0, 0), (0, None, None), (None, 0, None), (None, None, 0)])
-def test_scan_with_every_choice_of_mapped_operands(in_axes):
+def test_scan_with_every_combination_of_mapped_operands(in_axes):
     whole = (STATES, BATCHED, STATES + 1)
     agrees(cell, *[x if a == 0 else x[0] for x, a in zip(whole, in_axes)], in_axes=in_axes)
 
 
-def test_a_state_that_becomes_mapped_only_in_later_rounds():
+def test_a_state_that_becomes_mapped_in_later_iterations():
     def f(x: Any) -> Any:
         step = lambda s, _: ((s[1], s[2], s[2] * x), s[0])  # noqa: E731
         return pb.scan(step, (1.0, 2.0, 3.0), length=4)
@@ -98,7 +100,7 @@ def test_vmap_twice_and_out_axes():
             np.testing.assert_allclose(both[j, i], f(x[i, j]).numpy())
 
 
-def test_each_example_of_a_while_loop_ends_when_it_ends():
+def test_each_example_of_a_while_loop_ends_separately():
     def f(n: Any, x: Any) -> Any:
         step = lambda s: (s[0] + 1, s[1] * x + 1.0)  # noqa: E731
         return pb.while_loop(lambda s: s[0] < n, step, (0, 1.0))[1]
@@ -111,7 +113,7 @@ def test_each_example_of_a_while_loop_ends_when_it_ends():
     np.testing.assert_allclose(pushed.numpy(), [17.0, 0.0, 3.5625])
     inside = pb.vmap(lambda n, x: pb.jvp(lambda x: f(n, x), (x,), (1.0,))[1])(n, x)
     np.testing.assert_allclose(inside.numpy(), pushed.numpy())
-    same = pb.vmap(lambda x: f(pb.tensor(2), x))(x)  # all end together
+    same = pb.vmap(lambda x: f(pb.tensor(2), x))(x)  # all end at the same time
     np.testing.assert_allclose(same.numpy(), [7.0, 13.0, 1.75])
 
 
@@ -120,7 +122,7 @@ def test_bounds_that_differ_between_examples():
     assert pb.vmap(f)(pb.tensor([1, 4, 0]), pb.tensor([4, 4, 2])).tolist() == [123, 0, 1]
 
 
-# -- choices ------------------------------------------------------------------------------------
+# -- conditionals -------------------------------------------------------------------------------
 
 
 def pick(p: Any, x: Any, w: Any) -> Any:
@@ -160,7 +162,7 @@ def test_no_examples():
 
 
 def far(i: int) -> Any:
-    """An index that is known only when the program runs."""
+    """Return an index that is known only when the program runs."""
     return pb.tensor(i) * 1
 
 
@@ -184,7 +186,7 @@ def test_a_check_in_a_scan_names_the_line_inside_it():
             ys.numpy()
 
 
-def test_a_check_in_a_branch_counts_only_where_it_is_taken():
+def test_a_check_in_a_branch_fails_only_if_the_branch_runs():
     table = pb.tensor(TABLE5)
     f = lambda p, i: pb.cond(p, lambda: table[i], lambda: -table[i - 9])  # noqa: E731
     assert f(pb.tensor(False), far(9)).item() == -1.0
@@ -219,7 +221,7 @@ def test_a_check_in_nested_regions():
         pb.scan(step, 0.0, pb.tensor([0, 4]))[0].item()
 
 
-def test_the_same_body_at_another_line_names_its_own_line():
+def test_the_same_body_at_another_line_reports_its_own_line():
     table = pb.tensor(TABLE5)
     first, there = pb.scan(lambda c, i: (c + table[i], None), 0.0, pb.tensor([7]))[0], line()
     second, here = pb.scan(lambda c, i: (c + table[i], None), 0.0, pb.tensor([8]))[0], line()
@@ -233,7 +235,7 @@ def test_examples_that_do_not_take_a_branch_do_not_fail_in_it():
     f = lambda i, table: pb.cond(i < 5, lambda: table[i], lambda: -1.0)  # noqa: E731
     i = pb.tensor([1, 9, 4, -3 + 70])
     assert pb.vmap(f, (0, None))(i, table).tolist() == [2.0, -1.0, 5.0, -1.0]
-    none = pb.vmap(f, (0, None))(i + 20, table)  # nobody takes it: it does not run at all
+    none = pb.vmap(f, (0, None))(i + 20, table)  # no example takes the branch: it does not run
     assert none.tolist() == [-1.0] * 4
     with pytest.raises(IndexOutOfRange):
         pb.vmap(f, (0, None))(pb.tensor([1, -9]), table).numpy()
@@ -243,7 +245,7 @@ def test_examples_that_do_not_take_a_branch_do_not_fail_in_it():
     np.testing.assert_array_equal(each.numpy(), np.eye(5)[[1, 1, 4, 1]] * [[1], [0], [1], [0]])
 
 
-def test_examples_that_are_done_do_not_fail_in_later_rounds():
+def test_finished_examples_do_not_fail_in_later_iterations():
     table = pb.tensor(TABLE5)
 
     def f(n: Any) -> Any:
@@ -257,7 +259,7 @@ def test_examples_that_are_done_do_not_fail_in_later_rounds():
 
 def test_an_endless_loop_in_a_branch_that_some_examples_take():
     def halve(x: Any) -> Any:
-        """Ends only for positive numbers."""
+        """End only for positive numbers."""
         return pb.while_loop(lambda x: x != 1, lambda x: pb.where(x > 1, x // 2, x), x)
 
     f = pb.vmap(lambda x: pb.cond(x > 0, halve, lambda x: x, x))
@@ -272,11 +274,8 @@ def test_an_index_without_a_branch_among_the_examples():
         f(pb.tensor([1, 2])).numpy()
 
 
-def test_ops_that_check_say_so():
-    """A branch is batched with care if it holds such an op, so none may be left out."""
-    from pullback.engines.xla.builder import Builder, module
-    from pullback.testing import graph_of
-
+def test_ops_with_checks_are_marked_fallible():
+    """Batching of branches relies on the flag."""
     for name, cls in TABLE.items():
         for op, arrays in cls.samples():
             builder = Builder()
@@ -300,7 +299,7 @@ def test_collectives_in_the_body_of_a_scan():
     np.testing.assert_allclose(means.numpy(), np.tile(before.mean(0), (4, 1)))
 
 
-def test_a_body_that_varies_where_nothing_that_goes_in_does():
+def test_a_body_may_vary_along_axes_on_which_no_operand_does():
     index = lambda c, _: (c * 2 + pb.axis_index("i"), pb.axis_index("i"))  # noqa: E731
     f = lambda x: pb.scan(index, 1, length=3)  # noqa: E731
     c, ys = pb.vmap(f, axis_name="i")(pb.zeros(3))
@@ -329,7 +328,7 @@ def test_gradients_through_collectives_in_a_scan():
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-10)
 
 
-def test_examples_that_part_ways_cannot_communicate():
+def test_examples_on_different_paths_cannot_communicate():
     f = lambda x: pb.cond(x > 0, lambda: pb.psum(x, "i"), lambda: x)  # noqa: E731
     with pytest.raises(ArgumentError, match="communicates along axis 'i'"):
         pb.vmap(f, axis_name="i")(pb.tensor([1.0, -1.0]))

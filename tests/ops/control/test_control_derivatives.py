@@ -1,4 +1,4 @@
-"""Derivatives of choices and loops: both modes, any order, nested, and without leaking NaN."""
+"""Derivatives of conditionals and loops: both modes, any order, nested, and NaN-safe."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _double() -> Any:
 
 
 def slope(f: Callable, x: Any, t: Any, eps: float = 1e-5) -> np.ndarray:
-    """The central difference of `f` at `x` in direction `t`."""
+    """Return the central difference of `f` at `x` in direction `t`."""
     x, t = np.asarray(x), np.asarray(t)
     up, down = f(pb.tensor(x + eps * t)), f(pb.tensor(x - eps * t))
     return (up.numpy() - down.numpy()) / (2 * eps)
 
 
 def check(f: Callable, x: Any, order: int = 3) -> None:
-    """f's gradient against central differences and forward mode, again and again."""
+    """Compare derivatives of `f`, up to an order, with central differences and forward mode."""
     x = np.asarray(x, float)
     t = np.cos(np.arange(x.size) + 1.0).reshape(x.shape)
     gradient = pb.grad(f)
@@ -46,17 +46,17 @@ def check(f: Callable, x: Any, order: int = 3) -> None:
         check(lambda x: (gradient(x) * pb.tensor(t)).sum(), x, order - 1)
 
 
-# -- what is differentiated ---------------------------------------------------------------------
+# -- functions to differentiate -----------------------------------------------------------------
 
 
 def rnn(w: Any) -> Any:
-    """The state, its rows and the captured weight all matter."""
+    """The result depends on the state, the rows and the captured weight."""
     h, ys = pb.scan(lambda h, x: (pb.tanh(h * w + x), h * x), pb.ones(3) * w, pb.tensor(XS))
     return (ys * ys).sum() + h.sum()
 
 
 def matrices(w: Any) -> Any:
-    """Products, which are kept and not computed again."""
+    """Products, which are kept, not recomputed."""
     a = pb.tensor(np.cos(np.arange(9.0)).reshape(3, 3))
 
     def step(m: Any, x: Any) -> Any:
@@ -72,7 +72,7 @@ def reverse(w: Any) -> Any:
 
 
 def indexed(w: Any) -> Any:
-    """A counter in the state picks from a captured table."""
+    """A counter in the state indexes a captured table."""
     table = w * pb.tensor([1.0, 2.0, 3.0])
     step = lambda i, s: pb.sin(s) * table[i] + table[2 - i]  # noqa: E731
     return pb.fori_loop(0, 3, step, w.sum())
@@ -88,7 +88,7 @@ def nested(w: Any) -> Any:
 
 
 def chosen(w: Any) -> Any:
-    """Another branch in each round; the branches keep different values."""
+    """Iterations take different branches, which keep different values."""
 
     def step(c: Any, x: Any) -> Any:
         big = x.sum() > 0
@@ -106,7 +106,7 @@ def scan_in_branch(w: Any) -> Any:
 
 
 def passed_on(w: Any) -> Any:
-    """States that change places, one that nothing depends on, rows that are not used."""
+    """States that swap places, one that nothing depends on, rows that are unused."""
     step = lambda s, x: ((s[1], s[0] * w, s[2] + 1.0), (s[0], 2.0))  # noqa: E731
     (a, b, _), (ys, _) = pb.scan(step, (w, w * w, 0.0), pb.tensor(XS))
     return (a * b).sum() + ys.sum()
@@ -117,7 +117,7 @@ def mapped(w: Any) -> Any:
 
 
 def newton(w: Any) -> Any:
-    """A derivative inside the body of the loop that is differentiated."""
+    """A derivative inside the body of a loop that is differentiated."""
     f = lambda x: x * x * x - w.sum() - 3.0  # noqa: E731
     return pb.fori_loop(0, 5, lambda i, x: x - f(x) / pb.grad(f)(x), 1.0)
 
@@ -152,10 +152,10 @@ def test_backward_reaches_leaves_through_bodies(f):
     np.testing.assert_allclose(w.grad.numpy(), pb.grad(f)(w).numpy(), rtol=1e-12)
 
 
-# -- what carries a derivative ------------------------------------------------------------------
+# -- which values have a derivative -------------------------------------------------------------
 
 
-def test_gradients_of_the_first_state_the_rows_and_a_captured_tensor():
+def test_gradients_of_the_initial_state_the_rows_and_a_captured_tensor():
     xs, c, w = pb.tensor(XS), pb.ones(3), pb.tensor([0.5, 2.0, -1.0])
 
     def f(c: Any, xs: Any, w: Any) -> Any:
@@ -177,7 +177,7 @@ def test_a_tensor_that_is_used_twice_gets_both_gradients():
     np.testing.assert_allclose(pb.grad(f)(x).numpy(), np.array([1.0, 0, 0]) + 2 * total)
 
 
-def test_a_state_that_matters_in_the_first_rounds_alone():
+def test_a_state_that_matters_only_in_the_first_iterations():
     xs = pb.tensor([1.0, 2.0, 3.0])
     once = lambda c: pb.scan(lambda c, x: (x, c * c), c, xs)[1].sum()  # noqa: E731
     twice = lambda c: pb.scan(lambda s, x: ((s[1], x), s[0] * s[1]), (2.0, c), xs)[1].sum()  # noqa: E731
@@ -187,8 +187,8 @@ def test_a_state_that_matters_in_the_first_rounds_alone():
     check(twice, 5.0, order=2)
 
 
-def test_a_cotangent_of_zeros_does_not_stand_for_all():
-    """Gradients are remembered by ops and types: no rule may look at what a cotangent holds."""
+def test_a_cotangent_of_zeros_is_not_cached_for_all_values():
+    """Gradients are cached by ops and types: rules must not depend on a cotangent's value."""
     f = lambda x: pb.scan(lambda c, y: (c * y, c), 1.0, x)[1]  # noqa: E731
     ys, pull = pb.vjp(f, pb.tensor([2.0, 3.0, 5.0]))
     for number, want in ((0.0, [0.0, 0.0, 0.0]), (1.0, [4.0, 2.0, 0.0])):
@@ -209,12 +209,12 @@ def test_integers_and_bools_in_the_state_are_constants():
     check(f, [0.5, -1.5, 2.0], order=2)
 
 
-def test_no_rounds_have_the_derivative_of_the_first_state():
+def test_a_scan_of_length_zero_has_the_derivative_of_its_initial_state():
     f = lambda w: pb.scan(lambda s, _: (s * w * 3.0, s), w * w, length=0)[0].sum()  # noqa: E731
     np.testing.assert_allclose(pb.grad(f)(pb.tensor([1.0, 2.0])).numpy(), [2.0, 4.0])
 
 
-def test_a_detached_state_passes_nothing_on():
+def test_a_detached_state_passes_no_gradient():
     step = lambda s, x: (pb.stop_gradient(s) * x, None)  # noqa: E731
     g = pb.grad(lambda xs: pb.scan(step, 1.0, xs)[0])(pb.tensor([2.0, 3.0, 5.0]))
     assert g.tolist() == [0.0, 0.0, 6.0]
@@ -236,7 +236,7 @@ def test_complex_states():
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_the_branch_not_taken_leaks_no_nan(batched):
+def test_the_other_branch_leaks_no_nan(batched):
     def f(x: Any) -> Any:
         one = lambda x: pb.cond(x > 0, lambda x: pb.log(x) * pb.sqrt(x), lambda x: x * 3, x)  # noqa: E731
         two = lambda x: pb.cond(x < 10, pb.exp, lambda x: x, x)  # noqa: E731
@@ -256,12 +256,12 @@ def test_the_branch_not_taken_leaks_no_nan(batched):
 
 
 def root(a: Any) -> Any:
-    """Newton's method until it is exact."""
+    """Compute a square root by Newton's method."""
     step = lambda x: x - (x * x - a) / (2 * x)  # noqa: E731
     return pb.while_loop(lambda x: pb.abs(x * x - a) > 1e-13, step, 1.0)
 
 
-def test_while_differentiates_forward_to_any_order():
+def test_while_has_forward_derivatives_of_any_order():
     a = pb.tensor(2.0)
     first = lambda a: pb.jvp(root, (a,), (1.0,))[1]  # noqa: E731
     np.testing.assert_allclose(first(a).numpy(), 0.5 / np.sqrt(2), rtol=1e-9)
@@ -269,7 +269,7 @@ def test_while_differentiates_forward_to_any_order():
     np.testing.assert_allclose(second.numpy(), -0.25 * 2**-1.5, rtol=1e-6)
 
 
-def test_while_in_reverse_names_the_alternatives():
+def test_the_error_for_reverse_mode_of_while_names_alternatives():
     with told(UnsupportedOp, TypeError, "while_loop", "pb.scan", "pb.fori_loop", "custom_vjp",
               at=f"test_control_derivatives.py:{root.__code__.co_firstlineno + 3}"):  # fmt: skip
         pb.grad(root)(2.0)
@@ -279,7 +279,7 @@ def test_while_in_reverse_names_the_alternatives():
         pb.grad(f)(2.0)
 
 
-def test_a_while_loop_beside_the_path_is_no_obstacle():
+def test_reverse_mode_ignores_a_while_loop_without_derivative():
     def f(x: Any) -> Any:
         n, y = pb.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] * 2.0), (0, 1.0))
         return x * n * y

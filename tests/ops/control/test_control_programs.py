@@ -1,4 +1,4 @@
-"""Choices and loops as programs: what is compiled, kept, printed, verified and found again."""
+"""Programs with conditionals and loops: merging, residuals, caching, text and verification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pullback as pb
 from pullback.errors import VerificationError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, graphs_within
-from pullback.graph.node import Node
+from pullback.graph.kinds import HigherOrder
+from pullback.graph.node import Node, results
 from pullback.lazy.collect import Work, pending_ancestors
 from pullback.lazy.program import build
 from pullback.ops.control.holder import hold
@@ -25,7 +26,7 @@ XS = np.sin(np.arange(12.0, dtype=np.float32)).reshape(4, 3)
 
 
 def program(*tensors: Any) -> Graph:
-    """The program that would compute tensors that are pending."""
+    """Return the program that would compute pending tensors."""
     nodes = [t._node for t in pb.tree.leaves(tensors)]
     work = Work(pending_ancestors(nodes))
     return build(work, tuple(work.index[n] for n in nodes))[0]
@@ -44,7 +45,7 @@ def rnn(w: Any) -> Any:
 W = pb.tensor(np.cos(np.arange(9.0, dtype=np.float32)).reshape(3, 3))
 
 
-# -- the same work once -------------------------------------------------------------------------
+# -- merging ------------------------------------------------------------------------------------
 
 
 def test_value_and_gradient_are_one_loop_forward_and_one_back():
@@ -61,7 +62,7 @@ def test_value_and_tangent_are_one_loop():
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_inner_loops_and_choices_are_shared_as_well(depth):
+def test_inner_loops_and_conditionals_are_shared(depth):
     def f(w: Any) -> Any:
         def outer(c: Any, x: Any) -> Any:
             inner = lambda d, y: (pb.cond(y > 0, pb.tanh, pb.sin, d * w.sum()) + y, d)  # noqa: E731
@@ -72,7 +73,7 @@ def test_inner_loops_and_choices_are_shared_as_well(depth):
         return (ys * ys).sum() + c.sum()
 
     def count(graph: Graph) -> list:
-        held = [n.op for n in graph.nodes if n.op.higher]
+        held = [n.op for n in graph.nodes if isinstance(n.op, HigherOrder)]
         return [[count(g) for g in graphs_within(op.parameters())] for op in held]
 
     once = count(program(f(W)))
@@ -85,7 +86,7 @@ def test_while_loops_are_shared():
     assert len(ops(made, "While")) == 1
 
 
-def test_loops_that_only_look_alike_stay_apart():
+def test_loops_that_differ_are_not_merged():
     xs, zero = pb.tensor(XS), pb.zeros(3)
     step = lambda h, x: (pb.sin(h) + x, h)  # noqa: E731
     more = lambda h, x: (pb.sin(h) + x, (h, h * h))  # noqa: E731
@@ -97,13 +98,13 @@ def test_loops_that_only_look_alike_stay_apart():
         pb.scan(more, zero + 1, xs),
         pb.scan(more, zero, xs * 2),
         pb.scan(more, zero, xs, reverse=True),
-        pb.scan(more, alone[0], xs),  # it needs the other's result
+        pb.scan(more, alone[0], xs),  # depends on the other's result
     ]
     for made in apart:
         assert len(ops(program(alone, made), "Scan")) == 2
 
 
-def test_states_that_begin_alike_are_not_confused():
+def test_states_with_equal_initial_values_are_not_confused():
     xs, zero = pb.tensor(XS), pb.zeros(3)
     step = lambda s, x: ((s[0] + x, s[1] - x), s[1])  # noqa: E731
     more = lambda s, x: ((s[0] - x, s[1] + x), (s[1], s[0] * s[0]))  # noqa: E731
@@ -113,24 +114,24 @@ def test_states_that_begin_alike_are_not_confused():
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
 
 
-def test_canonical_form_is_the_same_when_taken_twice():
+def test_canonical_form_is_idempotent():
     made = program(*pb.value_and_grad(rnn)(W))
     again = canonicalise(made)
     assert print_graph(again) == print_graph(made)
     assert fingerprint(again) == fingerprint(made)
 
 
-# -- what is kept -------------------------------------------------------------------------------
+# -- residuals ----------------------------------------------------------------------------------
 
 
-def test_what_the_loop_hands_out_already_is_not_kept_again():
+def test_results_of_the_loop_are_not_kept_again():
     xs = pb.tensor(XS)
 
     def f(w: Any) -> Any:
         return pb.scan(lambda h, x: (h * w.sum(), pb.exp(h * x)), pb.ones(3), xs)[1].sum()
 
     forward = ops(program(*pb.value_and_grad(f)(W)), "Scan")[0]
-    # the state, the emitted exponential, and the state before each round: nothing else
+    # only the state, the emitted exponential, and the state before each iteration
     assert [t.shape for t in forward.type] == [(3,), (4, 3), (4, 3)]
 
 
@@ -145,7 +146,7 @@ def test_constants_and_rows_are_not_kept():
     assert [t.shape for t in forward.type] == [(4, 3), (4, 3)]  # a sine is not cheap
 
 
-def test_the_smallest_set_of_values_is_kept():
+def test_a_smallest_set_of_values_is_kept():
     x, g = (Node(W._node.op, (), W._node.type) for _ in range(2))
     total = pb.sum(pb.ones((3, 3)))._node.op(x)
     small = total * 2
@@ -153,12 +154,12 @@ def test_the_smallest_set_of_values_is_kept():
     assert residuals(outputs, [g], [], size_in_bytes) == [small]
     assert residuals([*outputs, g * total], [g], [], size_in_bytes) == [total]
     assert residuals([*outputs, g * x], [g], [x], size_in_bytes) == [small]
-    wide = [g * (x + small), g * (x * small)]  # two matrices are needed, one and a number do
+    wide = [g * (x + small), g * (x * small)]  # two matrices are needed; one and a number suffice
     assert residuals(wide, [g], [], size_in_bytes) == [x, small]
     assert residuals([g * 2, g * (x * 0)], [g], [x], size_in_bytes) == []
 
 
-# -- finding programs again ---------------------------------------------------------------------
+# -- caching ------------------------------------------------------------------------------------
 
 
 def test_a_loop_in_a_training_loop_is_compiled_once():
@@ -179,7 +180,7 @@ def test_a_loop_in_a_training_loop_is_compiled_once():
     assert pb.cache_info().compiles == warm > before
 
 
-def test_equal_bodies_are_one_op_and_different_numbers_do_not_matter():
+def test_equal_bodies_are_one_op_whatever_their_numbers():
     def op(k: float) -> Any:
         made = pb.scan(lambda c, x: (c * k + x, c), pb.zeros(3), pb.tensor(XS))[0]
         return ops(program(made), "Scan")[0].op
@@ -202,7 +203,7 @@ def test_the_program_does_not_grow_with_the_length():
 # -- text and verification ----------------------------------------------------------------------
 
 
-def test_text_shows_what_the_loop_holds():
+def test_text_shows_the_graphs_of_a_loop():
     text = str(pb.trace(lambda x: pb.scan(lambda c, y: (c + y, None), 0.0, x)[0], pb.ones(3)))
     assert "= Scan(%1, %0) {body: graph(\n  %0 = Input() {name:" in text
     assert "BinOp(Add, %0, %1)" in text and "scanned: 1, length: 3}" in text
@@ -210,14 +211,14 @@ def test_text_shows_what_the_loop_holds():
     assert "Cond(" in text and "Cos(" in text and "Sin(" in text
 
 
-def test_traces_with_loops_are_replayed_and_differentiated():
+def test_traces_with_loops_can_be_replayed_and_differentiated():
     x = pb.tensor([1.0, 2.0, 3.0])
     t = pb.trace(lambda x: pb.scan(lambda c, y: (c * y, None), 1.0, x)[0], x)
     assert t.replay(pb.tensor([2.0, 2.0, 2.0])).item() == 8.0
     assert pb.backward_on_trace(t)[x].tolist() == [6.0, 3.0, 2.0]
 
 
-def test_verification_looks_inside():
+def test_verification_checks_held_graphs():
     made = program(*pb.value_and_grad(rnn)(W))
     verify(made)
     scan = ops(made, "Scan")[0]
@@ -227,22 +228,16 @@ def test_verification_looks_inside():
     op = Scan(Graph(body.inputs, [wrong, *body.outputs[1:]]), 1, 1, 4)
     bad = Node(op, scan.inputs, scan.type)
     with pytest.raises(VerificationError, match="Tanh"):
-        verify(Graph(made.inputs, [Node(n.op, (bad,), n.type) for n in _results(scan)]))
-
-
-def _results(node: Node) -> tuple[Node, ...]:
-    from pullback.graph.node import results
-
-    return results(node)
+        verify(Graph(made.inputs, [Node(n.op, (bad,), n.type) for n in results(scan)]))
 
 
 def test_operands_must_have_the_types_of_the_body():
     x = hold(*[[n] for n in (pb.ones(3)._node,) * 2]).inputs[0]
     op = Scan(hold([x], [x * x]), 1, 0, 2)
     assert op.type_of(x.type) == (x.type,)
-    with pytest.raises(pb.PullbackError, match="types of the program's inputs"):
+    with pytest.raises(pb.PullbackError, match="types of the graph's inputs"):
         op.type_of(x.type.with_shape((4,)))
     with pytest.raises(pb.PullbackError, match="must keep its types"):
         Scan(hold([x], [pb.sum(pb.ones(3))._node]), 1, 0, 2).type_of(x.type)
-    with pytest.raises(pb.PullbackError, match="must count 2 rounds"):
+    with pytest.raises(pb.PullbackError, match="must have 2 rows"):
         Scan(hold([x], [x]), 0, 1, 2).type_of(x.type.with_shape((4, 3)))

@@ -1,4 +1,4 @@
-"""Random loops and choices, against the same Python code run step by step."""
+"""Random programs of loops and conditionals, compared with Python control flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BINARY = [
 
 
 class Steps:
-    """Control flow as Python has it: what the functions of the same names mean."""
+    """Python control flow with the interface of pb.scan, pb.cond and pb.switch."""
 
     @staticmethod
     def scan(f: Callable, init: Any, xs: Any, length: int, reverse: bool) -> Any:
@@ -42,13 +42,13 @@ class Steps:
 
 
 class Program:
-    """A random function of three vectors: a loop whose body holds more of the same."""
+    """A random function of three vectors: a loop whose body contains loops and conditionals."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def __call__(self, flow: Any, *inputs: Any) -> Any:
-        """The function, with control flow as `flow` does it; the same choices each time."""
+        """Evaluate the function with control flow by `flow`; random choices are repeatable."""
         self.rng = np.random.default_rng(self.seed)
         self.flow = flow
         made = self.loop(list(inputs), depth=2)
@@ -134,7 +134,7 @@ def close(got: Any, want: Any) -> None:
 
 
 def second(f: Callable, ts: list) -> Any:
-    """Second derivatives along `ts`, forward over reverse and reverse over reverse."""
+    """Return second derivatives along `ts`, forward over reverse and reverse over reverse."""
     gradient = pb.grad(f, (0, 1, 2))
     along = lambda *xs: sum(pb.sum(g * t) for g, t in zip(gradient(*xs), ts))  # noqa: E731
     xs = tensors()
@@ -148,7 +148,7 @@ def _double() -> Any:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_loops_are_what_python_does(seed):
+def test_random_programs_equal_python_control_flow(seed):
     program = Program(seed)
     f, g = (lambda *xs, flow=flow: program(flow, *xs) for flow in (pb, Steps))
     ts = [pb.tensor(np.cos(x * 7)) for x in INPUTS]
@@ -161,7 +161,7 @@ def test_random_loops_are_what_python_does(seed):
 
 
 @pytest.mark.parametrize("seed", range(60, 90))
-def test_random_loops_for_many_examples(seed):
+def test_random_programs_under_vmap(seed):
     program = Program(seed)
     f, g = (lambda *xs, flow=flow: program(flow, *xs) for flow in (pb, Steps))
     scales = (1.0, -0.7, 0.2)
@@ -177,7 +177,7 @@ def test_random_loops_for_many_examples(seed):
 
 
 @pytest.mark.parametrize("seed", range(90, 98))
-def test_random_loops_agree_on_xla(seed):
+def test_random_programs_agree_on_xla(seed):
     f = lambda *xs: Program(seed)(pb, *xs)  # noqa: E731
     made = pb.value_and_grad(f, (0, 1, 2))(*tensors())
     pb.evaluate(made)

@@ -1,0 +1,119 @@
+"""Factories for public functions that apply one op.
+
+Each returns an ordinary function with its own name, signature, docstring and example, so that
+`help`, `inspect.signature` and doctest treat it as one written out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pullback.errors import PullbackError
+from pullback.functions.arguments import axes_of, float_node, float_operands, node, operands
+from pullback.lazy.operators import renamed
+from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.graph.node import Node
+    from pullback.ops.op import Op
+    from pullback.typing import ArrayLike, Axis
+
+
+class Unary(Protocol):
+    """A function of one array; as a class attribute, a method without arguments."""
+
+    def __call__(self, x: ArrayLike) -> Tensor: ...
+    def __get__(self, x: Any, owner: type | None = None, /) -> Callable[[], Tensor]: ...
+
+
+class Binary(Protocol):
+    """A function of two arrays, which broadcast."""
+
+    def __call__(self, x1: ArrayLike, x2: ArrayLike) -> Tensor: ...
+    def __get__(self, x: Any, owner: type | None = None, /) -> Callable[[ArrayLike], Tensor]: ...
+
+
+class Reduction(Protocol):
+    """A function that combines elements over axes."""
+
+    def __call__(self, x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor: ...
+    def __get__(self, x: Any, owner: type | None = None, /) -> BoundReduction: ...
+
+
+class BoundReduction(Protocol):
+    """A reduction as a method."""
+
+    def __call__(self, axis: Axis = None, keepdims: bool = False) -> Tensor: ...
+
+
+def unary(
+    name: str, op: type[Op], summary: str, example: str,
+    operand: Callable[[ArrayLike], Node] = node,
+) -> Unary:  # fmt: skip
+    """The function `name(x)` that applies `op` to `operand(x)`.
+
+    `example` is the source text of arguments and result: "[1, 2] -> [-1, -2]".
+    """
+    instance = op()
+
+    def function(x: ArrayLike) -> Tensor:
+        try:
+            return record(instance, (operand(x),))
+        except PullbackError as error:
+            raise renamed(error, name, instance.title) from None
+
+    return described(function, name, summary, example)
+
+
+def float_unary(name: str, op: type[Op], summary: str, example: str) -> Unary:
+    """Like `unary`, but integers and bools become the default float dtype."""
+    return unary(name, op, summary, example, float_node)
+
+
+def binary(
+    name: str, op: type[Op], summary: str, example: str,
+    operands: Callable[..., Sequence[Node]] = operands,
+) -> Binary:  # fmt: skip
+    """The function `name(x1, x2)` that applies `op` to `operands(x1, x2)`."""
+    instance = op()
+
+    def function(x1: ArrayLike, x2: ArrayLike) -> Tensor:
+        try:
+            return record(instance, tuple(operands(x1, x2)))
+        except PullbackError as error:
+            raise renamed(error, name, instance.title) from None
+
+    return described(function, name, summary, example)
+
+
+def float_binary(name: str, op: type[Op], summary: str, example: str) -> Binary:
+    """Like `binary`, but two integers or bools become the default float dtype."""
+    return binary(name, op, summary, example, float_operands)
+
+
+def reduction(
+    name: str, op: Callable[[tuple[int, ...], bool], Op], summary: str, example: str,
+    operand: Callable[[ArrayLike], Node] = node,
+) -> Reduction:  # fmt: skip
+    """The function `name(x, axis, keepdims)` that applies `op(axes, keepdims)`."""
+
+    def function(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        a = operand(x)
+        return record(op(axes_of(name, axis, a.type.rank), keepdims), (a,))
+
+    return described(function, name, summary, example)
+
+
+def described(function: Any, name: str, summary: str, example: str) -> Any:
+    """Give a function its name, docstring and module: that which called a factory of this file."""
+    arguments, result = example.split(" -> ")
+    frame = sys._getframe(1)
+    while frame.f_globals["__name__"] == __name__:
+        frame = frame.f_back  # type: ignore[assignment]  # a module called the factory
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = frame.f_globals["__name__"]
+    function.__doc__ = f"{summary}\n\n>>> pb.{name}({arguments}).tolist()\n{result}\n"
+    return function

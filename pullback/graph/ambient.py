@@ -1,0 +1,50 @@
+"""The state of the current thread: what is being recorded, derived, traced or interpreted.
+
+It is declared here, at the bottom, and used by the layers that the comments name. The settings
+that users choose are per task and live in `pullback.lazy.settings`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pullback.errors import Location
+    from pullback.graph.where import SourceLine
+    from pullback.sharding.mesh import DeviceMesh
+
+# A pending graph with more handles than this is computed in pieces: a loop that never reads a value
+# must not grow without bound. A training step of a model with 64 layers stays below it.
+PENDING_LIMIT = 20_000
+
+
+class ThreadState(threading.local):
+    """Work in progress on one thread."""
+
+    # graph.node: what nodes that rules emit inherit from the node that the rule is called for
+    where: Location = None
+    backward = False
+    leaf_tokens = True  # off while backward() runs: its gradients are not differentiable
+
+    # ops.interpret
+    deadline: float | None = None  # the time.monotonic() at which interpreting stops
+
+    # lazy.record
+    pending_limit = PENDING_LIMIT  # how many handles there may be before they are looked through
+    tracing_from = 0  # the first node number of the outermost function run on placeholders
+    user_line: SourceLine | None = None  # where it is known already (see `at_one_line`)
+
+    # api
+    transform_depth = 0
+    mesh: DeviceMesh | None = None  # of the shard_map whose function is running
+
+    def __init__(self) -> None:
+        self.handles: list[weakref.ref] = []  # lazy.record: tensors that had no value when recorded
+        self.rules_applied: list[str] = []  # transforms.call_rules: the last derivative's ops
+        self.axis_sizes: dict[str, int] = {}  # api.named_axes: the named axes that are bound
+        self.custom_calls: list[tuple] = []  # api.custom_rules: calls whose rules are running
+
+
+thread = ThreadState()

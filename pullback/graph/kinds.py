@@ -1,0 +1,87 @@
+"""Kinds of ops that passes over graphs treat specially.
+
+Ops are defined above this layer, in `pullback.ops`; those of a kind inherit from its class here,
+so that a pass can ask `isinstance(node.op, Transparent)` without knowing any op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pullback.graph.node import Node
+
+
+class Distinct:
+    """Two applications are two values, even to the same operands: inputs, leaves, barriers."""
+
+
+class InputSource(Distinct):
+    """An input of a program."""
+
+
+class LeafSource(Distinct):
+    """A tensor whose value is known; the node holds it."""
+
+
+class ScalarSource(Distinct):
+    """A Python number that the user wrote; the node holds it."""
+
+
+class ConstSource:
+    """A constant that is part of the program."""
+
+    @property
+    def array(self) -> np.ndarray:
+        raise NotImplementedError
+
+
+class UnpackedScalar:
+    """One scalar out of the packed scalars of a program."""
+
+
+class ResultSource:
+    """One of several results of an op."""
+
+    index: int
+
+
+class Transparent:
+    """The value is that of the first operand; keys and canonical graphs look through the op."""
+
+
+class Detached:
+    """No derivative passes: the operand counts as a constant."""
+
+
+class PerElement:
+    """The op works element by element, so that on constant scalars it can be folded."""
+
+
+class SumOfProducts:
+    """A matrix product or convolution: the expensive ops, whose results checkpoints may keep."""
+
+
+class SparseCotangents:
+    """Of several results, `vjp` gets `None` for one without a cotangent."""
+
+
+class HigherOrder(SparseCotangents):
+    """The op holds graphs: its `vjp`, `jvp` and `batch` also get the transform to apply to them."""
+
+    def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
+        """Which results of `other` on `ys` are this op's results on `xs`; `None`: not all are."""
+        return None
+
+
+class RunsAs:
+    """An op for derivatives only: programs run `executed` instead, unless it is `None`."""
+
+    executed: ClassVar[Any]
+
+
+class ForwardsOperands:
+    """Result `i` is operand `i`."""

@@ -1,0 +1,193 @@
+"""Pending work: when values are computed, and which others are computed with them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.engines.registry import mesh_of, spans_processes
+from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
+from pullback.graph.ambient import PENDING_LIMIT, thread
+from pullback.graph.graph import by_number
+from pullback.graph.node import Node
+from pullback.graph.where import user_line
+from pullback.lazy import runtime_checks
+from pullback.lazy.collect import base, pending_ancestors, related
+from pullback.lazy.history import realise
+from pullback.lazy.launch import launch, launch_split, lock
+from pullback.lazy.settings import current
+from pullback.lazy.values import InFlight, arrived, checked, to_host
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
+
+
+def read(tensor: Tensor) -> np.ndarray:
+    """Return the value of a tensor on the host, read-only."""
+    array = to_host(readable(tensor))
+    array.setflags(write=False)
+    return array
+
+
+def readable(tensor: Tensor) -> Any:
+    """Return the buffer of a tensor, computed and checked."""
+    forbid_placeholders("reading a value")
+    node = tensor._node
+    for token in node.tokens:
+        if token.alive and not token.leaf and token.running:
+            token.reads.append(user_line())
+    if node.value is None:
+        _forbid_alone(node)
+        compute([node])
+    return checked(node)
+
+
+def submit_pending() -> None:
+    """Start everything pending on this thread: roots of a derivative are never pending."""
+    if thread.handles and not thread.tracing_from:
+        with lock:
+            nodes = live_pending()
+        try:
+            compute(nodes)
+        except RecompileError:
+            raise
+        except PullbackError:
+            _compute_apart(nodes)
+
+
+def compute(targets: Sequence[Node]) -> None:
+    """Start computing the targets, with live pending tensors that are related to them."""
+    while True:
+        with lock:
+            _resolve_aliases(targets)
+            sources = list(dict.fromkeys(base(t) for t in targets if t.value is None))
+            if not sources:
+                return
+            needed = [s for s in sources if s.value is None]
+            mesh = mesh_of([n.type for n in needed[:1]])  # a program runs on one mesh
+            needed = [n for n in needed if mesh_of([n.type]) is mesh]
+            known = set(needed)
+            others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
+            if spans_processes(current(), mesh):
+                others = []  # processes may have different live tensors
+            extra, nodes = related(needed, others)
+            wanted = [*needed, *extra]
+        if not needed:  # another thread is computing them
+            for source in sources:
+                arrived(source)
+            continue
+        try:
+            launch(needed, wanted, nodes)
+            thread.handles = list(filter(_is_pending, thread.handles))
+        except PullbackError:
+            # Optional outputs must not make required ones fail
+            if len(wanted) == len(needed):
+                raise
+            launch(needed, needed)
+            _compute_apart(wanted[len(needed) :])
+
+
+def _compute_apart(nodes: Sequence[Node]) -> None:
+    """Compute nodes that were not read yet; a failure is stored, and raised when they are read."""
+    for node in nodes:
+        if node.value is None:
+            try:
+                launch([node], [node])
+            except (OutOfMemory, RecompileError):
+                return  # they stay pending, and may succeed later
+            except PullbackError as error:
+                node.value = runtime_checks.Failed(error)
+
+
+def _resolve_aliases(targets: Sequence[Node]) -> None:
+    """Give aliases the values of the nodes behind them."""
+    for node in targets:
+        if node.value is None:
+            _copy_value(base(node), node)
+
+
+def _copy_value(source: Node, alias: Node) -> bool:
+    """Give an alias the value of its source; return whether it has one."""
+    if source.value is None or isinstance(source.value, InFlight):
+        return False
+    realise(alias, source.value)
+    runtime_checks.follow(source, alias)
+    return True
+
+
+def live_pending() -> list[Node]:
+    """Return the pending nodes of this thread's live tensors, in recording order."""
+    live = []
+    nodes: dict[Node, None] = {}
+    for ref in thread.handles:
+        tensor = ref()
+        if tensor is not None and tensor._node.value is None:
+            node = base(tensor._node)
+            if not _copy_value(node, tensor._node) and not isinstance(node.type, tuple):
+                live.append(ref)
+                if node.value is None:
+                    nodes[node] = None
+    thread.handles, thread.pending_limit = live, PENDING_LIMIT
+    return sorted(nodes, key=by_number)
+
+
+def _is_pending(ref: weakref.ref[Tensor]) -> bool:
+    tensor = ref()
+    return tensor is not None and tensor._node.value is None
+
+
+def execute_alone(node: Node) -> None:
+    """Eager mode: compute one node as it is recorded."""
+    while node.value is None:
+        with lock:
+            target = base(node)
+        if target.value is None:
+            launch([target], [target])
+        arrived(target)
+        with lock:
+            _resolve_aliases([node])
+
+
+def execute_together(nodes: Sequence[Node]) -> None:
+    """Eager mode: compute the results of one op, in one program."""
+    launch(list(nodes), list(nodes))
+    for node in nodes:
+        arrived(node)
+
+
+def bound_pending() -> None:
+    """Compute what is pending, because it is too much; the last iteration of a loop stays."""
+    with lock:
+        live = live_pending()
+        nodes = pending_ancestors(live)
+    if thread.tracing_from:
+        thread.pending_limit = 2 * len(live) + PENDING_LIMIT
+    elif len(live) > PENDING_LIMIT // 2:
+        compute(live)
+    elif len(nodes) > PENDING_LIMIT:
+        launch_split(nodes, live, keep_tail=True)
+    else:  # most pending nodes have no handle: look again sooner
+        thread.pending_limit = PENDING_LIMIT - len(nodes) + len(live)
+
+
+def _forbid_alone(node: Node) -> None:
+    """Raise if the program of a node must be started by several processes."""
+    if spans_processes(current(), mesh_of([node.type])):
+        raise HostReadError(
+            f"reading a value: {node.type} is not computed yet, and its devices belong to several "
+            "processes",
+            hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
+            "for the other processes forever.",
+        )
+
+
+def forbid_placeholders(what: str) -> None:
+    """Raise while a function runs on placeholders."""
+    if thread.tracing_from:
+        raise HostReadError(
+            f"{what}: a function is being traced on placeholders, whose values do not exist yet",
+            hint="Return the tensor and read it outside, or compute the value before the trace.",
+        )

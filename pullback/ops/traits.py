@@ -1,0 +1,53 @@
+"""Bases for abilities that few ops have; a class lists one beside its op family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pullback.errors import UnsupportedOp
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+
+if TYPE_CHECKING:
+    from pullback.ops.op import Op
+
+
+class Positioned:
+    """An op that does the same at every position, so that one program can serve all of them."""
+
+    @property
+    def position(self) -> tuple[int, ...]:
+        """Where the op reads or writes; empty if this application cannot be moved."""
+        return ()
+
+    def anywhere(self, out: Type, xs: Sequence[Node], starts: Sequence[Node]) -> Node:
+        """Apply the op at a position that is known only at run time."""
+        raise UnsupportedOp("has no position")
+
+
+class HasNamedAxes:
+    """An op that means something along named axes, of vmap or of a mesh."""
+
+    def named_axes(self) -> tuple[str, ...]:
+        """Return the named axes that the op means something along."""
+        return ()
+
+    def communicates(self) -> tuple[str, ...]:
+        """Return the named axes along which it waits for others, which must reach it too."""
+        return ()
+
+
+def position(op: Op) -> tuple[int, ...]:
+    """Return where an op reads or writes, if it can do so anywhere; else nothing."""
+    return op.position if isinstance(op, Positioned) else ()
+
+
+def named_axes(op: Op) -> tuple[str, ...]:
+    """Return the named axes that an op means something along."""
+    return op.named_axes() if isinstance(op, HasNamedAxes) else ()
+
+
+def communicates(op: Op) -> tuple[str, ...]:
+    """Return the named axes along which an op waits for others."""
+    return op.communicates() if isinstance(op, HasNamedAxes) else ()

@@ -1,0 +1,202 @@
+"""Random selection: weighted draws with and without replacement, and permutations."""
+
+from __future__ import annotations
+
+import math
+
+from pullback.errors import ShapeError
+from pullback.functions.arguments import axis_of, float_node, literal, shape_of
+from pullback.functions.cumulative import cumulative_sum
+from pullback.functions.data_types import bitcast
+from pullback.functions.reductions import max as maximum
+from pullback.functions.shape import moveaxis, shaped
+from pullback.functions.sorting import argsort
+from pullback.functions.where_take import take, take_along_axis, where
+from pullback.graph.dtypes import float64, int64, uint64
+from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor, node_of, number
+from pullback.lazy.record import at_one_line, cut, record
+from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.random.bits import RandomBits
+from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
+from pullback.ops.random.sampling import RandomExponential
+from pullback.random.arguments import ArrayLike, Shape, key_of, known, parameter, require
+from pullback.random.discrete import randint
+
+
+def categorical(
+    key: ArrayLike,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: Shape | None = None,
+    replace: bool = True,
+) -> Tensor:
+    """Return indices along an axis, drawn with probabilities proportional to exp(logits).
+
+    `shape` must end with the shape of the logits without that axis, which is the default; the
+    dimensions before it count draws. With `replace=False` the draws from one set of logits are
+    distinct.
+
+    Probabilities are exact to within 2**-60 times the number of categories. Logits of -inf and NaN
+    are never drawn; if all are -inf they count as equal.
+
+    >>> import pullback as pb
+    >>> logits = pb.log([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    >>> pb.random.categorical(pb.random.key(0), logits, shape=(4, 2)).tolist()
+    [[1, 0], [1, 2], [1, 0], [1, 2]]
+    """
+    op = "random.categorical"
+    node = key_of(op, key)
+    with at_one_line():
+        x = wrap(cut(float_node(logits)))
+        axis = axis_of(op, axis, x.ndim)
+        draws = _draws(op, shape, (*x.shape[:axis], *x.shape[axis + 1 :]))
+        _check_population(op, x.shape[axis], draws, replace)
+        weights = record(RelativeWeights(axis), (node_of(x),))
+        return _draw(node, moveaxis(weights, axis, -1), draws, replace)
+
+
+def choice(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+) -> Tensor:
+    """Return elements of `a` along an axis (or integers below `a`), drawn with probabilities `p`.
+
+    Probabilities need not sum to 1. By default, or if all are 0, elements are equally likely.
+
+    >>> import pullback as pb
+    >>> pb.random.choice(pb.random.key(0), pb.tensor([10, 20, 30]), (4,), p=[1, 1, 0]).tolist()
+    [10, 10, 20, 20]
+    >>> sorted(pb.random.choice(pb.random.key(0), 4, (4,), replace=False).tolist())
+    [0, 1, 2, 3]
+    """
+    op = "random.choice"
+    node = key_of(op, key)
+    draws = shape_of(op, shape)
+    with at_one_line():
+        n, elements, axis = _population(op, a, axis)
+        _check_population(op, n, draws, replace)
+        if p is not None:
+            indices = _draw(node, _weights(op, p, n, draws, replace), draws, replace)
+        elif replace:
+            indices = randint(key, draws, 0, max(n, 1))
+        else:
+            indices = shaped(_random_order(node, (n,), 0)[: math.prod(draws)], draws)
+        return indices if elements is None else take(elements, indices, axis)
+
+
+def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Tensor:
+    """Return the integers below `x`, or the slices of the tensor `x` along an axis, shuffled.
+
+    With `independent`, each line along the axis is shuffled separately. Each place is sorted by 64
+    random bits: all orders of n elements are equally likely to within n**2 / 2**65.
+
+    >>> import pullback as pb
+    >>> pb.random.permutation(pb.random.key(0), 5).tolist()
+    [1, 0, 4, 3, 2]
+    """
+    op = "random.permutation"
+    node = key_of(op, key)
+    with at_one_line():
+        n, elements, axis = _population(op, x, axis)
+        if elements is None:
+            return _random_order(node, (n,), 0)
+        if not independent:
+            return take(elements, _random_order(node, (n,), 0), axis)
+        return take_along_axis(elements, _random_order(node, elements.shape, axis), axis)
+
+
+def _random_order(key: Node, shape: tuple[int, ...], axis: int) -> Tensor:
+    """Return the indices along an axis in random order, separately for each line."""
+    return argsort(record(RandomBits(shape, 64), (key,)), axis)
+
+
+def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, int]:
+    """Return the number of elements to draw from, the elements (None: indices), and their axis."""
+    value = number(a)
+    if isinstance(value, int) and not isinstance(value, bool):
+        require(op, value >= 0, f"the number of elements must not be negative, got {value}")
+        return value, None, 0
+    elements = as_tensor(value)
+    if not elements.ndim:
+        raise ShapeError(
+            f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}",
+            op=op,
+            hint="A tensor's value is not read: write int(n) if it is a number.",
+        )
+    axis = axis_of(op, axis, elements.ndim)
+    return elements.shape[axis], elements, axis
+
+
+def _weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: bool) -> Tensor:
+    """Return probabilities scaled so that the largest is at least 1 and less than 2."""
+    given = known(p)
+    if given is not None:
+        require(op, given >= 0, f"probabilities must not be negative, got {p}")
+        positive = int((given > 0).sum())
+        require(op, positive > 0, "at least one probability must be positive")
+        require(
+            op, replace or math.prod(draws) <= positive,
+            f"cannot draw {math.prod(draws)} distinct elements: only {positive} have a "
+            "positive probability",
+        )  # fmt: skip
+    weights = wrap(cut(parameter(op, p, float64)))
+    if weights.shape != (n,):
+        raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
+    zero = literal(0, float64)
+    weights = where(weights > zero, weights, zero)
+    top = maximum(weights)
+    # Dividing by a power of 2 is exact.
+    exponent = bitcast(top, int64) & literal(0x7FF << 52, int64)
+    finite = (top > zero) & (top < literal(math.inf, float64))
+    heaviest = (weights >= top).astype(float64)
+    return where(finite, weights / bitcast(exponent, float64), heaviest)
+
+
+def _draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the leading part of a shape that ends with `batch`."""
+    if shape is None:
+        return ()
+    wanted = shape_of(op, shape)
+    count = len(wanted) - len(batch)
+    if count < 0 or wanted[count:] != batch:
+        raise ShapeError(
+            f"shape must end with {list(batch)}, the shape of the logits without the axis, got "
+            f"{list(wanted)}",
+            op=op,
+        )
+    return wanted[:count]
+
+
+def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
+    wanted = math.prod(draws)
+    require(op, n > 0 or not wanted, "there are no elements to draw from")
+    require(op, replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
+
+
+def _draw(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:
+    """Return indices along the last axis, of shape `draws` followed by the other axes."""
+    count = math.prod(draws)
+    draw = _draw_with_replacement if replace else _draw_distinct
+    return shaped(moveaxis(draw(key, weights, count), -1, 0), (*draws, *weights.shape[:-1]))
+
+
+def _draw_with_replacement(key: Node, weights: Tensor, count: int) -> Tensor:
+    """Convert weights to integers, whose sums are exact, and draw integers below the total."""
+    batch, n = weights.shape[:-1], weights.shape[-1]
+    scale = literal(2.0 ** (61 - n.bit_length()), float64)
+    sums = cumulative_sum((weights * scale).astype(int64), axis=-1)
+    words = record(RandomBits((count, *batch), 64), (key,))
+    total = sums[..., -1].astype(uint64)
+    points = record(MulHigh(), (words._node, total._node)).astype(int64)
+    return record(CountUpTo(), (sums._node, moveaxis(points, 0, -1)._node))
+
+
+def _draw_distinct(key: Node, weights: Tensor, count: int) -> Tensor:
+    """Draw the first `count` of an exponential race in which weights are rates."""
+    times = record(RandomExponential(weights.shape, float64), (key,))
+    return argsort(record(Arrival(), (times._node, weights._node)), axis=-1)[..., :count]

@@ -1,0 +1,203 @@
+"""A program as a user writes it; `mypy --strict` must accept it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import numpy as np
+
+import pullback as pb
+from pullback.typing import ArrayLike, Axis, DTypeLike, Shape, Tree
+
+Params = dict[str, pb.Tensor]
+
+
+# -- tensors and functions ------------------------------------------------------------------------
+
+
+def standardize(x: ArrayLike, axis: Axis = None) -> pb.Tensor:
+    t = pb.asarray(x)
+    return (t - pb.mean(t, axis, keepdims=True)) / (pb.std(t, axis, keepdims=True) + 1e-6)
+
+
+def filled(shape: Shape, value: float, dtype: DTypeLike = "float32") -> pb.Tensor:
+    return pb.full(shape, value, dtype)
+
+
+def tensors() -> None:
+    x = pb.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    w = pb.asarray(np.eye(2, dtype=np.float32))
+    assert_type(x, pb.Tensor)
+    assert_type(x + 1, pb.Tensor)
+    assert_type(1 + x, pb.Tensor)
+    assert_type(2.0 / x, pb.Tensor)
+    assert_type(x - w, pb.Tensor)
+    assert_type(x**2, pb.Tensor)
+    assert_type(2**x, pb.Tensor)
+    assert_type(-x, pb.Tensor)
+    assert_type(abs(x), pb.Tensor)
+    assert_type(x @ w, pb.Tensor)
+    assert_type(x // 2 % 3, pb.Tensor)
+    assert_type(x > 0, pb.Tensor)
+    assert_type(x == w, pb.Tensor)
+    assert_type((x > 0) & ~(x < 1), pb.Tensor)
+    assert_type(x[0], pb.Tensor)
+    assert_type(x[..., None, 1:], pb.Tensor)
+    assert_type(x[x > 0], pb.Tensor)
+    assert_type(x[[0, 1], np.array([0, 1])], pb.Tensor)
+    assert_type(x.at[0].set(1.0), pb.Tensor)
+    w[0] = 1.0
+    w += 1
+    assert_type(w, pb.Tensor)
+    assert_type(list(x), list[pb.Tensor])
+
+    assert_type(x.T, pb.Tensor)
+    assert_type(x.exp(), pb.Tensor)
+    assert_type(x.sum(), pb.Tensor)
+    assert_type(x.sum(axis=(0, 1), keepdims=True), pb.Tensor)
+    assert_type(x.max(-1), pb.Tensor)
+    assert_type(x.argmax(axis=0), pb.Tensor)
+    assert_type(x.mean(axis=0).sqrt(), pb.Tensor)
+    assert_type(x.reshape(4), pb.Tensor)
+    assert_type(x.reshape((2, -1)).transpose(1, 0), pb.Tensor)
+    assert_type(x.astype(pb.float64), pb.Tensor)
+    assert_type(x.astype("int32").astype(np.int8).astype(float), pb.Tensor)
+    assert_type(x.detach(), pb.Tensor)
+    assert_type(x.nonzero(), tuple[pb.Tensor, ...])
+    assert_type(x.grad, pb.Tensor | None)
+    assert_type(x.shape, tuple[int, ...])
+    assert_type(x.dtype, pb.DType)
+    assert_type(float(x.sum()), float)
+    assert_type(bool((x > 0).all()), bool)
+    (x * x).sum().backward()
+
+    assert_type(pb.exp(x), pb.Tensor)
+    assert_type(pb.exp(x=1.0), pb.Tensor)
+    assert_type(pb.maximum([1, 2], 3), pb.Tensor)
+    assert_type(pb.sum([[1, 2], [3, 4]], axis=0), pb.Tensor)
+    assert_type(pb.max(x, axis=-1, keepdims=True), pb.Tensor)
+    assert_type(pb.where(x > 0, x, 0.0), pb.Tensor)
+    assert_type(pb.concat([x, w], axis=1), pb.Tensor)
+    assert_type(pb.stack([x.sum(), 1.0]), pb.Tensor)
+    assert_type(pb.split(x, 2), list[pb.Tensor])
+    assert_type(pb.top_k(x, 1).values, pb.Tensor)
+    assert_type(pb.einsum("ij,jk->ik", x, w), pb.Tensor)
+    assert_type(pb.arange(3), pb.Tensor)
+    assert_type(pb.zeros((2, 3), dtype=pb.bool), pb.Tensor)
+    assert_type(pb.finfo(pb.float32).eps, float)
+    assert_type(pb.result_type(x, 1.0), pb.DType)
+    assert_type(standardize([1.0, 2.0]), pb.Tensor)
+    assert_type(filled(3, 1.0), pb.Tensor)
+    with pb.no_grad(), pb.config(engine="reference"):
+        pb.evaluate(x)
+
+
+# -- transforms -----------------------------------------------------------------------------------
+
+
+def loss(params: Params, x: pb.Tensor, y: pb.Tensor, scale: float = 1.0) -> pb.Tensor:
+    hidden = pb.tanh(x @ params["w1"] + params["b1"])
+    scores = hidden @ params["w2"]
+    return -(pb.log_softmax(scores) * pb.one_hot(y, 10)).sum() * scale
+
+
+def square(x: pb.Tensor) -> pb.Tensor:
+    return x * x
+
+
+def transforms(params: Params, x: pb.Tensor, y: pb.Tensor) -> None:
+    grads: Params = pb.grad(loss)(params, x, y, scale=2.0)
+    value, both = pb.value_and_grad(loss)(params, x, y)
+    assert_type(value, pb.Tensor)
+    gradients: Params = both
+
+    compiled = pb.compile(loss)
+    assert_type(compiled(params, x, y), pb.Tensor)
+    assert_type(compiled(params, x, y, scale=0.5), pb.Tensor)
+    assert_type(pb.compile(static_argnames="scale")(loss)(params, x, y), pb.Tensor)
+
+    v = x[:, :2]
+    assert_type(pb.vmap(square)(v), pb.Tensor)
+    assert_type(pb.checkpoint(square)(v), pb.Tensor)
+    jacobian: pb.Tensor = pb.jacobian(square)(v)
+    hessian: pb.Tensor = pb.hessian(lambda v: (v * v).sum())(v)
+
+    out, pull = pb.vjp(square, v)
+    assert_type(out, pb.Tensor)
+    (cotangent,) = pull(out)
+    out, tangent = pb.jvp(square, (v,), (v,))
+    assert_type(out, pb.Tensor)
+
+    def body(carry: pb.Tensor, row: pb.Tensor) -> tuple[pb.Tensor, pb.Tensor]:
+        return carry + row, carry
+
+    last, rows = pb.scan(body, pb.zeros(2), v)
+    assert_type(last, pb.Tensor)
+    total = pb.fori_loop(0, 3, lambda i, s: s + 1, pb.zeros(2))
+    chosen = pb.cond(v.sum() > 0, square, square, v)
+    pb.evaluate(grads, gradients, jacobian, hessian, cotangent, tangent, rows, total, chosen)
+
+
+@pb.compile
+def step(params: Params, x: pb.Tensor, y: pb.Tensor, rate: float) -> tuple[Params, pb.Tensor]:
+    value, grads = pb.value_and_grad(loss)(params, x, y)
+    return {name: p - rate * grads[name] for name, p in params.items()}, value
+
+
+def train(x: pb.Tensor, y: pb.Tensor) -> Params:
+    params = initial(pb.random.key(0))
+    for _ in range(3):
+        params, value = step(params, x, y, 0.1)
+        assert_type(value, pb.Tensor)
+    return params
+
+
+# -- random numbers, optimizers, trees ------------------------------------------------------------
+
+
+def initial(key: pb.Tensor) -> Params:
+    first, second = pb.random.split(key)
+    w1 = pb.random.normal(first, (784, 32)) * 0.1
+    assert_type(w1, pb.Tensor)
+    return {"w1": w1, "b1": pb.zeros(32), "w2": pb.random.uniform(second, (32, 10))}
+
+
+def optimize(params: Params, x: pb.Tensor, y: pb.Tensor) -> Tree:
+    adam = pb.optim.adam(1e-3)
+    state = adam.init(params)
+    grads = pb.grad(loss)(params, x, y)
+    params, state = adam.update(grads, state, params)
+    leaves: list[Any] = pb.tree.leaves(params)
+    pb.evaluate(leaves)
+    return pb.tree.map(lambda p: p * 0.5, params)
+
+
+# -- programs as text, sharding -------------------------------------------------------------------
+
+
+def programs(text: str) -> None:
+    module = pb.ir.parse(text)
+    assert_type(module, pb.ir.Module)
+    gradient = pb.ir.autodiff(module)
+    assert_type(gradient, pb.ir.Gradient)
+    outputs = pb.ir.run(module, {"x": np.ones(3)})
+    assert_type(outputs[0].shape[0], Any)
+    function: Callable[..., Any] = pb.ir.to_function(module)
+    pb.evaluate(function(pb.ones(3)))
+
+
+def sharded(x: pb.Tensor) -> None:
+    mesh = pb.DeviceMesh((2, 4), ("dp", "tp"))
+    y = x.shard(mesh, pb.P("dp", None))
+    assert_type(y, pb.Tensor)
+    assert_type(y.sharding, pb.Sharding | None)
+    assert_type(pb.reshard(y, pb.P(None, "tp")), pb.Tensor)
+    assert_type(pb.shard_map(square, mesh, pb.P("dp"), pb.P("dp"))(y), pb.Tensor)
+
+
+def failing() -> None:
+    try:
+        pb.ones(2) + pb.ones(3)
+    except pb.errors.ShapeError as error:
+        assert_type(error.op, str | None)
