@@ -1,4 +1,4 @@
-"""Words that factor rules are written with (`pullback.sharding.factors` says what they mean)."""
+"""Helpers for writing factor rules, which `pullback.sharding.factors` defines."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import lru_cache
 
 
 def named(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
-    """A factor for each of `rank` dimensions, but for those that must be whole."""
+    """Name a factor for each of `rank` dimensions, except those that must be whole."""
     kept = set(whole)
     return ["_" if i in kept else f"{letter}{i}" for i in range(rank)]
 
 
 def rule(operands: Iterable[Iterable[str]], results: Iterable[Iterable[str]]) -> str:
-    """The rule from the words of each value's dimensions."""
+    """Return the rule with these factors for each dimension of operands and results."""
     return f"{', '.join(map(' '.join, operands))} -> {', '.join(map(' '.join, results))}"
 
 
 @lru_cache(maxsize=1024)  # the same few are asked for at every op
 def alike(rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1) -> str:
-    """The rule of an op that passes all dimensions on, but for those that must be whole."""
+    """Return the rule of an op that keeps all dimensions, some of which must be whole."""
     words = named(rank, whole)
     return rule([words] * operands, [words] * results)
 
@@ -28,8 +28,8 @@ def alike(rank: int, whole: tuple[int, ...], operands: int = 1, results: int = 1
 def placed(
     rank: int, index_rank: int, dims: Sequence[int], batched: int = 0, before: int = 0
 ) -> tuple[list[str], list[str], list[str]]:
-    """The words of a value, of arrays that name places along its dimensions `dims`, and of what
-    lies there (`pullback.ops.index.bounds` says in which order)."""
+    """Return the factors of a value, of arrays that index its dimensions `dims`, and of the
+    elements there (in the order of `pullback.ops.index.bounds`)."""
     value = named(rank, dims)
     index = [*value[:batched], *[f"i{k}" for k in range(batched, index_rank)]]
     rest = [w for i, w in enumerate(value) if i >= batched and i not in dims]
@@ -38,10 +38,10 @@ def placed(
 
 
 def reshaped(old: Sequence[int], new: Sequence[int]) -> str:
-    """The rule for a shape and another with the same elements in the same order.
+    """Return the rule of a reshape.
 
-    Dimensions are taken together until both sides have as many elements: of such a group, one
-    side must be one dimension, or only the first of each are the same.
+    Dimensions are grouped until both sides have equally many elements. If both sides of a group
+    have several dimensions, they share factors only in the first ones.
     """
     groups: list[tuple[int, ...]] = []
     i = j = 0
@@ -56,8 +56,8 @@ def reshaped(old: Sequence[int], new: Sequence[int]) -> str:
 
 @lru_cache(maxsize=1024)  # many shapes are grouped alike
 def _regrouped(groups: tuple[tuple[int, ...], ...]) -> str:
-    """The rule, from how many dimensions of each side there are in each group; where there are
-    several of both, also from the extents of the first ones."""
+    """Return the rule from the number of dimensions of each side in each group, followed by the
+    sizes of the first ones if there are several on both sides."""
     left: list[str] = []
     right: list[str] = []
     for old, new, *first in groups:
@@ -68,7 +68,7 @@ def _regrouped(groups: tuple[tuple[int, ...], ...]) -> str:
 
 
 def _group(old: Sequence[int], new: Sequence[int], i: int, j: int) -> tuple[int, int]:
-    """The ends of the shortest runs from i and j with equally many elements."""
+    """Return the ends of the shortest runs from i and j with equally many elements."""
     if i < len(old) and old[i] == 1:
         return i + 1, j
     if j < len(new) and new[j] == 1:
@@ -90,7 +90,7 @@ def _group_words(
 ) -> tuple[list[str], list[str]]:
     if old == new == 1:
         return [name], [name]
-    if not old or not new:  # a dimension of extent 1, which has no counterpart
+    if not old or not new:  # a dimension of size 1, which has no counterpart
         return ["_"] * old, ["_"] * new
     if not first:
         several = [f"{name}{k}" for k in range(max(old, new))]
@@ -100,9 +100,9 @@ def _group_words(
     major = math.gcd(*first)
     if major == 1:
         return ["_"] * old, ["_"] * new
-    told = f"{name}={major}" if major < min(first) else name  # else it is a dimension
+    shared = f"{name}={major}" if major < min(first) else name  # else it is a dimension
     sides = []
     for count, extent, letter in ((old, first[0], "a"), (new, first[1], "b")):
-        whole = f"({told} {name}{letter})" if extent > major else name
+        whole = f"({shared} {name}{letter})" if extent > major else name
         sides.append([whole, *["_"] * (count - 1)])
     return sides[0], sides[1]

@@ -1,13 +1,14 @@
-"""Words that rules are written with."""
+"""Helpers for writing op rules."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pullback.errors import ShapeError
-from pullback.graph.node import Node, constant, vary_over
+from pullback.errors import DTypeError, ShapeError
+from pullback.graph.dtypes import DType
+from pullback.graph.node import Node, constant, operand, vary_over
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
 
@@ -17,46 +18,46 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The axis that vmap maps over: its size, the name that collectives know it by, and the axes
-    of a mesh that the examples are split along."""
+    """The axis that vmap maps over."""
 
     size: int
-    name: str | None = None
-    spmd: tuple[str, ...] = ()
+    name: str | None = None  # for collectives
+    spmd: tuple[str, ...] = ()  # the mesh axes that the examples are split along
 
 
 def zeros(type: Type) -> Node:
-    """Explicit zeros: a constant, spread over the type's shape."""
+    """Return zeros of a type: a constant, broadcast to its shape."""
     return full(type, 0)
 
 
 def zeros_like(type: Type) -> Node:
-    """Zeros that lie on the mesh as values of the type do."""
+    """Return zeros with the layout of the type."""
     return laid_out(zeros(type), type)
 
 
 def ones(type: Type) -> Node:
+    """Return ones of a type."""
     return full(type, 1)
 
 
 def full(type: Type, value: Any) -> Node:
+    """Return a constant, broadcast to the type's shape."""
     scalar = constant(value, type.dtype)
     return scalar if not type.shape else TABLE["Broadcast"](type.shape)(scalar)
 
 
 def spread(x: Node, axis: Axis) -> Node:
-    """A value that is one for all examples, repeated for each: the axis comes first."""
+    """Repeat a value that all examples share, once for each; the axis comes first."""
     return TABLE["Broadcast"]((axis.size, *x.type.shape))(x)
 
 
 def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
-    """Operands that all have the axis: those that are one for all examples are repeated."""
+    """Return operands that all have the axis: those that examples share are repeated."""
     return [x if has else spread(x, axis) for x, has in zip(xs, mapped, strict=True)]
 
 
 def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-    """The batching rule of an op whose `axis` or `axes` are dimensions of all its operands:
-    they are one further behind."""
+    """Batch an op whose `axis` or `axes` are dimensions of all its operands: add one to them."""
     moved = []
     for field in dataclasses.fields(op):
         value = getattr(op, field.name)
@@ -69,13 +70,13 @@ def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
 
 
 def conjugate(x: Node) -> Node:
-    """The complex conjugate; a real number is its own."""
+    """Return the complex conjugate; a real value is returned as it is."""
     return TABLE["Conj"]()(x) if x.type.dtype.is_complex else x
 
 
 def sum_to(g: Node, type: Type) -> Node:
-    """Undo broadcasting: sum `g` over every dimension that `type` does not have, or has as 1."""
-    g = vary_over(g, type.varying)  # a rule's constant is the same everywhere
+    """Undo broadcasting: sum `g` over every dimension that `type` lacks or has as 1."""
+    g = vary_over(g, type.varying)  # a constant of a rule does not vary
     if g.type.shape == type.shape:
         return g
     extra = g.type.rank - type.rank
@@ -86,13 +87,13 @@ def sum_to(g: Node, type: Type) -> Node:
 
 
 def laid_out(x: Node, like: Type) -> Node:
-    """A value, laid out on the mesh as another one is."""
+    """Give a value the layout of a type."""
     wanted = like.sharding
     return x if wanted is None or x.type.sharding is wanted else TABLE["Reshard"].to(wanted)(x)
 
 
 def broadcast_types(*types: Type) -> tuple[int, ...]:
-    """The shape that operands of these types broadcast to."""
+    """Return the shape that operands of these types broadcast to."""
     try:
         return broadcast_shapes(*[t.shape for t in types])
     except ShapeError as error:
@@ -101,7 +102,7 @@ def broadcast_types(*types: Type) -> tuple[int, ...]:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that NumPy broadcasting gives; names the failing dimension."""
+    """Return the shape of NumPy broadcasting; an error names the dimension that fails."""
     rank = max(map(len, shapes))
     out = [1] * rank
     for shape in shapes:
@@ -117,19 +118,30 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def counted(axes: Any, rank: int) -> Any:
-    """Axes, or one, with those that count from the end as they count from 0."""
+    """Return axes, or one axis, counted from 0 where they count from the end."""
     if isinstance(axes, tuple):
         return tuple([counted(a, rank) for a in axes])
     return axes + rank if type(axes) is int and -rank <= axes < 0 else axes
 
 
-def same_dtype(op: str, *xs: Type) -> Any:
-    """The one element type of all operands: the IR never promotes."""
-    from pullback.errors import DTypeError
-
+def same_dtype(op: str, *xs: Type) -> DType:
+    """Return the dtype of all operands, which must agree: the IR never promotes."""
     first = xs[0].dtype
     for x in xs:
         if x.dtype is not first:
-            what = f"operands must have one element type, got {show(xs)}"
+            what = f"operands must have the same dtype, got {show(xs)}"
             raise DTypeError(what, code="E2004", dtypes=tuple([x.dtype.name for x in xs]))
     return first
+
+
+def op_functions(*names: str) -> list[Callable[..., Node]]:
+    """Return ops as functions of nodes and numbers; they may be defined later."""
+
+    def function(name: str) -> Callable[..., Node]:
+        def apply(*xs: Any) -> Node:
+            nodes = [x for x in xs if isinstance(x, Node)]
+            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
+
+        return apply
+
+    return [function(name) for name in names]

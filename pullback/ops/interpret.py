@@ -1,4 +1,4 @@
-"""Graphs run by what each op means in NumPy."""
+"""Run graphs in NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pullback.graph.types import show
 
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """A graph's outputs by each op's NumPy meaning, which must have the inferred type."""
+    """Compute a graph's outputs with each op's `numpy`, and check the types of the results."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
         if thread.deadline is not None and time.monotonic() > thread.deadline:
@@ -27,7 +27,7 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         try:
             values[node] = node.op.numpy(*xs)
         except PullbackError as error:
-            error.values["node"] = node  # whoever runs the graph knows its line
+            error.values["node"] = node  # the caller looks up its line
             raise error.at(node.op.title, None) from None
         except MemoryError:
             message = f"there is not enough memory for {show(node.type)}"

@@ -1,4 +1,4 @@
-"""What an optimizer does to one parameter, as one op: a step records few nodes."""
+"""The update of one parameter by an optimizer as one op, so that a step records few nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class AdamStep(Composite):
     """One step of Adam: from p, g, mean, square to the new p, mean and square.
 
     The other operands are numbers: the length of the step, the correction of the root of
-    `square`, each decay rate b with 1 - b (exact only where it is computed in wide floats), and
-    epsilon.
+    `square`, each decay rate b followed by 1 - b (computed in double precision), and epsilon.
     """
 
     kinds: ClassVar[str] = "f"
@@ -53,10 +52,10 @@ class AdamStep(Composite):
 
 
 class AdamCorrections(Composite):
-    """How far running means have filled up that began at zero.
+    """The bias corrections of Adam, from the number of steps and the logarithms of two decay rates.
 
-    From the number of steps and the logarithms of two decay rates to 1 - b ** steps of the first
-    b, without its cancellation, and one over the root of that of the second.
+    They are 1 - b ** steps for the first rate b, computed without cancellation, and one over the
+    square root of the same for the second.
     """
 
     def infer(self, steps: Type, *logarithms: Type) -> tuple:

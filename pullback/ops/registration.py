@@ -1,4 +1,4 @@
-"""Op classes become frozen dataclasses, interned, and enter the table."""
+"""The metaclass of ops: classes become frozen, interned dataclasses, listed in the op table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pullback.graph.table import TABLE
 
 
 def _has_fields(namespace: dict) -> bool:
-    if "__annotations__" not in namespace:  # from Python 3.14 on they are made when asked for
+    if "__annotations__" not in namespace:  # from Python 3.14 on they are computed on demand
         return any(name.startswith("__annotate") for name in namespace)
     return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
 
@@ -24,7 +24,7 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 
 @dataclass_transform(frozen_default=True)
 class OpMeta(Interned):
-    """Makes every op class a frozen dataclass, and enters it into the table."""
+    """Makes every op class a frozen dataclass, and lists it in the table."""
 
     # Whether rules depend only on the op's parameters and on the ops and types of operands, so
     # that their results can be cached: true of pullback's ops, false of others unless stated.
@@ -33,7 +33,7 @@ class OpMeta(Interned):
     def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
         cls = super().__new__(meta, name, bases, namespace)
         if bases and not _has_fields(namespace):
-            # It is its base's dataclass, and making it one again takes a millisecond.
+            # It has the fields of its base; applying `dataclass` again takes a millisecond.
             type.__setattr__(cls, "__setattr__", _refuse)
             type.__setattr__(cls, "__delattr__", _refuse)
             return cls
@@ -42,9 +42,10 @@ class OpMeta(Interned):
     def __init__(cls, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> None:
         super().__init__(name, bases, namespace)
         cls.name = namespace.get("name", name)
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name)
-        cls.title = namespace.get("title", words.lower())
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name).lower()
+        cls.title = namespace.get("title", snake)
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
+        _check_parameters(cls)
         _into_records(cls, namespace)
         cls._left_open = _missing(cls, bases, namespace)
         if not abstract:
@@ -73,26 +74,37 @@ class OpMeta(Interned):
         table.replaced()
 
 
+def _check_parameters(cls: Any) -> None:
+    """Refuse a parameter that would hide a rule or flag of `Op`, the last op class of all."""
+    op = [base for base in cls.__mro__ if isinstance(base, OpMeta)][-1]
+    hidden = [f.name for f in dataclasses.fields(cls) if hasattr(op, f.name)]
+    if hidden:
+        raise ArgumentError(
+            f"{cls.name}: every op has an attribute {hidden[0]!r}; call the parameter otherwise"
+        )
+
+
 def _into_records(cls: Any, namespace: dict) -> None:
     """Let a class state a field of a record directly: `combine = "max"` is one of `parts`."""
+    parameters = [f.name for f in dataclasses.fields(cls)]
     for attribute in ("text", "parts"):
         record = getattr(cls, attribute)
-        names = [f.name for f in dataclasses.fields(record) if f.name in namespace]
-        stated = {n: namespace[n] for n in names if n not in cls.__dataclass_fields__}
+        names = [f.name for f in dataclasses.fields(record) if f.name not in parameters]
+        stated = {n: namespace[n] for n in names if n in namespace}
         if stated:
             setattr(cls, attribute, dataclasses.replace(record, **stated))
 
 
 def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
-    """The methods that a family leaves to its members, and that this one does not define."""
-    asked = [name for base in bases for name in getattr(base, "_left_open", ())]
-    asked += [n for n, v in namespace.items() if getattr(v, "__isabstractmethod__", False)]
-    still = [n for n in asked if getattr(getattr(cls, n), "__isabstractmethod__", False)]
-    return tuple(dict.fromkeys(still))
+    """Return the abstract methods of a family that a class does not define."""
+    abstract = [name for base in bases for name in getattr(base, "_left_open", ())]
+    abstract += [n for n, v in namespace.items() if getattr(v, "__isabstractmethod__", False)]
+    missing = [n for n in abstract if getattr(getattr(cls, n), "__isabstractmethod__", False)]
+    return tuple(dict.fromkeys(missing))
 
 
 def _enter(cls: Any) -> None:
-    """Put a class into the table; its module may define it again, as in a notebook."""
+    """List a class in the table; its module may define it again, as in a notebook."""
     if cls._left_open:
         raise ArgumentError(
             f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}",
@@ -101,7 +113,7 @@ def _enter(cls: Any) -> None:
     if known is not None and known.__module__ != cls.__module__:
         raise ArgumentError(
             f"{cls.name}: there is an op of this name already, in {known.__module__}",
-            hint="An op's name is what programs print: give the class another one.",
+            hint="Programs print an op's name, so it must be unique: rename the class.",
         )
     if hasattr(cls, "check_class"):  # what else a family demands of its members
         cls.check_class()

@@ -1,4 +1,4 @@
-"""Sample operands for the op table's tests: the same numbers every time, clear of hard points."""
+"""Sample operands for the op table's tests: reproducible, and away from singular points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _generator(shape: tuple[int, ...], salt: int) -> np.random.Generator:
 
 
 def real(*shape: int, salt: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-    """Reals spread over [low, high], no two of them close, none close to an end or to 0."""
+    """Return reals spread over [low, high], no two of them close, none close to an end or 0."""
     size = int(np.prod(shape, dtype=np.int64))
     grid = (np.arange(size) + 0.5) / max(size, 1)
     values = low + (high - low) * _generator(shape, salt).permutation(grid)
@@ -22,7 +22,7 @@ def positive(*shape: int, salt: int = 0) -> np.ndarray:
 
 
 def unit(*shape: int, salt: int = 0) -> np.ndarray:
-    """Reals in (-1, 1), clear of the ends."""
+    """Return reals in (-1, 1), away from the ends."""
     return real(*shape, salt=salt, low=-0.9, high=0.9)
 
 

@@ -1,4 +1,4 @@
-"""Where values come from: inputs, constants, realised leaves, scalars, and results of an op."""
+"""Ops without operands of their own: inputs, leaves, scalars, constants, and results of an op."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Input(Op, InputSource):
 
     @classmethod
     def of_type(cls, label: str, type: Type) -> Node:
-        """A new input of the given type, with its sharding and the axes it varies over."""
+        """Return a new input of a type, with its layout and the named axes it varies along."""
         made = cls(label, type.shape, type.dtype)()
         made.type = type
         return made
@@ -47,9 +47,9 @@ placeholder = Input.of_type
 
 
 class Leaf(Op, LeafSource):
-    """A tensor whose value is there; `Node.value` holds it. A program sees it as an input.
+    """A tensor whose value is known; `Node.value` holds it. Programs see it as an input.
 
-    `of` names the op that computed it, if one did: its inputs are gone.
+    `of` is the name of the op that computed it, if any; the inputs of that op are gone.
     """
 
     of: str = ""
@@ -62,19 +62,19 @@ class Leaf(Op, LeafSource):
 
     @property
     def singular(self) -> bool:
-        """As of the op that computed it: rules must not depend on what was evaluated when."""
+        """That of the op that computed it: rules must not depend on when it was evaluated."""
         return getattr(TABLE.get(self.of), "singular", False)
 
 
 class Scalar(Op, ScalarSource):
-    """A Python number that the user wrote: an input, packed with the program's other scalars."""
+    """A Python number that the user wrote; a program gets all of them packed in one input."""
 
     differentiable = False
     text = UNWRITTEN
 
 
 class Const(Op, ConstSource):
-    """A constant: its data are bytes, so that equality is by bits."""
+    """A constant; its data are bytes, so that constants compare bit by bit."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -112,7 +112,7 @@ class Const(Op, ConstSource):
 
 
 class Unpack(Op, UnpackedScalar):
-    """One scalar out of the packed scalars of a program (64-bit words; complex128 takes two)."""
+    """One of the packed scalars of a program (64-bit words; a complex128 takes two)."""
 
     word: int
     dtype: DType
@@ -120,12 +120,12 @@ class Unpack(Op, UnpackedScalar):
 
     @property
     def words(self) -> range:
-        """The words that it takes."""
+        """The positions of its words."""
         return range(self.word, self.word + (2 if self.dtype is dtypes.complex128 else 1))
 
     def infer(self, words: Type) -> Type:
         if words.dtype is not dtypes.uint64 or words.rank != 1:
-            raise DTypeError(f"scalars are packed into u64[n], got {words}", code="E2005")
+            raise DTypeError(f"packed scalars must be u64[n], got {words}", code="E2005")
         if self.word < 0 or self.words.stop > words.shape[0]:
             raise ShapeError(f"word {self.word} is not in {words}", code="E6001", word=self.word)
         return Type((), self.dtype)
@@ -157,9 +157,9 @@ class Unpack(Op, UnpackedScalar):
 
     @staticmethod
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
-        """The low bits of word `index`, read as `dtype`.
+        """Return the low bits of word `index`, read as `dtype`.
 
-        All words are converted at once, the first time that an element type is met.
+        All words are converted at once, the first time that a dtype is needed.
         """
         vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
         word = b.op(
@@ -176,7 +176,7 @@ class Unpack(Op, UnpackedScalar):
 
 
 def _words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node:
-    """The low bits of word `index` of each example, after a shift, read as `dtype`."""
+    """Return the low bits of word `index` of each example, after a shift, read as `dtype`."""
     n = words.type.shape[0]
     made = TABLE["Slice"]((0, index), (n, index + 1), (1, 1))(words)
     made = TABLE["Reshape"]((n,))(made)
@@ -186,7 +186,7 @@ def _words(words: Node, index: int, dtype: DType, shift: int = 0) -> Node:
 
 
 def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
-    """The words, after a shift, as a vector of `dtype`."""
+    """Return the words, after a shift, as a vector of `dtype`."""
     u64, unsigned = dtypes.uint64, dtypes.dtype(f"u{max(dtype.bits, 8)}")
     if shift:
         by = b.full(words.type, np.uint64(shift))
@@ -200,7 +200,7 @@ def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
 
 
 class Result(Op, ResultSource):
-    """Result number `index` of an op with several results."""
+    """Result `index` of an op with several results."""
 
     index: int
     differentiable = False  # derivatives treat the op and its results as one
@@ -211,7 +211,7 @@ class Result(Op, ResultSource):
 
 
 def pack_bits(value: Any, dtype: DType) -> tuple[int, ...]:
-    """The 64-bit words that hold a scalar."""
+    """Return the 64-bit words that hold a scalar."""
     # the common cases, without NumPy
     if dtype is dtypes.float32 and type(value) in (float, int) and abs(value) < _EXACT[type(value)]:
         return _F32.unpack(_F32_FLOAT.pack(value))
@@ -232,4 +232,5 @@ LEAF, SCALAR = Leaf(), Scalar()
 
 
 def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
+    """Return the node of a known value."""
     return Node(LEAF, (), type, where, tokens, False, value)

@@ -77,7 +77,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Nan:
-    """A NaN of other bits than the usual one's: `nan(0x7fc00001)`."""
+    """A NaN with other bits than the default one: `nan(0x7fc00001)`."""
 
     bits: int
 

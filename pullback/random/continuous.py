@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,19 +23,16 @@ from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
 from pullback.ops.random.truncated import NormalBetween
 from pullback.random.arguments import (
-    ArrayLike,
-    DTypeLike,
-    Shape,
     computed_in,
     float_dtype,
     key_of,
-    known,
     parameter,
     require,
-    require_order,
-    require_range,
     sample_shape,
 )
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def uniform(
@@ -54,7 +53,7 @@ def uniform(
     """
     op = "random.uniform"
     wanted = float_dtype(op, dtype, minval, maxval)
-    require_order(op, minval, maxval, ("minval", "maxval"))
+    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = key_of(op, key)
     with at_one_line():
         wide = computed_in(wanted)
@@ -62,7 +61,11 @@ def uniform(
         shape = sample_shape(op, shape, low, high)
         if _is(minval, 0) and _is(maxval, 1):
             return record(RandomUniform(shape, wanted), (node,))
-        _require_finite(op, minval, maxval, wide)
+
+        def finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            return np.isfinite(b.astype(wide.numpy) - a.astype(wide.numpy))
+
+        require(op, finite, "maxval - minval must be finite", minval, maxval)
         unit = record(RandomUniform(shape, wide), (node,))
         return record(Between(wanted), (unit._node, low, high))
 
@@ -146,7 +149,7 @@ def truncated_normal(
     """
     op = "random.truncated_normal"
     wanted = float_dtype(op, dtype, lower, upper)
-    require_order(op, lower, upper, ("lower", "upper"))
+    require(op, operator.lt, "lower must be less than upper", lower, upper)
     node = key_of(op, key)
     with at_one_line():
         low, high = (parameter(op, v, float64) for v in (lower, upper))
@@ -174,7 +177,7 @@ def exponential(
     op = "random.exponential"
     wanted = float_dtype(op, dtype, scale)
     node = key_of(op, key)
-    require_range(op, "scale", scale, lambda s: s >= 0, "not be negative")
+    require(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with at_one_line():
         wide = computed_in(wanted)
         factor = parameter(op, scale, wide)
@@ -200,7 +203,7 @@ def gamma(
     op = "random.gamma"
     wanted = float_dtype(op, dtype, a)
     node = key_of(op, key)
-    require_range(op, "a", a, lambda a: a > 0, "be positive")
+    require(op, lambda a: a > 0, "a must be positive", a)
     with at_one_line():
         shapes = wrap(parameter(op, a, wanted))
         shapes = spread(shapes, sample_shape(op, shape, shapes._node))
@@ -209,13 +212,4 @@ def gamma(
 
 def _is(value: ArrayLike, wanted: float) -> bool:
     """Return whether a parameter is this Python number, not a tensor."""
-    return isinstance(value, (int, float)) and value == wanted
-
-
-def _require_finite(op: str, low: ArrayLike, high: ArrayLike, dtype: DType) -> None:
-    a, b = known(low), known(high)
-    if a is None or b is None:
-        return
-    with np.errstate(all="ignore"):
-        distance = b.astype(dtype.numpy) - a.astype(dtype.numpy)
-    require(op, np.isfinite(distance), f"maxval - minval must be finite, got {low} and {high}")
+    return type(value) in (int, float) and bool(value == wanted)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
@@ -17,15 +20,14 @@ from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import MulHigh
 from pullback.random.arguments import (
-    ArrayLike,
-    DTypeLike,
-    Shape,
     key_of,
     parameter,
-    require_order,
-    require_range,
+    require,
     sample_shape,
 )
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = uint32) -> Tensor:
@@ -52,7 +54,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
     [False, True]
     """
     op = "random.bernoulli"
-    require_range(op, "p", p, lambda p: (p >= 0) & (p <= 1), "be in [0, 1]")
+    require(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with at_one_line():
         chance = wrap(cut(parameter(op, p, float64)))  # a decision has no derivative
         words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))
@@ -82,7 +84,7 @@ def randint(
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
-    require_order(op, minval, maxval, ("minval", "maxval"))
+    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with at_one_line():
         low, last = _bound(op, minval, wanted), _bound(op, maxval, wanted, minus=1)
         shape = sample_shape(op, shape, low, last)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
@@ -22,7 +24,10 @@ from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import FoldIn, SplitKey
-from pullback.random.arguments import ArrayLike, Shape, key_of
+from pullback.random.arguments import key_of
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Shape
 
 
 def key(seed: int | Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, float_node, literal, shape_of
@@ -20,8 +21,11 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import ArrayLike, Shape, key_of, known, parameter, require
+from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.discrete import randint
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Shape
 
 
 def categorical(
@@ -119,7 +123,7 @@ def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, i
     """Return the number of elements to draw from, the elements (None: indices), and their axis."""
     value = number(a)
     if isinstance(value, int) and not isinstance(value, bool):
-        require(op, value >= 0, f"the number of elements must not be negative, got {value}")
+        require(op, lambda n: n >= 0, "the number of elements must not be negative", value)
         return value, None, 0
     elements = as_tensor(value)
     if not elements.ndim:
@@ -136,14 +140,11 @@ def _weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: boo
     """Return probabilities scaled so that the largest is at least 1 and less than 2."""
     given = known(p)
     if given is not None:
-        require(op, given >= 0, f"probabilities must not be negative, got {p}")
-        positive = int((given > 0).sum())
-        require(op, positive > 0, "at least one probability must be positive")
-        require(
-            op, replace or math.prod(draws) <= positive,
-            f"cannot draw {math.prod(draws)} distinct elements: only {positive} have a "
-            "positive probability",
-        )  # fmt: skip
+        require(op, lambda p: p >= 0, "probabilities must not be negative", p)
+        count, positive = math.prod(draws), int((given > 0).sum())
+        require(op, lambda: positive > 0, "at least one probability must be positive")
+        what = f"cannot draw {count} distinct elements: only {positive} have a positive probability"
+        require(op, lambda: replace or count <= positive, what)
     weights = wrap(cut(parameter(op, p, float64)))
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
@@ -174,8 +175,8 @@ def _draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, .
 
 def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
     wanted = math.prod(draws)
-    require(op, n > 0 or not wanted, "there are no elements to draw from")
-    require(op, replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
+    require(op, lambda: n > 0 or not wanted, "there are no elements to draw from")
+    require(op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
 
 
 def _draw(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:

@@ -33,7 +33,7 @@ def engine(request):
 
 @pytest.fixture(autouse=True)
 def table():
-    """What a test defines is forgotten after it: other tests walk over the whole table."""
+    """Remove the ops that a test defined: other tests walk over the whole table."""
     before = dict(TABLE)
     yield
     TABLE.clear()
@@ -241,7 +241,7 @@ def test_an_op_that_is_defined_again_is_never_the_old_one():
 # -- check_op -------------------------------------------------------------------------------------
 
 
-def test_check_op_passes_what_is_right():
+def test_check_op_accepts_correct_ops():
     testing.check_op(softsign(), X)
     testing.check_op(softsign(), X.astype("f"))
     testing.check_op(scaled(3), X)
@@ -249,7 +249,7 @@ def test_check_op_passes_what_is_right():
 
 
 @pytest.mark.parametrize("fault", ["numpy", "expand", "partials", "batch"])
-def test_check_op_finds_what_is_wrong(fault):
+def test_check_op_finds_a_wrong_rule(fault):
     class Cubed(pb.Elementwise):
         kinds = "f"
 
@@ -283,7 +283,7 @@ def test_check_op_finds_a_wrong_type_and_a_wrong_second_derivative():
         testing.check_op(Wide(), X.astype("f"))
 
     class Frozen(pb.Elementwise):
-        """The derivative is right, but a constant: its own derivative is not."""
+        """The derivative is right, but a constant, so the second derivative is wrong."""
 
         kinds = "f"
 
@@ -304,7 +304,7 @@ def test_check_op_finds_a_wrong_type_and_a_wrong_second_derivative():
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def test_a_name_of_the_table_cannot_be_taken():
+def test_the_name_of_a_known_op_is_refused():
     with told(ArgumentError, ValueError, "Sin: there is an op of this name", "trigonometric"):
 
         class Sin(pb.Elementwise):
@@ -313,7 +313,7 @@ def test_a_name_of_the_table_cannot_be_taken():
     assert TABLE["Sin"].__module__.startswith("pullback.")
 
 
-def test_apply_and_op_tell_what_they_need():
+def test_apply_and_op_check_their_arguments():
     kind = type(scaled(2))
     with told(ArgumentError, TypeError, "first argument is an op, got Scaled", "pb.apply(Scale"):
         pb.apply(kind, pb.tensor(X))
@@ -333,7 +333,7 @@ def test_an_error_of_the_type_rule_names_the_op_and_the_line():
 
 
 class Rough(pb.Op, abstract=True):
-    """An identity whose rules are given by each test."""
+    """An identity; each test adds the rules it needs."""
 
     name: ClassVar[str] = "Rough"
 
@@ -347,7 +347,7 @@ class Rough(pb.Op, abstract=True):
         return x
 
 
-def test_a_type_rule_must_give_a_type():
+def test_a_type_rule_must_return_a_type():
     class Shapes(Rough, abstract=True):
         def infer(self, x):
             return x.shape
@@ -356,7 +356,7 @@ def test_a_type_rule_must_give_a_type():
         pb.apply(Shapes(), pb.tensor(X))
 
 
-def test_a_missing_rule_is_told_with_the_op():
+def test_a_missing_rule_is_an_error_that_names_the_op():
     x = pb.tensor(X)
     with pytest.raises(UnsupportedOp, match="rough: has no reverse-mode rule"):
         pb.grad(lambda x: pb.apply(Rough(), x).sum())(x)
@@ -364,7 +364,7 @@ def test_a_missing_rule_is_told_with_the_op():
         pb.jvp(lambda x: pb.apply(Rough(), x), (x,), (x,))
 
 
-def test_a_missing_meaning_is_told_at_the_line(engine):
+def test_a_missing_meaning_is_an_error_at_the_users_line(engine):
     class Empty(pb.Op, abstract=True):
         def infer(self, x):
             return x
@@ -387,7 +387,7 @@ def test_a_missing_meaning_is_told_at_the_line(engine):
         (lambda g: [pb.op("Cast", pb.float32)(g)], "cotangent of type f32[3] for an operand"),
     ],
 )
-def test_what_a_vjp_rule_gives_is_checked(pulled, words):
+def test_results_of_a_vjp_rule_are_checked(pulled, words):
     class Pulled(Rough, abstract=True):
         name: ClassVar[str] = "Rough"
 
@@ -405,7 +405,7 @@ def test_what_a_vjp_rule_gives_is_checked(pulled, words):
     assert words in str(info.value)
 
 
-def test_what_a_jvp_rule_gives_is_checked():
+def test_results_of_a_jvp_rule_are_checked():
     class Pushed(Rough, abstract=True):
         def jvp(self, out, xs, ts):
             return [ts[0]]
@@ -415,7 +415,7 @@ def test_what_a_jvp_rule_gives_is_checked():
         pb.jvp(lambda x: pb.apply(Pushed(), x), (x,), (x,))
 
 
-def test_what_a_batching_rule_gives_is_checked():
+def test_results_of_a_batching_rule_are_checked():
     class Batched(Rough, abstract=True):
         def batch(self, axis, xs, mapped):
             return pb.op("Reshape", (3, 1, 1))(xs[0])
@@ -424,7 +424,7 @@ def test_what_a_batching_rule_gives_is_checked():
         pb.vmap(lambda x: pb.apply(Batched(), x))(pb.tensor(X))
 
 
-def test_partials_that_do_not_fit_are_told():
+def test_partials_must_match_the_operands():
     class Uneven(pb.Elementwise, abstract=True):
         def numpy(self, x, y):
             return x + y
@@ -436,11 +436,11 @@ def test_partials_that_do_not_fit_are_told():
             return (1,)
 
     x = pb.tensor(X)
-    with pytest.raises(GradientVerification, match="uneven: partials must give a tuple of 2"):
+    with pytest.raises(GradientVerification, match="uneven: partials must return a tuple of 2"):
         pb.grad(lambda x: pb.apply(Uneven(), x, x).sum())(x)
 
 
-def test_a_lowering_or_meaning_of_the_wrong_type_is_told_at_the_line(engine):
+def test_a_wrong_result_of_hlo_or_numpy_is_an_error_at_the_users_line(engine):
     class Wrong(pb.Op, abstract=True):
         def infer(self, x):
             return x
@@ -469,7 +469,7 @@ def test_a_lowering_or_meaning_of_the_wrong_type_is_told_at_the_line(engine):
         y.numpy()
 
 
-def test_parameters_may_be_floats_and_are_told_apart_by_bits():
+def test_float_parameters_are_compared_by_bits():
     class Shifted(pb.Elementwise):
         by: float
         differentiable = False
@@ -494,7 +494,7 @@ def test_an_elementwise_op_without_partials_is_refused():
     assert "Tripled" not in TABLE
 
 
-def test_an_elementwise_op_may_say_that_its_derivative_is_zero_or_missing(engine):
+def test_an_elementwise_op_may_have_a_zero_derivative_or_none(engine):
     class Floored(pb.Elementwise):
         kinds = "f"
         stablehlo = "floor"
@@ -530,9 +530,16 @@ def test_elementwise_rules_may_be_stated_instead_of_partials():
     testing.check_op(Flipped(), X)
 
 
+@pytest.mark.parametrize("name", ["parts", "text", "numpy", "linear"])
+def test_a_parameter_must_not_hide_an_attribute_of_ops(name):
+    with told(ArgumentError, ValueError, f"Hiding: every op has an attribute {name!r}"):
+        type(pb.Op)("Hiding", (pb.Op,), {"__annotations__": {name: int}, "__module__": __name__})
+    assert "Hiding" not in TABLE
+
+
 def test_fields_of_records_may_be_stated_on_the_class():
     class Turned(type(scaled(2))):
-        positional = ("factor",)
+        positional: ClassVar[tuple[str, ...]] = ("factor",)
         combine = "max"
 
     assert Turned.text == Text(("factor",)) and Turned.parts == Parts(combine="max")
@@ -541,7 +548,7 @@ def test_fields_of_records_may_be_stated_on_the_class():
     assert "Turned(%0, 2)" in text
 
 
-def test_a_member_of_a_family_must_define_what_the_family_leaves_open():
+def test_an_op_must_define_the_abstract_methods_of_its_family():
     from abc import abstractmethod
 
     class Family(pb.Op, abstract=True):
@@ -564,7 +571,7 @@ def test_a_member_of_a_family_must_define_what_the_family_leaves_open():
     assert WithFactor().factor() == 2
 
 
-def test_a_rule_that_is_replaced_takes_its_programs_along():
+def test_replacing_a_rule_discards_compiled_programs():
     op = scaled(3)
     cls, x = type(op), pb.tensor(X)
     run = pb.compile(lambda x: pb.apply(op, x))

@@ -242,7 +242,7 @@ def test_images_are_folded_into_one_convolution():
 # -- random numbers -------------------------------------------------------------------------------
 
 
-def test_the_numbers_of_a_key_do_not_depend_on_the_keys_beside_it(engine):
+def test_numbers_drawn_with_a_key_do_not_depend_on_other_keys(engine):
     keys = rng.integers(0, 2**32, (4, 2)).astype(np.uint32)
     for op in (RandomBits((3, 5), 32), RandomBits((), 64), RandomBits((2,), 8)):
         check(lambda key, op=op: record(op, (key._node,)), keys)
@@ -347,7 +347,7 @@ def test_nested_vmap_of_indexing_compiled():
 
 
 def check_nested(outer, inner):
-    """Values and gradients of nested maps, at two of the examples."""
+    """Check values and gradients of nested maps at two of the examples."""
     given = []
     for array, a, b in zip(
         (real(2, 3, 4, 2), whole(2, 3, 5, high=4), real(2, 3, 5, 2)), outer, inner
@@ -394,7 +394,7 @@ OPS = [
 
 @pytest.mark.parametrize("name", OPS)
 def test_rules_on_the_engine(name):
-    """The op table compares the rules with loops, in NumPy; here XLA computes what they emit."""
+    """The op table compares the rules with loops in NumPy; here XLA runs the emitted programs."""
     samples = list(TABLE[name].samples())
     for op, arrays in (samples[0], samples[1], samples[-1]):
         arrays = [np.asarray(a) for a in arrays]

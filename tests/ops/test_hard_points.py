@@ -1,4 +1,4 @@
-"""Gradients where a formula divides by zero, two values tie, or a number leaves its range."""
+"""Gradients where a formula divides by zero, two values tie, or a number overflows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def t64(*values):
 
 
 def slopes(f, *values, order=1):
-    """The derivative of an elementwise function at some points, by reverse and forward mode."""
+    """Return the derivative of an elementwise function at some points; both modes must agree."""
 
     def reverse(x, order):
         if order == 0:
@@ -131,19 +131,19 @@ def root(x):
     return pb.where(x > 0, pb.sqrt(x), 0.0)
 
 
-def test_a_square_root_behind_where():
+def test_a_square_root_masked_by_where():
     assert slopes(root, 0.0, 4.0, -1.0) == [0.0, 0.25, 0.0]
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_a_square_root_behind_where_at_higher_order(order):
+def test_a_square_root_masked_by_where_at_higher_order(order):
     want = {2: -0.25 * 4**-1.5, 3: 0.375 * 4**-2.5}[order]
     at_zero, at_four, below = slopes(root, 0.0, 4.0, -1.0, order=order)
     assert (at_zero, below) == (0.0, 0.0)
     assert at_four == pytest.approx(want, rel=1e-12)
 
 
-def test_a_square_root_behind_where_in_mixed_modes():
+def test_a_square_root_masked_by_where_in_mixed_modes():
     x = t64(0.0, 4.0, -1.0)
     forward_over_reverse = pb.jvp(lambda x: gradient(root, x), (x,), (pb.ones_like(x),))[1]
     reverse_over_forward = gradient(lambda x: pb.jvp(root, (x,), (pb.ones_like(x),))[1], x)
@@ -177,7 +177,7 @@ def test_the_branch_not_taken_contributes_nothing(name):
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_nor_at_second_order(name):
+def test_the_branch_not_taken_contributes_nothing_at_second_order(name):
     f, slope = GUARDED[name]
     x = t64(0.0, 2.0)
     step = 1e-5
@@ -193,7 +193,7 @@ def test_nor_at_second_order(name):
         np.testing.assert_allclose(got.numpy(), [0.0, want], rtol=1e-7)
 
 
-def test_a_singular_gradient_that_is_asked_for_is_infinite():
+def test_a_singular_gradient_of_the_branch_taken_is_infinite():
     assert slopes(pb.sqrt, 0.0) == [INF]
     assert slopes(pb.log, 0.0) == [INF]
     assert slopes(pb.reciprocal, 0.0) == [-INF]
@@ -254,7 +254,7 @@ def test_norms_at_zero():
     assert np.isfinite(pb.hessian(pb.norm)(x).numpy()).all()
 
 
-def test_norms_of_rows_of_which_one_is_zero():
+def test_norms_of_rows_with_a_zero_row():
     x = pb.tensor([[0.0, 0.0], [3.0, 4.0]], dtype="float64")
     got = gradient(lambda x: pb.norm(x, axis=1), x)
     np.testing.assert_allclose(got.numpy(), [[0, 0], [0.6, 0.8]], rtol=1e-15)
@@ -287,7 +287,7 @@ def test_logsumexp_of_minus_infinity():
     assert got == [0.0, 1.0]
 
 
-def test_softplus_and_sigmoid_far_out():
+def test_softplus_and_sigmoid_of_large_numbers():
     x = t64(-1000.0, 0.0, 1000.0)
     assert gradient(pb.softplus, x).tolist() == [0.0, 0.5, 1.0]
     assert gradient(pb.sigmoid, x).tolist() == [0.0, 0.25, 0.0]

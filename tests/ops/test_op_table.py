@@ -1,4 +1,4 @@
-"""Every op of the table, over its own samples: types, engines, derivatives in both modes."""
+"""Every op of the table on its samples: types, engines, derivatives, batching, sharding."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.spec import P, Sharding
 
-# What stands for values from elsewhere has no computation of its own to try.
+# Sources compute nothing.
 SOURCES = {"Input", "Leaf", "Scalar", "Result"}
-# Collectives need a named axis: tests/api/test_collectives.py has them.
+# Collectives need a named axis: tests/api/test_collectives.py tests them.
 COLLECTIVES = {n for n, cls in TABLE.items() if issubclass(cls, Collective)}
-# It runs on a mesh: tests/api/test_shard_map.py tries it on several.
+# It needs a mesh: tests/api/test_shard_map.py tests it.
 ON_A_MESH = {"ShardMap"}
 OPS = sorted(set(TABLE) - SOURCES - COLLECTIVES - ON_A_MESH)
 PARAMETER_TYPES = (int, bool, str, bytes, dtypes.DType, Graph)
@@ -121,17 +121,17 @@ def test_every_dtype(name):
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_batch(op, arrays):
-    """vmap against a loop over examples, for every choice of mapped operands."""
+    """vmap agrees with a loop over examples, for every choice of mapped operands."""
     testing.check_batch(op, arrays)
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
 def test_sharded(op, arrays):
-    """On parts of its operands, an op gives what it gives on whole ones."""
+    """On parts of its operands, an op computes the same as on whole ones."""
     testing.check_sharded(op, arrays)
 
 
-# Every dimension of their operands must be whole, as it is without a rule.
+# Ops whose operands must be whole in every dimension, so that they need no rule.
 WHOLE = {
     "Index": "takes one element out of all",
     "Unpack": "takes one word out of all",
@@ -140,7 +140,7 @@ WHOLE = {
 
 @pytest.mark.parametrize("name", OPS)
 def test_every_op_with_operands_says_how_it_is_split(name):
-    """By a factor rule, as other ops, or by its own partitioning."""
+    """It has a factor rule, an expansion, or a `partition` method."""
     cls = TABLE[name]
     has_operands = any(arrays for _, arrays in cls.samples())
     says = cls.factors is not Op.factors or issubclass(cls, Expandable) or hasattr(cls, "partition")
@@ -148,8 +148,8 @@ def test_every_op_with_operands_says_how_it_is_split(name):
 
 
 def splits(op, arrays):
-    """Each way to split one dimension of one operand evenly that the op's rule passes on: the
-    operand, the dimension, and into how many parts."""
+    """Yield each even split of one dimension that the op's rule keeps: the operand, the dimension
+    and the number of parts."""
     graph = testing.graph_of(op, arrays)
     types = [x.type for x in graph.inputs]
     rule = instantiate(op.factors(*types), types, [y.type for y in graph.outputs])
@@ -167,7 +167,7 @@ PASSING = [n for n in OPS if TABLE[n].factors is not Op.factors and n not in JOI
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases(PASSING)))
-def test_what_is_passed_on_is_not_gathered(op, arrays):
+def test_a_kept_dimension_is_not_gathered(op, arrays):
     for i, dim, parts in splits(op, arrays):
         mesh = DeviceMesh(parts, "x")
         split = Sharding(mesh, P(*[None] * dim, "x"))
@@ -179,7 +179,7 @@ def test_what_is_passed_on_is_not_gathered(op, arrays):
 
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases()))
-def test_ops_with_checks_say_that_they_may_fail(op, arrays):
+def test_ops_with_runtime_checks_are_fallible(op, arrays):
     builder = Builder()
     module(testing.graph_of(op, arrays), builder)
     assert op.fallible or not builder.checks
@@ -187,7 +187,7 @@ def test_ops_with_checks_say_that_they_may_fail(op, arrays):
 
 @pytest.mark.parametrize("name", OPS)
 def test_every_op_with_operands_batches_by_a_rule(name):
-    """One example after the other is for users' ops: ours have a rule, or an expansion."""
+    """Only users' ops may run one example after the other: ours have a rule or an expansion."""
     has_operands = any(arrays for _, arrays in TABLE[name].samples())
     assert not has_operands or TABLE[name].batch is not Op.batch
 
@@ -202,7 +202,7 @@ DIFFERENTIABLE = [n for n in OPS if TABLE[n].differentiable and n not in OTHERS]
 
 @pytest.mark.parametrize(("op", "arrays"), list(cases(DIFFERENTIABLE)))
 def test_derivatives(op, arrays):
-    """jvp by central differences, vjp by the dot-product identity, both at second order."""
+    """jvp agrees with central differences, vjp with jvp, both to second order."""
     testing.check_derivatives(op, arrays, order=2)
 
 
@@ -215,7 +215,7 @@ def test_rules_do_not_reduce(op, arrays):
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_every_op_says_how_it_differentiates(name):
+def test_every_op_states_its_derivative(name):
     cls = TABLE[name]
     composite = hasattr(cls, "expand")
     if cls.differentiable and not composite:
@@ -224,5 +224,5 @@ def test_every_op_says_how_it_differentiates(name):
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_every_op_says_what_it_does(name):
+def test_every_op_has_a_docstring(name):
     assert (TABLE[name].__doc__ or "").strip(), f"{name} has no docstring"

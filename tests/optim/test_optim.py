@@ -71,6 +71,11 @@ def run_object(name: str, steps: int, learning_rate: float) -> np.ndarray:
     return w.numpy()
 
 
+def test_dir_lists_only_public_names():
+    assert dir(pb.optim) == sorted(pb.optim.__all__)
+    assert {"Adam", "OptimizerState", "SGD", "UpdateRule", "adam", "sgd"} <= set(dir(pb.optim))
+
+
 @cases
 def test_numbers_match_the_textbook(case):
     want = by_numpy(case, 10, 0.05)

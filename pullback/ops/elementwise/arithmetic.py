@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import (
-    Binary,
-    Unary,
-    cast,
-    guarded,
-    nonzero,
-    op_functions,
-)
-from pullback.ops.imported import Imported
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Node, Type
-from pullback.ops.text import CORE
+from pullback.ops.elementwise.base import Binary, Unary, cast, guarded, nonzero
+from pullback.ops.prelude import CORE, Imported, Node, Parts, Type, op_functions
 
 real_part, conjugate = op_functions("Real", "Conj")
 

@@ -12,20 +12,29 @@ from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
-from pullback.graph.node import operand
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_types, conjugate, same_dtype
+from pullback.ops.prelude import (
+    TABLE,
+    Axis,
+    Node,
+    Op,
+    Type,
+    broadcast_types,
+    conjugate,
+    op_functions,
+    same_dtype,
+)
 from pullback.ops.samples import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
 
 
 class Elementwise(Op, PerElement, abstract=True):
-    """Operands broadcast; the rules return gradients in the output's shape.
+    """Operands broadcast; rules return gradients in the result's shape.
 
     An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
-    `lower`, the `kinds` of element types it takes, and `partials`: for each operand `None` (zero),
-    a number, a node, a bool node (1 where true), a quotient (`Over`), or a function that makes one
-    of these and is called only where the derivative is needed.
+    `lower`, the `kinds` of dtypes it takes, and `partials`: for each operand `None` (zero), a
+    number, a node, a bool node (1 where true), a quotient (`Over`), or a function that returns one
+    of these and is called only if the derivative is needed.
     """
 
     ufunc: ClassVar[Callable]
@@ -34,9 +43,10 @@ class Elementwise(Op, PerElement, abstract=True):
     cheap = True
     singular: ClassVar[bool] = False  # the value or its derivative is infinite somewhere
     predicate: ClassVar[bool] = False  # the result is bool
-    half_as: ClassVar[DType | None] = None  # the type in which f16 and bf16 are computed
+    half_as: ClassVar[DType | None] = None  # the dtype in which f16 and bf16 are computed
 
     def result(self, dtype: DType) -> DType:
+        """Return the result's dtype, given that of the operands."""
         return bool_ if self.predicate else dtype
 
     def infer(self, *xs: Type) -> Type:
@@ -56,18 +66,18 @@ class Elementwise(Op, PerElement, abstract=True):
         return b.convert(made, out.dtype)
 
     def computed_in(self, dtype: DType) -> DType:
-        """The element type of the lowering, for results of the given one."""
+        """Return the dtype in which results of a dtype are computed."""
         return self.half_as if self.half_as and dtype.is_float and dtype.bits == 16 else dtype
 
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
-        """StableHLO for operands of one shape, in the element type that is computed in."""
+        """Write StableHLO for operands of the same shape, in the dtype of the computation."""
         if self.stablehlo:
             return b.op(f"stablehlo.{self.stablehlo}", *xs, out=out)
         inputs = [TABLE["Input"](f"x{i}", x.shape, x.dtype)() for i, x in enumerate(xs)]
         return b.inline(Graph(inputs, (self.expand(*inputs),)), xs)[0]
 
     def expand(self, *xs: Node) -> Node:
-        """An op that StableHLO does not have, written with ops that it has."""
+        """Return the value in terms of ops that StableHLO has."""
         raise UnsupportedOp("has no StableHLO lowering", op=self.title)
 
     def partials(self, out: Node, *xs: Node) -> Sequence:
@@ -81,8 +91,8 @@ class Elementwise(Op, PerElement, abstract=True):
         if cls.partials is Elementwise.partials and cls.differentiable and not own_rules:
             raise ArgumentError(
                 f"{cls.name}: an elementwise op must define partials",
-                hint="Return one derivative for each operand: `def partials(self, out, x): return "
-                "(2 * x,)`, with None\nfor zero; or state `differentiable = False`.",
+                hint="It returns one derivative for each operand, None for zero. If there is none, "
+                "write\n`differentiable = False`.",
             )
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
@@ -99,7 +109,7 @@ class Elementwise(Op, PerElement, abstract=True):
         made = self.partials(out, *xs)
         if not isinstance(made, (tuple, list)) or len(made) != len(xs):
             raise GradientVerification(
-                f"partials must give a tuple of {len(xs)}, one for each operand, got {made!r}",
+                f"partials must return a tuple of {len(xs)}, one for each operand, got {made!r}",
                 op=self.title, where=thread.where,
             )  # fmt: skip
         return made
@@ -112,10 +122,10 @@ class Elementwise(Op, PerElement, abstract=True):
         return ", ".join(["..."] * len(xs)) + " -> ..."
 
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
-        """g * d; in reverse the conjugate of d, which transposes a complex derivative.
+        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative.
 
-        Where a cotangent is 0, reverse mode stops what is infinite further on. Where a partial is
-        0, forward mode stops what was infinite before: the two modes agree.
+        The product is 0 where a cotangent is 0 (reverse) or a partial is 0 (forward), even if the
+        other factor is infinite; so both modes agree.
         """
         if callable(d):
             d = d()
@@ -130,7 +140,7 @@ class Elementwise(Op, PerElement, abstract=True):
             return where(d, g, 0)
         if reverse:
             d = conjugate(d)
-        # In x * log(x) the partial is singular because of how it was made.
+        # In x * log(x) the op is regular, but its partial log(x) is singular.
         if self.singular or is_singular(d.op):
             return guarded(g, d)
         return g * d if reverse else guarded(d, g)
@@ -147,14 +157,14 @@ def zero_partials(self: Elementwise, out: Node, *xs: Node) -> Sequence:
 
 
 class Over(NamedTuple):
-    """A partial derivative that is a quotient: what is multiplied by it is divided once."""
+    """A partial derivative that is a quotient; a product with it takes one division."""
 
     above: Any
     below: Node
 
 
 class Unary(Elementwise, abstract=True):
-    """One operand; `domain` is where samples are drawn from."""
+    """One operand; samples are drawn from `domain`."""
 
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
 
@@ -168,7 +178,7 @@ class Unary(Elementwise, abstract=True):
 
 
 class Binary(Elementwise, abstract=True):
-    """Two operands."""
+    """Two operands; samples are drawn from `domains`."""
 
     domains: ClassVar[tuple[tuple[float, float], ...]] = ((-2.0, 2.0), (-2.0, 2.0))
 
@@ -183,7 +193,7 @@ class Binary(Elementwise, abstract=True):
 
 
 class Transcendental(Unary, abstract=True):
-    """A function that no element type holds exactly; 16-bit floats go through f32."""
+    """A function whose values are rounded; 16-bit floats are computed in f32."""
 
     kinds = "f"
     cheap = False
@@ -197,6 +207,7 @@ class Analytic(Transcendental, abstract=True):
 
 
 def check_kind(dtype: DType, kinds: str) -> None:
+    """Raise if a dtype is not of one of the kinds."""
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
         what = f"needs {wanted} elements, got {dtype}"
@@ -204,14 +215,14 @@ def check_kind(dtype: DType, kinds: str) -> None:
 
 
 def align(x: Node, rank: int) -> Node:
-    """A mapped operand whose dimensions after the first count `rank`: it broadcasts as before."""
+    """Insert dimensions of size 1 after a mapped one, so that the operand broadcasts as before."""
     first, *rest = x.type.shape
     missing = rank - len(rest)
     return TABLE["Reshape"]((first, *[1] * missing, *rest))(x) if missing else x
 
 
 def total(terms: Sequence[Node | None], type: Type) -> Node | None:
-    """The sum of the terms of a tangent, in the result's shape; `None` for no terms."""
+    """Return the sum of a tangent's terms in the result's shape; `None` if there are none."""
     made: Node | None = None
     for term in terms:
         if term is not None:
@@ -223,20 +234,6 @@ def total(terms: Sequence[Node | None], type: Type) -> Node | None:
 
 # -- functions that formulas are written with -----------------------------------------------------
 
-
-def op_functions(*names: str) -> list[Callable[..., Node]]:
-    """Return ops as functions of nodes and numbers; they may be defined later."""
-
-    def function(name: str) -> Callable[..., Node]:
-        def apply(*xs: Any) -> Node:
-            nodes = [x for x in xs if isinstance(x, Node)]
-            return TABLE[name]()(*[operand(x, nodes[-1]) for x in xs])
-
-        return apply
-
-    return [function(name) for name in names]
-
-
 (where,) = op_functions("Where")
 guarded, divided = op_functions("MulNoNan", "DivNoNan")
 equal, not_equal = op_functions("Equal", "NotEqual")
@@ -246,9 +243,10 @@ both, either, differ, negated = op_functions("LogicalAnd", "LogicalOr", "Logical
 
 
 def cast(x: Node, dtype: DType) -> Node:
+    """Convert x to a dtype, unless it has it."""
     return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)
 
 
 def nonzero(x: Node) -> Node:
-    """A divisor: x, but infinity where x is 0, so that a quotient and its derivatives are 0."""
+    """Return a divisor: x, or infinity where x is 0, so that quotients and derivatives are 0."""
     return where(equal(x, 0), np.inf, x)

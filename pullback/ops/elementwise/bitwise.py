@@ -1,4 +1,4 @@
-"""Integers as rows of bits. Nothing here has a derivative."""
+"""Bitwise ops on integers and bools. None has a derivative."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import booleans, integers
 
 
@@ -43,7 +42,7 @@ class BitwiseOr(Bitwise):
 
 
 class BitwiseXor(Bitwise):
-    """The bits that are set in one of them."""
+    """The bits that are set in exactly one of them."""
 
     ufunc = np.bitwise_xor
     stablehlo = "xor"
@@ -66,7 +65,7 @@ class BitwiseNot(Unary):
 
 
 class Shift(Binary, abstract=True):
-    """Moves the bits of x by y places; y is read as unsigned, and may be the width or more."""
+    """Shifts the bits of x by y; y is read as unsigned, and may be the width or more."""
 
     kinds = "iu"
     differentiable = False
@@ -80,29 +79,29 @@ class Shift(Binary, abstract=True):
             yield cls(), (x, np.array([0, 1, 3, bits - 1, bits, bits + 1, -1]).astype(dtype))
 
 
-def within(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where y is less than the width of x, and y with the other places set to 0."""
+def _in_width(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where y is less than the width of x, and y with 0 elsewhere."""
     fits = (y >= 0) & (y < 8 * x.dtype.itemsize)
     return fits, np.where(fits, y, np.zeros((), y.dtype))
 
 
 class ShiftLeft(Shift):
-    """x * 2**y: zeros come in from below; all bits are gone at y >= width."""
+    """x * 2**y: zeros are shifted in; the result is 0 for y >= width."""
 
     stablehlo = "shift_left"
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        fits, places = within(x, y)
+        fits, places = _in_width(x, y)
         return np.where(fits, np.left_shift(x, places), np.zeros((), x.dtype))
 
 
 class ShiftRight(Shift):
-    """x // 2**y: the sign comes in from above, zeros for unsigned; so also at y >= width."""
+    """x // 2**y: the sign bit is shifted in (0 if unsigned), also for y >= width."""
 
     imported = Imported(("shift_right_arithmetic", "shift_right_logical"))
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        fits, places = within(x, y)
+        fits, places = _in_width(x, y)
         beyond = np.where(x < 0, np.asarray(-1), np.asarray(0)).astype(x.dtype)
         return np.where(fits, np.right_shift(x, places), beyond)
 
@@ -112,7 +111,7 @@ class ShiftRight(Shift):
 
 
 class PopulationCount(Unary):
-    """How many bits are set."""
+    """The number of bits that are set."""
 
     stablehlo = "popcnt"
     kinds = "iu"

@@ -1,4 +1,4 @@
-"""Changing the element type: by value, and by bits."""
+"""Conversion to another dtype: by value, and by bits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
-from pullback.ops.text import Text
 
 
 class Retyped(Op, abstract=True):
-    """The operand's elements in another element type, one by one."""
+    """Converts each element to `dtype`."""
 
     dtype: DType
     text = Text(("dtype",))
@@ -39,9 +37,9 @@ class Retyped(Op, abstract=True):
 class Cast(Retyped):
     """The same values in another element type.
 
-    Floats become integers by dropping the fraction; what does not fit becomes the nearest bound,
-    and NaN becomes 0. Anything but 0 becomes true. A complex number loses its imaginary part,
-    except on the way to bool.
+    Floats become integers by dropping the fraction; those out of range become the nearest bound,
+    and NaN becomes 0. Everything but 0 becomes true. A complex number loses its imaginary part,
+    except in a conversion to bool.
     """
 
     kinds = "biufc"
@@ -88,7 +86,7 @@ class Cast(Retyped):
 
 
 def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Floats as integers, held within the integers' bounds."""
+    """Convert floats to integers, clamped to the integers' range."""
     bounds = np.iinfo(dtype)
     wide = np.trunc(x.astype(np.float64))
     low, above = wide < float(bounds.min), wide >= 2.0 ** int(bounds.max).bit_length()
@@ -97,7 +95,7 @@ def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class Bitcast(Retyped):
-    """The same bits read as another element type of the same width; no derivative flows."""
+    """The same bits read as another element type of the same width; the derivative is 0."""
 
     imported = Imported(("bitcast_convert",))
 
@@ -108,7 +106,7 @@ class Bitcast(Retyped):
                     raise DTypeError(f"needs integer or float elements, got {dtype}", code="E2005")
         if x.dtype.bits != self.dtype.bits:
             raise DTypeError(
-                f"element types must have the same width, got {x.dtype} ({x.dtype.bits} bits) "
+                f"dtypes must have the same width, got {x.dtype} ({x.dtype.bits} bits) "
                 f"to {self.dtype} ({self.dtype.bits} bits)",
                 code="E2005",
             )

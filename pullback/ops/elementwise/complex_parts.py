@@ -1,4 +1,4 @@
-"""Complex numbers and their parts. Gradients are conjugate: the direction of steepest ascent."""
+"""Complex numbers and their parts. Gradients are the direction of steepest ascent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
-from pullback.ops.elementwise.base import Elementwise, Unary, check_kind, op_functions
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Axis, Composite, Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.elementwise.base import Elementwise, Unary, check_kind
+from pullback.ops.prelude import (
+    Axis,
+    Composite,
+    Imported,
+    Node,
+    Type,
+    broadcast_types,
+    op_functions,
+    same_dtype,
+    zeros,
+)
 from pullback.ops.samples import complexes, real
 
 (atan2,) = op_functions("Atan2")
@@ -19,7 +28,7 @@ COMPLEX_OF: dict[DType, DType] = {float32: complex64, float64: complex128}
 
 
 class Conj(Unary):
-    """The complex conjugate; a real operand is its own."""
+    """The complex conjugate; a real operand is unchanged."""
 
     ufunc = np.conjugate
 
@@ -51,7 +60,7 @@ class ComplexPart(Unary, abstract=True):
 
 
 class Real(ComplexPart):
-    """The real part; a real operand is its own."""
+    """The real part; a real operand is unchanged."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.real if x.dtype.kind == "c" else x
@@ -66,7 +75,7 @@ class Real(ComplexPart):
 
 
 class Imag(ComplexPart):
-    """The imaginary part; of a real operand it is 0."""
+    """The imaginary part; 0 for a real operand."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
@@ -84,7 +93,7 @@ class Complex(Elementwise):
     """The complex number with the given real and imaginary parts, f32 or f64."""
 
     stablehlo = "complex"
-    kinds = ""  # not all floats have a complex type: `infer` says which
+    kinds = ""  # `infer` checks: not every float dtype has a complex one
 
     def infer(self, re: Type, im: Type) -> Type:
         dtype = same_dtype(self.title, re, im)

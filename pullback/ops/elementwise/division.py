@@ -1,4 +1,4 @@
-"""Quotients, and what is left of them."""
+"""Quotients and remainders."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
-    op_functions,
     where,
     zero_partials,
 )
-from pullback.ops.prelude import Node, Type
-from pullback.ops.text import CORE
+from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 (rounded,) = op_functions("Round")
 
@@ -31,7 +29,7 @@ UNEVEN = ((-2.0, 2.1), (-1.3, 1.7))  # domains in which no sample divides anothe
 
 
 class Div(Binary):
-    """Quotient of two operands; of integers it is truncated.
+    """Quotient of two operands; that of integers is truncated.
 
     An integer divided by 0 gives -1 (all bits set), and the least integer by -1 itself, as in XLA.
     """
@@ -78,9 +76,7 @@ class Rem(Binary):
     singular = True
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if x.dtype.kind not in "iu":
-            return np.asarray(np.fmod(x, y))
-        return np.where(y == 0, x, np.fmod(x, _not_zero(y)))
+        return _divided(np.fmod, x, y, x)
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (1, lambda: -rounded((x - out) / y))
@@ -95,9 +91,7 @@ class FloorDiv(Binary):
     partials = zero_partials
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if x.dtype.kind not in "iu":
-            return np.asarray(np.floor_divide(x, y))
-        return np.where(y == 0, all_ones(x.dtype), np.floor_divide(x, _not_zero(y)))
+        return _divided(np.floor_divide, x, y, all_ones(x.dtype))
 
     def expand(self, x: Node, y: Node) -> Node:
         kind, rest = x.type.dtype.kind, Rem()(x, y)
@@ -120,9 +114,7 @@ class Mod(Binary):
     singular = True
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if x.dtype.kind not in "iu":
-            return np.asarray(np.remainder(x, y))
-        return np.where(y == 0, x, np.remainder(x, _not_zero(y)))
+        return _divided(np.remainder, x, y, x)
 
     def expand(self, x: Node, y: Node) -> Node:
         rest = Rem()(x, y)
@@ -133,14 +125,22 @@ class Mod(Binary):
 
 
 def signs_differ(rest: Node, y: Node) -> Node:
-    """Where a remainder of truncated division has to be moved by one divisor."""
+    """Return where the remainder of truncated division must be corrected by one divisor."""
     return both(not_equal(rest, 0), differ(less(rest, 0), less(y, 0)))
 
 
+def _divided(ufunc: np.ufunc, x: np.ndarray, y: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
+    """Apply a division; `at_zero` is the result of integers where y is 0."""
+    if x.dtype.kind not in "iu":
+        return np.asarray(ufunc(x, y))
+    return np.where(y == 0, at_zero, ufunc(x, _not_zero(y)))
+
+
 def _not_zero(y: np.ndarray) -> np.ndarray:
-    """Divisors for NumPy, which warns about 0: what it gives there is replaced."""
+    """Return divisors for NumPy, which warns about 0; callers replace the quotients there."""
     return np.where(y == 0, np.ones((), y.dtype), y)
 
 
 def all_ones(dtype: np.dtype) -> np.ndarray:
+    """Return the integer with all bits set."""
     return np.asarray(-1).astype(dtype)

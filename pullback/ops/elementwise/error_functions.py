@@ -8,15 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
-from pullback.ops.elementwise.base import (
-    Transcendental,
-    equal,
-    guarded,
-    less,
-    op_functions,
-    where,
-)
-from pullback.ops.prelude import TABLE, Node, constant
+from pullback.ops.elementwise.base import Transcendental, equal, guarded, less, where
+from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
 minimum, clamp, reciprocal = op_functions("Minimum", "Clamp", "Reciprocal")
@@ -79,7 +72,7 @@ class Erf(Transcendental):
 
 
 class Erfc(Transcendental):
-    """1 - erf(x), exact also where that is small."""
+    """1 - erf(x), accurate also where it is small."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return by_element(math.erfc, x)
@@ -124,7 +117,7 @@ class ErfInv(Transcendental):
 
 
 def horner(coefficients: Sequence[float], x: Node) -> Node:
-    """The polynomial with the given coefficients, constant first."""
+    """Evaluate the polynomial with these coefficients, constant first."""
     *rest, last = coefficients
     made = constant(last, x.type.dtype)
     for c in reversed(rest):
@@ -133,7 +126,7 @@ def horner(coefficients: Sequence[float], x: Node) -> Node:
 
 
 def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
-    """The sum of Chebyshev polynomials at x in [-1, 1], by Clenshaw's recurrence."""
+    """Evaluate a sum of Chebyshev polynomials at x in [-1, 1] by Clenshaw's recurrence."""
     first, *rest = coefficients
     ahead = after = constant(0, x.type.dtype)
     for c in reversed(rest):
@@ -142,7 +135,7 @@ def chebyshev(coefficients: Sequence[float], x: Node) -> Node:
 
 
 def times_exp_minus_square(factor: Node, x: Node) -> Node:
-    """factor * exp(-x * x), with x split so that the square of its leading bits is exact."""
+    """Return factor * exp(-x * x); x is split so that the square of its leading bits is exact."""
     dtype = x.type.dtype
     integer, low = (int64, 27) if dtype is float64 else (int32, 12)
     kept = bits_and(TABLE["Bitcast"](integer)(x), -(2**low))
@@ -152,13 +145,13 @@ def times_exp_minus_square(factor: Node, x: Node) -> Node:
 
 
 def by_element(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """A function of Python floats, on every element."""
+    """Apply a function of Python floats to every element."""
     wide = x.astype(np.float64)
     return np.vectorize(function, otypes=[np.float64])(wide).astype(x.dtype)
 
 
 def inverse_erf(y: float) -> float:
-    """Newton's method on erf, and on erfc where y is near 1."""
+    """Apply Newton's method to erf, and to erfc where y is near 1."""
     size = abs(y)
     if not size < 1:
         return math.copysign(math.inf, y) if size == 1 else math.nan

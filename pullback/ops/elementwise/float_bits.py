@@ -1,4 +1,4 @@
-"""Floats as rows of bits: their signs and their neighbours."""
+"""Ops on the bits of floats: signs and neighbours."""
 
 from __future__ import annotations
 
@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import (
-    Binary,
-    both,
-    either,
-    equal,
-    less,
-    less_equal,
-    op_functions,
-    where,
-)
-from pullback.ops.prelude import TABLE, Node, constant
+from pullback.ops.elementwise.base import Binary, both, either, equal, less, less_equal, where
+from pullback.ops.prelude import TABLE, Node, constant, op_functions
 from pullback.ops.samples import real
 
 sign, is_nan = op_functions("Sign", "IsNan")
@@ -26,7 +17,7 @@ bits_and, bits_or, bits_not = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseNo
 
 
 class CopySign(Binary):
-    """The size of x with the sign of y, where -0.0 is negative."""
+    """The absolute value of x with the sign of y; -0.0 is negative."""
 
     ufunc = np.copysign
     kinds = "f"
@@ -41,7 +32,7 @@ class CopySign(Binary):
 
 
 class NextAfter(Binary):
-    """The float next to x in the direction of y; y where they are equal."""
+    """The next float after x towards y; y where they are equal."""
 
     ufunc = np.nextafter
     kinds = "f"
@@ -67,15 +58,16 @@ class NextAfter(Binary):
 
 
 def bits(x: Node) -> Node:
+    """Return the bits of floats as signed integers."""
     return TABLE["Bitcast"](dtype(f"i{x.type.dtype.bits}"))(x)
 
 
 def sign_mask(x: Node) -> Node:
-    """The least integer: only the sign bit is set."""
+    """Return the integer with only the sign bit set."""
     width = x.type.dtype.bits
     return constant(-(2 ** (width - 1)), dtype(f"i{width}"))
 
 
 def ranked(pattern: Node, minus: Node) -> Node:
-    """Bits of floats as integers in the floats' order; both zeros are 0."""
+    """Return the bits of floats as integers in the floats' order; both zeros are 0."""
     return where(less(pattern, 0), minus - pattern, pattern)

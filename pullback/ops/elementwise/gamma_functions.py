@@ -11,20 +11,11 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import (
-    Transcendental,
-    both,
-    either,
-    equal,
-    less,
-    op_functions,
-    where,
-)
+from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where
 from pullback.ops.elementwise.error_functions import by_element, horner
 from pullback.ops.elementwise.power import IntegerPow
-from pullback.ops.prelude import Node, Type
+from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
-from pullback.ops.text import Text
 
 log, sin, tan, absolute = op_functions("Log", "Sin", "Tan", "Abs")
 reciprocal, rounded = op_functions("Reciprocal", "Round")
@@ -33,7 +24,7 @@ BERNOULLI = tuple(
     float(Fraction(p, q))
     for p, q in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 )
-SHIFT = 10  # the series are used this far to the right
+SHIFT = 10  # arguments are shifted this far to the right, where the series converge
 
 
 class GammaFamily(Transcendental, abstract=True):
@@ -141,13 +132,13 @@ class Polygamma(GammaFamily):
 
 
 def reflected(x: Node) -> tuple[Node, Node]:
-    """Where x is left of 1/2, and x mirrored to the right of it."""
+    """Return where x < 1/2, and x reflected to the right of it."""
     left = less(x, 0.5)
     return left, where(left, 1 - x, x)
 
 
 def from_integer(x: Node) -> Node:
-    """x less the nearest integer, which changes no circular function of pi x but its sign."""
+    """Return x minus the nearest integer: circular functions of pi x change at most their sign."""
     return x - rounded(x)
 
 
@@ -170,7 +161,7 @@ def log_gamma(x: float) -> float:
 
 
 def polygamma(n: int, x: np.ndarray) -> np.ndarray:
-    """The oracle: recurrence far to the right, then the Euler-Maclaurin sum."""
+    """Compute the polygamma function by recurrence and the Euler-Maclaurin sum."""
     left = x < 0.5
     z = np.where(left, 1 - x, x)
     total = np.zeros_like(z)

@@ -1,4 +1,4 @@
-"""Products and quotients that are 0 where the first factor is 0, whatever the other is."""
+"""Products and quotients that are 0 where the first operand is 0, whatever the other is."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from pullback.ops.elementwise.base import (
     either,
     guarded,
     not_equal,
-    op_functions,
     total,
     where,
 )
 from pullback.ops.elementwise.division import Div, Reciprocal
-from pullback.ops.prelude import Node, Type
+from pullback.ops.prelude import Node, Type, op_functions
 
 (is_finite,) = op_functions("IsFinite")
 
 
 class Guarded(Binary, abstract=True):
-    """What its plain form, `unguarded`, gives; but 0 where the first operand is 0."""
+    """The same as `unguarded`, but 0 where the first operand is 0."""
 
     kinds = "fc"
     singular = True
 
     @abstractmethod
     def unguarded(self) -> Binary:
-        """The plain form."""
+        """Return the plain op."""
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.where(x == 0, np.zeros((), x.dtype), self.unguarded().numpy(x, y))
@@ -70,7 +69,7 @@ class MulNoNan(Guarded):
 
 
 class DivNoNan(Guarded):
-    """x / y, but 0 where x is 0, whatever y is: what MulNoNan is to a product."""
+    """x / y, but 0 where x is 0, whatever y is; see MulNoNan."""
 
     domains = ((-2.0, 2.0), (0.5, 2.0))
 

@@ -1,4 +1,4 @@
-"""Comparisons and logic: results are bool."""
+"""Comparisons and logic; results are bool."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.ops.elementwise.base import Binary, Unary, zero_partials
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import booleans, real
 
 
 class Comparison(Binary, abstract=True):
-    """Compares two operands of one type; NaN is unequal to everything, itself included."""
+    """Compares two operands of the same dtype; NaN is unequal to everything, also itself."""
 
     kinds = "biuf"
     predicate = True
@@ -99,28 +98,28 @@ class Logical(Binary, abstract=True):
 
 
 class LogicalAnd(Logical):
-    """Both are true."""
+    """Whether both operands are true."""
 
     ufunc = np.logical_and
     stablehlo = "and"
 
 
 class LogicalOr(Logical):
-    """At least one is true."""
+    """Whether at least one operand is true."""
 
     ufunc = np.logical_or
     stablehlo = "or"
 
 
 class LogicalXor(Logical):
-    """Exactly one is true."""
+    """Whether exactly one operand is true."""
 
     ufunc = np.logical_xor
     stablehlo = "xor"
 
 
 class LogicalNot(Unary):
-    """It is false."""
+    """Whether the operand is false."""
 
     ufunc = np.logical_not
     stablehlo = "not"

@@ -1,4 +1,4 @@
-"""The larger, the smaller, and what lies within bounds."""
+"""Maximum, minimum, clamp and relu."""
 
 from __future__ import annotations
 
@@ -21,25 +21,23 @@ from pullback.ops.elementwise.base import (
     less_equal,
     zero_partials,
 )
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type
+from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
 from pullback.ops.samples import real
-from pullback.ops.text import CORE, GRADIENT
 
 
-class Extremum(Binary, abstract=True):
+class BinaryExtremum(Binary, abstract=True):
     """One of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     kinds = "biuf"
     domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
     commutative = True
-    direction: ClassVar[str]  # how the operand that is taken compares with the other
+    direction: ClassVar[str]  # how the result compares with the other operand
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return choose(b, self.direction, x, y)
 
 
-class Maximum(Extremum):
+class Maximum(BinaryExtremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.maximum
@@ -49,7 +47,7 @@ class Maximum(Extremum):
         return (lambda: share(x, y), lambda: share(y, x))
 
 
-class Minimum(Extremum):
+class Minimum(BinaryExtremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc = np.minimum
@@ -60,7 +58,7 @@ class Minimum(Extremum):
 
 
 def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
-    """x where it compares so with y or is NaN, else y.
+    """Select x where it compares with y in the given way or is NaN, else y.
 
     XLA's own maximum and minimum lose NaN on CPU when they are fused into a reduction.
     """
@@ -71,15 +69,15 @@ def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
 
 
 def share(x: Node, y: Node) -> Node:
-    """1 where x > y, 1/2 where they are equal, 0 elsewhere."""
+    """Return 1 where x > y, 1/2 where they are equal, 0 elsewhere."""
     dtype = x.type.dtype
     return (cast(greater(x, y), dtype) + cast(greater_equal(x, y), dtype)) * 0.5
 
 
 class Clamp(Elementwise):
-    """x held between lo and hi, and hi where lo > hi.
+    """x clamped to the interval from lo to hi; hi where lo > hi.
 
-    The gradient goes to the operand that the result is; on a bound it goes to x.
+    The gradient goes to the operand that is the result, and to x if that is equal to a bound.
     """
 
     kinds = "iuf"

@@ -18,13 +18,10 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     not_equal,
-    op_functions,
     where,
 )
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type, constant
+from pullback.ops.prelude import Imported, Node, Text, Type, constant, op_functions
 from pullback.ops.samples import complexes, positive, real
-from pullback.ops.text import Text
 
 log, bits_and = op_functions("Log", "BitwiseAnd")
 
@@ -32,9 +29,9 @@ log, bits_and = op_functions("Log", "BitwiseAnd")
 class Pow(Binary):
     """x ** y.
 
-    Derivatives are defined at the hard points: by x it is 0 for y = 0 and real for a negative base
-    with an integral exponent; by y it is 0 for x = 0 and y >= 0. It has none by y for x < 0 (NaN).
-    An integer to a negative power is 0, unless it is 1 or -1.
+    The derivative with respect to x is 0 for y = 0, and real for a negative base with an integral
+    exponent; with respect to y it is 0 for x = 0 and y >= 0, and NaN for x < 0. An integer to a
+    negative power is 0, unless it is 1 or -1.
     """
 
     domains = ((0.3, 2.0), (-2.0, 2.0))
@@ -51,7 +48,7 @@ class Pow(Binary):
         return np.where(y < 0, units, np.power(x, np.where(y < 0, 0 * one, y)))
 
     def expand(self, x: Node, y: Node) -> Node:
-        """For integers, by squaring: XLA's own looks only at the lowest bits of the exponent."""
+        """Square repeatedly, for integers: XLA's power reads only the exponent's low bits."""
         dtype = x.type.dtype
         power, square = constant(1, dtype), x
         for bit in range(dtype.bits - (dtype.kind == "i")):
@@ -82,7 +79,7 @@ class Pow(Binary):
 
     @staticmethod
     def _log(x: Node, y: Node) -> Node:
-        """log x, but 0 where x ** y does not move with y, at x = 0."""
+        """Return log x, but 0 at x = 0 where x ** y does not depend on y."""
         at_zero = equal(x, 0)
         if not x.type.dtype.is_complex:
             at_zero = both(at_zero, greater_equal(y, 0))
@@ -97,7 +94,7 @@ class Pow(Binary):
 
 
 class IntegerPow(Unary):
-    """x ** exponent for a fixed integer, by multiplication; a negative one by a reciprocal."""
+    """x ** exponent for a fixed integer, by multiplication, and a reciprocal if it is negative."""
 
     exponent: int
     title = "pow"
@@ -105,7 +102,7 @@ class IntegerPow(Unary):
     text = Text(("exponent",))
 
     @property
-    def singular(self) -> bool:  # type: ignore[override]
+    def singular(self) -> bool:
         return self.exponent < 0
 
     def infer(self, x: Type) -> Type:

@@ -1,24 +1,23 @@
-"""Rounding to integers, and questions about floats; no derivative but zero."""
+"""Rounding to integers and predicates on floats; their derivatives are 0."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.errors import UnsupportedOp
 from pullback.graph import dtypes
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import Unary, zero_partials
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.samples import real
 
 HARD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 2.0, -3.0, 1e30])
 
 
 class Rounding(Unary, abstract=True):
-    """An integral value near the operand; an integer is its own."""
+    """Rounds floats to integral values; integers are unchanged."""
 
     kinds = "iuf"
     partials = zero_partials
@@ -40,21 +39,21 @@ class Rounding(Unary, abstract=True):
 
 
 class Floor(Rounding):
-    """The greatest integer that is not above the operand."""
+    """The largest integer that is not greater than the operand."""
 
     ufunc = np.floor
     stablehlo = "floor"
 
 
 class Ceil(Rounding):
-    """The least integer that is not below the operand."""
+    """The smallest integer that is not less than the operand."""
 
     ufunc = np.ceil
     stablehlo = "ceil"
 
 
 class Round(Rounding):
-    """The nearest integer; halves go to the even one."""
+    """The nearest integer; halves are rounded to the even one."""
 
     ufunc = np.rint
     stablehlo = "round_nearest_even"
@@ -71,13 +70,13 @@ class Trunc(Rounding):
 
 
 class Classification(Unary, abstract=True):
-    """A question about each element. Integers are finite; a complex number asks both its parts."""
+    """A predicate on each element. Integers are finite; both parts of a complex number count."""
 
     kinds = "biufc"
     predicate = True
     partials = zero_partials
     of_integer: ClassVar[bool] = False
-    of_parts: ClassVar[str] = "or"  # how the answers for real and imaginary part combine
+    of_parts: ClassVar[str] = "or"  # how the results for real and imaginary part are combined
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.is_complex:
@@ -86,8 +85,9 @@ class Classification(Unary, abstract=True):
             return b.op(f"stablehlo.{self.of_parts}", *answers, out=out)
         return self.ask(b, x) if x.dtype.is_float else b.full(out, self.of_integer)
 
+    @abstractmethod
     def ask(self, b: Any, x: Any) -> Any:
-        raise UnsupportedOp("does not say how", op=self.title)
+        """Write the predicate for a real operand."""
 
     @classmethod
     def samples(cls) -> Any:
@@ -101,7 +101,7 @@ class Classification(Unary, abstract=True):
 
 
 class IsFinite(Classification):
-    """Neither infinite nor NaN."""
+    """Whether the operand is neither infinite nor NaN."""
 
     ufunc = np.isfinite
     of_integer = True
@@ -113,7 +113,7 @@ class IsFinite(Classification):
 
 
 class IsNan(Classification):
-    """Not a number."""
+    """Whether the operand is NaN."""
 
     ufunc = np.isnan
 
@@ -122,7 +122,7 @@ class IsNan(Classification):
 
 
 class IsInf(Classification):
-    """Infinite, of either sign."""
+    """Whether the operand is infinite, of either sign."""
 
     ufunc = np.isinf
 
@@ -131,7 +131,7 @@ class IsInf(Classification):
 
 
 class SignBit(Unary):
-    """Whether the sign is minus, for -0.0 and NaN too."""
+    """Whether the sign bit is set, also of -0.0 and NaN."""
 
     kinds = "iuf"
     predicate = True

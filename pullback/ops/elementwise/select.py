@@ -10,13 +10,12 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import bool_
 from pullback.ops.elementwise.base import Elementwise
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type, broadcast_types, same_dtype, zeros
+from pullback.ops.prelude import Imported, Node, Type, broadcast_types, same_dtype, zeros
 from pullback.ops.samples import booleans, complexes, real
 
 
 class Where(Elementwise):
-    """x where the condition holds, y elsewhere; the one not taken gets no gradient at all."""
+    """x where the condition holds, y elsewhere; the value not taken gets no gradient."""
 
     kinds = "biufc"
     imported = Imported(("select",))

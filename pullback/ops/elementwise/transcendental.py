@@ -17,14 +17,11 @@ from pullback.ops.elementwise.base import (
     both,
     equal,
     guarded,
-    op_functions,
     where,
 )
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.float_bits import CopySign
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Type
-from pullback.ops.text import CORE
+from pullback.ops.prelude import CORE, Imported, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
 
@@ -189,7 +186,7 @@ class Logistic(Analytic):
 
 
 class LogAddExp(Binary):
-    """log(e ** x + e ** y), without overflow; equal infinities give themselves."""
+    """log(e ** x + e ** y), without overflow; of equal infinities it is the same infinity."""
 
     ufunc = np.logaddexp
     kinds = "f"
@@ -204,12 +201,12 @@ class LogAddExp(Binary):
 
 
 def scaled(x: Node, factor: float) -> Node:
-    """x times a real number: part by part, so that an infinite one does not spoil the other."""
+    """Multiply by a real number, part by part: an infinite part must not make the other NaN."""
     if not x.type.dtype.is_complex:
         return x * factor
     return Complex()(Real()(x) * factor, Imag()(x) * factor)
 
 
 def difference(x: Node, y: Node) -> Node:
-    """x - y, and 0 for equal infinities."""
+    """Return x - y, and 0 for equal infinities."""
     return where(both(equal(x, y), is_infinite(x)), 0, x - y)

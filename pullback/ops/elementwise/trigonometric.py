@@ -11,16 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ops.elementwise.base import (
-    Analytic,
-    greater,
-    guarded,
-    less,
-    op_functions,
-    where,
-)
+from pullback.ops.elementwise.base import Analytic, greater, guarded, less, where
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
-from pullback.ops.prelude import Node
+from pullback.ops.prelude import Node, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
 sqrt, rsqrt, reciprocal = op_functions("Sqrt", "Rsqrt", "Reciprocal")
@@ -217,20 +210,21 @@ class Atanh(Analytic):
 
 
 def one_minus(z: Node) -> Node:
-    """1 - z with the sign of a zero imaginary part turned, which a subtraction would lose."""
+    """Return 1 - z; a plain subtraction would lose the sign of a zero imaginary part."""
     return Complex()(1 - Real()(z), -Imag()(z))
 
 
 def one_plus(z: Node) -> Node:
+    """Return 1 + z, with the sign of a zero imaginary part."""
     return Complex()(1 + Real()(z), Imag()(z))
 
 
 def over_i(op: Analytic, z: Node) -> Node:
-    """op(i z) / i: the circular function from the hyperbolic one, and the other way round."""
+    """Return op(i z) / i: a circular function from the hyperbolic one, or the reverse."""
     turned = op(Complex()(-Imag()(z), Real()(z)))
     return Complex()(Imag()(turned), -Real()(turned))
 
 
 def is_huge(x: Node) -> Node:
-    """Where x * x + 1 is x * x."""
+    """Return where x * x + 1 rounds to x * x."""
     return greater(x, float(np.finfo(x.type.dtype.numpy).eps) ** -0.5)

@@ -9,8 +9,17 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, dtype, float64
-from pullback.ops.elementwise.base import cast, check_kind, less, op_functions, where
-from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, same_dtype, spread_all
+from pullback.ops.elementwise.base import cast, check_kind, less, where
+from pullback.ops.prelude import (
+    TABLE,
+    Axis,
+    Composite,
+    Node,
+    Type,
+    op_functions,
+    same_dtype,
+    spread_all,
+)
 from pullback.ops.samples import positive, real
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")

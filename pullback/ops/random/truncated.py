@@ -11,8 +11,8 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float64
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import Elementwise, op_functions
-from pullback.ops.prelude import Node, Type, broadcast_types
+from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.prelude import Node, Type, broadcast_types, op_functions
 from pullback.ops.random.formulas import exp, log, mills, quantile
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.samples import real, unit

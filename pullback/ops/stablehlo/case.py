@@ -1,4 +1,4 @@
-"""The instruction `case`."""
+"""The StableHLO instruction `case`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from pullback.graph.graph import Graph
 from pullback.ops.control.cond import Choice
 from pullback.ops.control.holder import run
 from pullback.ops.elementwise.base import either, equal, negated
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Node, Op, Type
+from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 
 
 class Case(Choice):
-    """The branch whose number is given (i32); a number without a branch takes the last."""
+    """Runs the branch with the given number (i32); the last one if there is no such branch."""
 
     imported = Imported(("case",))
 
@@ -29,7 +28,7 @@ class Case(Choice):
 
     def check_index(self, index: Type) -> None:
         if index.dtype is not int32:
-            raise DTypeError(f"an i32 chooses a branch, got {index}", code="E2005")
+            raise DTypeError(f"the branch index must be i32, got {index}", code="E2005")
 
     def selects(self, index: Node, k: int) -> Node:
         if k < len(self.branches) - 1:

@@ -1,4 +1,4 @@
-"""Instructions that are an op of the table, without what its lowering does beside them."""
+"""Instructions with the meaning of another op, which is lowered to more than the instruction."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
-from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import precision
-from pullback.ops.prelude import TABLE, Composite, Node, Op, Type, constant
+from pullback.ops.prelude import TABLE, Composite, Imported, Node, Op, Text, Type, constant
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
-from pullback.ops.text import Text
 
-# Elementwise instructions, and the op that has the meaning and the derivative.
+# Elementwise instructions, and the ops that have their meaning and derivative.
 MEANINGS = {
     "abs": "Abs",
     "cbrt": "Cbrt",
@@ -42,8 +40,8 @@ MEANINGS = {
 
 
 class Direct(Composite):
-    """An elementwise instruction, computed as the engine does: XLA's own `maximum` loses NaN
-    where it is fused, and its `log_plus_one` digits. Operands have one type."""
+    """An elementwise instruction as the engine computes it: XLA's `maximum` loses NaN where it is
+    fused, and its `log_plus_one` loses digits. Operands have the same type."""
 
     instruction: str
     text = Text(("instruction",))
@@ -51,7 +49,7 @@ class Direct(Composite):
 
     def __post_init__(self) -> None:
         if self.instruction not in MEANINGS:
-            raise ArgumentError(f"there is no instruction {self.instruction!r} of this kind")
+            raise ArgumentError(f"{self.instruction!r} is not an elementwise instruction")
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -59,7 +57,7 @@ class Direct(Composite):
 
     def infer(self, *xs: Type) -> Type:
         if any(x.shape != xs[0].shape for x in xs):
-            raise ShapeError(f"operands must have one shape, got {show(xs)}", code="E3001")
+            raise ShapeError(f"operands must have the same shape, got {show(xs)}", code="E3001")
         return TABLE[MEANINGS[self.instruction]]().infer(*xs)
 
     def expand(self, *xs: Node) -> Node:
@@ -79,7 +77,7 @@ class Direct(Composite):
 
 
 class ShiftRightLogical(Composite):
-    """The bits of x moved down by y places; zeros come in from above, whatever the sign."""
+    """The bits of x shifted right by y; zeros are shifted in, whatever the sign."""
 
     imported = Imported(("shift_right_logical",), last=True)
     differentiable = False
@@ -100,7 +98,7 @@ class ShiftRightLogical(Composite):
 
 
 class BroadcastInDim(Composite):
-    """Dimension i of the operand at `dims[i]` of `shape`, and repeated along the others."""
+    """Broadcasts to `shape`: dimension i of the operand becomes dimension `dims[i]`."""
 
     shape: tuple[int, ...]
     dims: tuple[int, ...]
@@ -122,8 +120,8 @@ class BroadcastInDim(Composite):
         fits = fits and all(0 <= d < rank for d in self.dims)
         if not fits or any(n not in (1, self.shape[d]) for n, d in zip(x.shape, self.dims)):
             raise ShapeError(
-                f"dimensions must be placed at {x.rank} different ones of {list(self.shape)}, "
-                f"which repeat those of extent 1, got {x} at {list(self.dims)}",
+                f"dims must be {x.rank} different dimensions of {list(self.shape)} with the "
+                f"operand's sizes, or size 1 in the operand, got {list(self.dims)} for {x}",
                 code="E3001",
             )
         return x.with_shape(self.shape)
@@ -148,7 +146,7 @@ class BroadcastInDim(Composite):
 
 
 class ConvolutionBy(Composite):
-    """A convolution whose operands and result have their dimensions in any order.
+    """A convolution with the dimensions of operands and result in any order.
 
     `roles` names them as StableHLO does: `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
     """
@@ -204,7 +202,7 @@ class ConvolutionBy(Composite):
 
 
 class SliceAt(Composite):
-    """The block of extents `sizes` that begins at `starts`, moved until it lies in `x`."""
+    """The block of shape `sizes` that begins at `starts`, moved so that it fits into `x`."""
 
     sizes: tuple[int, ...]
     text = Text(("sizes",))
@@ -228,7 +226,7 @@ class SliceAt(Composite):
 
 
 class UpdateAt(Composite):
-    """`x` with a block written where `starts` say, moved until it lies in `x`."""
+    """`x` with a block written at `starts`, moved so that it fits into `x`."""
 
     kinds: ClassVar[str] = "biufc"
     imported = Imported(("dynamic_update_slice",))
@@ -247,7 +245,7 @@ class UpdateAt(Composite):
 
 
 def fitted(x: Type, sizes: Sequence[int], starts: Sequence[Node]) -> list[Node]:
-    """Starts at which blocks of `sizes` lie in `x`; that there are enough is checked after."""
+    """Clamp starts so that blocks of `sizes` fit into `x`; their number is checked later."""
     limits = [max(n - k, 0) for n, k in zip(x.shape, sizes, strict=False)]
     return [
         TABLE["Clamp"]()(s, constant(0, s.type.dtype), constant(limit, s.type.dtype))

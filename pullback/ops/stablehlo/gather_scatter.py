@@ -1,4 +1,4 @@
-"""The instructions `gather` and `scatter`: blocks at places that index vectors name."""
+"""The StableHLO instructions `gather` and `scatter`: blocks at positions given by indices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.factor_rules import rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Op, Type, same_dtype
+from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
 from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, combined, elementwise
 
@@ -24,10 +23,10 @@ Dims = tuple[int, ...]
 class Blocks(Combining, abstract=True):
     """Blocks of `x`, one for each index vector.
 
-    A vector lies along dimension `vectors` of the indices and names positions along the `mapped`
-    dimensions of `x`. Of a block, the dimensions `dropped` have extent 1 and do not appear; the
-    dimensions `batched` of `x` go along with `batched_indices` of the indices; all others of a
-    block are the dimensions `windows` of the blocks together.
+    An index vector is a line along dimension `vectors` of the indices; it holds positions along
+    the `mapped` dimensions of `x`. The dimensions `dropped` of a block have size 1 and are left
+    out; the dimensions `batched` of `x` belong to `batched_indices` of the indices; all others
+    become the dimensions `windows` of the blocks.
     """
 
     windows: tuple[int, ...]
@@ -36,7 +35,7 @@ class Blocks(Combining, abstract=True):
     batched_indices: tuple[int, ...]
     mapped: tuple[int, ...]
     vectors: int
-    words: ClassVar[tuple[str, ...]]  # what StableHLO calls the dimensions
+    words: ClassVar[tuple[str, ...]]  # StableHLO's names of the dimensions
 
     def __post_init__(self) -> None:
         for field in ("windows", "dropped", "batched", "batched_indices", "mapped"):
@@ -62,10 +61,13 @@ class Blocks(Combining, abstract=True):
         lists = len(self.batched) == len(self.batched_indices)
         if not inside or not lists or len(set(places)) != len(places):
             raise ShapeError(
-                f"the dimensions do not fit {show((x, indices))}: {self.numbers}", code="E3004"
+                f"dimension numbers do not fit {show((x, indices))}: {self.numbers}", code="E3004"
             )
         if not 0 <= self.vectors <= indices.rank:
-            raise ShapeError(f"there is no dimension {self.vectors} of {indices}", code="E3004")
+            raise ShapeError(
+                f"index_vector_dim must be a dimension of {indices}, got {self.vectors}",
+                code="E3004",
+            )
         width = 1 if self.vectors == indices.rank else indices.shape[self.vectors]
         if width != len(self.mapped):
             raise ShapeError(
@@ -73,15 +75,15 @@ class Blocks(Combining, abstract=True):
             )
 
     def own(self, rank: int) -> Dims:
-        """The dimensions of `x` that a block has in the result."""
+        """Return the dimensions of `x` that a block has in the result."""
         return tuple([d for d in range(rank) if d not in (*self.dropped, *self.batched)])
 
     def count_shape(self, indices: tuple[int, ...]) -> Dims:
-        """The indices' extents without their vectors."""
+        """Return the shape of the indices without their vectors."""
         return tuple([n for d, n in enumerate(indices) if d != self.vectors])
 
     def blocks_shape(self, extents: Dims, indices: Dims) -> Dims:
-        """The shape of all blocks together, given the extents of one."""
+        """Return the shape of all blocks, given the sizes of one."""
         rank = len(self.windows) + len(self.count_shape(indices))
         inner, outer = iter(extents), iter(self.count_shape(indices))
         return tuple([next(inner) if d in self.windows else next(outer) for d in range(rank)])
@@ -89,8 +91,8 @@ class Blocks(Combining, abstract=True):
     def factoring(
         self, rank: int, indices: int, passed: set[int], count: str
     ) -> tuple[list[str], list[str], list[str]]:
-        """The factors of `x`, of the indices and of the blocks; those of `passed` dimensions of
-        `x` a block has whole. The indices' own are named after `count`, or must be whole."""
+        """Return the factors of `x`, the indices and the blocks. Blocks span the `passed`
+        dimensions of `x`. Factors of the indices start with `count`; `_`: they must be whole."""
         x = [f"d{d}" if d in passed or d in self.batched else "_" for d in range(rank)]
         names = ["_" if count == "_" else f"{count}{e}" for e in range(indices)]
         for d, e in zip(self.batched, self.batched_indices, strict=True):
@@ -104,7 +106,7 @@ class Blocks(Combining, abstract=True):
         return x, names, blocks
 
     def starts(self, rank: int, indices: np.ndarray) -> Iterator[tuple[tuple, list[int]]]:
-        """Where each block is among the blocks, and where it begins in `x`."""
+        """Yield the position of each block among the blocks, and where it begins in `x`."""
         vectors = indices[..., None] if self.vectors == indices.ndim else indices
         vectors = np.moveaxis(vectors, self.vectors, -1)
         for place in np.ndindex(vectors.shape[:-1]):
@@ -122,7 +124,7 @@ class Blocks(Combining, abstract=True):
 
 
 class GatherBlocks(Blocks):
-    """Blocks of extents `sizes`, each moved until it lies in `x`."""
+    """Blocks of shape `sizes`, each moved so that it fits into `x`."""
 
     sizes: tuple[int, ...]
     sorted_indices: bool
@@ -185,7 +187,7 @@ class GatherBlocks(Blocks):
 class ScatterBlocks(Blocks):
     """`x` with blocks combined into it by `body`, which takes the old and the new element.
 
-    What lies outside of `x` is left out.
+    Elements outside of `x` are ignored.
     """
 
     sorted_indices: bool
@@ -244,7 +246,7 @@ class ScatterBlocks(Blocks):
         )  # fmt: skip
 
     def factors(self, x: Type, indices: Type, updates: Type) -> str:
-        """Along a dimension that is mapped, what begins later would be left out."""
+        """A mapped dimension must be whole: blocks that begin in another part would be ignored."""
         pairs = zip(self.own(x.rank), self.windows, strict=True)
         whole = {d for d, w in pairs if updates.shape[w] == x.shape[d] and d not in self.mapped}
         value, index, blocks = self.factoring(x.rank, indices.rank, whole, "_")

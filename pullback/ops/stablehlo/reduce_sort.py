@@ -1,4 +1,4 @@
-"""Instructions that combine elements by a program of their own: reductions and sorts."""
+"""StableHLO reductions and sorts with a program that combines or compares elements."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from pullback.ops.control.holder import run
 from pullback.ops.control.masked import one_after_the_other
 from pullback.ops.elementwise.base import Elementwise, less, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
 
 
 class Combining(Op, abstract=True):
-    """Holds a program over scalars. It has no derivative: what has one is read as another op."""
+    """Holds a program over scalars; it has no derivative (reductions with one are other ops)."""
 
     differentiable = False
     imported = Imported(last=True)
@@ -33,10 +32,10 @@ class Combining(Op, abstract=True):
 
 
 class Reduce(Combining):
-    """Combines the elements over `axes` by `body`, from the initial values that come last.
+    """Combines the elements over `axes` with `body`.
 
-    Half of the operands are tensors of one shape; `body` takes so many scalars twice, what was
-    combined so far and the next elements.
+    Operands are n tensors of the same shape, then n initial values; `body` takes n scalars
+    combined so far and the n next elements.
     """
 
     axes: tuple[int, ...]
@@ -92,8 +91,8 @@ class Reduce(Combining):
 class SortBy(Combining):
     """The operands sorted together along `axis`; `precedes` compares pairs of their elements.
 
-    It takes two elements of the first operand, two of the second, and so on. Elements of which
-    neither precedes the other keep their order if the sort is `stable`.
+    It takes two elements of the first operand, two of the second, and so on. Elements that are
+    equal in this order keep their order if the sort is `stable`.
     """
 
     axis: int
@@ -108,7 +107,7 @@ class SortBy(Combining):
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         if not xs or any(x.shape != xs[0].shape for x in xs):
-            raise ShapeError(f"operands must have one shape, got {show(xs)}", code="E3001")
+            raise ShapeError(f"operands must have the same shape, got {show(xs)}", code="E3001")
         check_axes((self.axis,), xs[0].rank)
         pairs = [Type((), x.dtype) for x in xs for _ in range(2)]
         check_body(self.precedes, pairs, [Type((), bool_)])
@@ -120,7 +119,7 @@ class SortBy(Combining):
         before = np.broadcast_to(
             elementwise(self.precedes, pairs)[0], (*lanes[0].shape, lanes[0].shape[-1])
         )
-        # An element's place is how many precede it, or are its equals and stand before it.
+        # An element's rank is the number of smaller elements and of earlier equal ones.
         equals = ~before & ~np.swapaxes(before, -1, -2)
         earlier = np.tri(before.shape[-1], k=-1, dtype=bool).T
         place = (before | (equals & earlier)).sum(-2)
@@ -154,13 +153,13 @@ class SortBy(Combining):
 
 
 def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
-    """The tensors among the operands of a reduction; raises if they do not fit its program."""
+    """Return the tensors among the operands of a reduction; raise if they do not fit `body`."""
     k = len(xs) // 2
     tensors, inits = tuple(xs[:k]), xs[k:]
     if not k or len(xs) % 2:
-        raise ArgumentError(f"needs tensors and as many initial values, got {show(xs)}")
+        raise ArgumentError(f"operands must be tensors and as many initial values, got {show(xs)}")
     if any(x.shape != tensors[0].shape for x in tensors):
-        raise ShapeError(f"tensors must have one shape, got {show(tensors)}", code="E3001")
+        raise ShapeError(f"tensors must have the same shape, got {show(tensors)}", code="E3001")
     scalars = [Type((), x.dtype) for x in tensors]
     if list(inits) != scalars:
         raise ShapeError(f"initial values must be {show(scalars)}, got {show(inits)}")
@@ -169,22 +168,23 @@ def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
 
 
 def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> None:
+    """Raise if a program does not have these types."""
     got = [x.type for x in body.inputs], [y.type for y in body.outputs]
     if got != (list(inputs), list(outputs)):
         raise ShapeError(
-            f"the program must go from {show(inputs)} to {show(outputs)}, "
+            f"the program must map {show(inputs)} to {show(outputs)}, "
             f"got {show(got[0])} to {show(got[1])}",
             code="E2001",
         )
 
 
 def combined(b: Any, body: Graph) -> str:
-    """The region of an instruction that runs `body`."""
+    """Write `body` as a region of an instruction."""
     return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
 
 
 def elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """A program over scalars on arrays, element by element; they broadcast."""
+    """Run a program over scalars on arrays that broadcast, element by element."""
     inner = body.nodes[len(body.inputs) :]
     if not all(isinstance(n.op, Elementwise) or n.op.name in _PLAIN for n in inner):
         shape = np.broadcast_shapes(*[a.shape for a in arrays])
@@ -200,7 +200,7 @@ def elementwise(body: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(values[y]) for y in body.outputs]
 
 
-_PLAIN = ("Const", "Cast", "Bitcast", "Direct")  # they work on arrays of any shape too
+_PLAIN = ("Const", "Cast", "Bitcast", "Direct")  # these also work on arrays of any shape
 
 
 def _largest() -> Graph:
@@ -209,6 +209,6 @@ def _largest() -> Graph:
 
 
 def added(dtype: Any) -> Graph:
-    """The program that adds."""
+    """Return the program that adds two scalars."""
     x, y = (Input(f"x{n}", (), dtype)() for n in range(2))
     return Graph((x, y), (x + y,))

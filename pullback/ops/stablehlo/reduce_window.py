@@ -1,4 +1,4 @@
-"""The instruction `reduce_window`."""
+"""The StableHLO instruction `reduce_window`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.ops.conv.windows import dilated, pairs, window_count
 from pullback.ops.factor_rules import rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Op, Type
+from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.stablehlo.reduce_sort import (
@@ -26,7 +25,7 @@ from pullback.ops.stablehlo.reduce_sort import (
 
 
 class ReduceWindow(Combining):
-    """Combines the elements of each window by `body`, from initial values, which also pad."""
+    """Combines the elements of each window with `body`; initial values are also the padding."""
 
     window: tuple[int, ...]
     strides: tuple[int, ...]
