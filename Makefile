@@ -32,7 +32,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/stablehlo_bits.py
 
 docs: .venv/ready
-	$(BIN)/python -m pullback.cli.reference docs/ir.md
+	$(BIN)/python tools/ir_tables.py docs/ir.md
 
 lint: .venv/ready
 	$(BIN)/ruff check .

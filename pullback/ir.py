@@ -1,12 +1,14 @@
 """The static IR: programs as text that can be read, verified, differentiated and run.
 
-The implementation is in `pullback.static`. It is loaded at the first use of a name, because most
-programs never need it.
+The implementation, `pullback.static`, is loaded at the first use of a name: most programs do not
+need it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import pullback.static  # noqa: F401  (sets Graph.__str__)
 
 if TYPE_CHECKING:
     from pullback.static.public import (
@@ -49,7 +51,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    from pullback.static import public  # heavy: loaded at the first use
+    from pullback.static import public  # heavy
 
     value = globals()[name] = getattr(public, name)
     return value

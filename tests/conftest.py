@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import pullback as pb
-from pullback.lazy.program import engine as xla_engine
+from pullback.engines.registry import engine as xla_engine
 from pullback.transforms import gradient_cache
 
 # The same examples every time: a failure is a change of ours, not a throw of dice.

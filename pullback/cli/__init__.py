@@ -1,1 +1,1 @@
-"""The command line: `pullback ir verify model.ir`, and its relatives."""
+"""The command line: `pullback ir verify model.ir` and other commands."""

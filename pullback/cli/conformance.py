@@ -1,56 +1,83 @@
-"""conformance: runs YAML cases, each a module and what must come of it."""
+"""conformance: run YAML cases, each a module and its expected outcome.
+
+A case is a YAML document:
+
+    description: the gradient of a full sum is ones
+    category: autodiff              # lexical, shapes, ir_verification, autodiff, runtime ...
+    profile: cpu                    # gpu asks for an accelerator
+    input:
+      ir_module: |                  # the module
+      values: {x: [1.0, 2.0]}       # its inputs, for cases that run
+      wrt: [x]                      # for cases that differentiate; also output, seed, profile
+    expected:
+      status: success               # or error
+      output:
+        ir: |                       # the canonical form
+        gradient_module: |          # the gradient module
+        result: {dtype: f32, shape: [2], values: [1.0, 1.0], tolerance: 1e-6}
+      error: {code: E3001, message_contains: extents, location: {line: 3, column: 1}}
+
+In the category `autodiff`, `result` is the gradient, or a list of gradients.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pullback.cli.diagnostics import report
-from pullback.cli.options import command
-from pullback.cli.source import Trouble
-from pullback.cli.style import BLUE, GREEN, RED, Style, printable
+import numpy as np
 
-WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
+from pullback.cli.diagnostics import (
+    BLUE,
+    GREEN,
+    RED,
+    CommandError,
+    Style,
+    message_of,
+    place_of,
+    printable,
+    report,
+)
+from pullback.cli.options import command, engine_option
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import NAMES
+from pullback.static.autodiff import autodiff
+from pullback.static.module import Module, canonicalise, verify
+from pullback.static.parser import parse
+from pullback.static.run import run
 
-
-class ConformanceCase(NamedTuple):
-    """A document of a file; `name` is the file, with a number where it has several."""
-
-    name: str
-    content: Any
+OUTCOMES = {"pass": ("passed", GREEN), "fail": ("failed", RED), "skip": ("skipped", BLUE)}
+LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specification allows
 
 
 def register(commands: Any) -> None:
     parser = command(
         commands, "conformance", _conformance, "run conformance cases written in YAML",
-        description="Run conformance cases written in YAML, with one line for each. "
-        "The status is 1 if one fails.",
+        "Print a line for each; the status is 1 if one fails.",
     )  # fmt: skip
     parser.add_argument("path", nargs="+", help="files, or folders that are searched for .yaml")
-    parser.add_argument("--engine", help="xla (the default), reference, or as xla:cuda")
-    parser.add_argument("--quiet", "-q", action="store_true", help="leave out what passes")
+    engine_option(parser)
+    parser.add_argument("--quiet", "-q", action="store_true", help="leave out cases that pass")
 
 
 def _conformance(args: argparse.Namespace) -> int:
-    from pullback.cli.cases import judge
-
     count: Counter[str] = Counter()
     records = []
     for path in args.path:
-        for case in read_cases(path):
-            verdict = judge(case.content, args.engine)
-            about = case.content.get("description", "") if isinstance(case.content, dict) else ""
-            records.append({"case": case.name, "description": about, **verdict._asdict()})
+        for name, case in read_cases(path):
+            verdict = judge(case, args.engine)
+            about = case.get("description", "") if isinstance(case, dict) else ""
+            records.append({"case": name, "description": about, **verdict._asdict()})
             count[verdict.outcome] += 1
             if not args.json and (verdict.outcome != "pass" or not args.quiet):
                 _show(records[-1])
     if not records:
-        raise Trouble(f"there are no cases in {', '.join(args.path)}")
-    totals = {word: count[outcome] for outcome, word in WORDS.items()}
+        raise CommandError(f"there are no cases in {', '.join(args.path)}")
+    totals = {word: count[outcome] for outcome, (word, _) in OUTCOMES.items()}
     if args.json:
         report(cases=records, **totals)
     else:
@@ -59,19 +86,19 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _show(record: dict[str, str]) -> None:
-    colour = {"pass": GREEN, "fail": RED, "skip": BLUE}[record["outcome"]]
-    word = Style(sys.stdout)(record["outcome"], colour)
+    outcome = record["outcome"]
     more = "".join([f": {printable(record[k])}" for k in ("description", "reason") if record[k]])
+    word = Style(sys.stdout)(outcome, OUTCOMES[outcome][1])
     print(f"{word}  {printable(record['case'])}{more}")
 
 
-def read_cases(path: str) -> Iterator[ConformanceCase]:
-    """The cases of a file, or of all files in a folder, in order."""
+def read_cases(path: str) -> Iterator[tuple[str, Any]]:
+    """The cases of a file, or of all files in a folder, by name, in order."""
     try:
-        import yaml
+        import yaml  # optional
     except ModuleNotFoundError:
-        raise Trouble(
-            "conformance cases are read with PyYAML, which is not installed",
+        raise CommandError(
+            "conformance cases need PyYAML, which is not installed",
             hint="pip install 'pullback[conformance]'",
         ) from None
     root = Path(path)
@@ -80,9 +107,160 @@ def read_cases(path: str) -> Iterator[ConformanceCase]:
         try:
             documents = list(yaml.safe_load_all(file.read_bytes()))
         except OSError as error:
-            raise Trouble(f"cannot read {file}: {error.strerror or error}") from None
+            raise CommandError(f"cannot read {file}: {error.strerror or error}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
-            raise Trouble(f"cannot read {file} as YAML: {reason}") from None
+            raise CommandError(f"cannot read {file} as YAML: {reason}") from None
         for number, content in enumerate(documents, 1):
-            yield ConformanceCase(f"{file}#{number}" if len(documents) > 1 else str(file), content)
+            yield (f"{file}#{number}" if len(documents) > 1 else str(file)), content
+
+
+# -- one case -------------------------------------------------------------------------------------
+
+
+class Verdict(NamedTuple):
+    """The outcome of a case (pass, fail or skip) and the reason."""
+
+    outcome: str
+    reason: str = ""
+
+
+class CaseFailure(Exception):
+    """The reason why a case fails."""
+
+
+def judge(case: Any, engine: str | None = None) -> Verdict:
+    """Run a case and compare the outcome."""
+    try:
+        given, expected = _parts(case)
+        if "ir_module" not in given:
+            return Verdict("skip", "no ir_module: the surface language is not supported")
+        if case.get("profile") == "gpu" and not (engine or "").startswith("xla:"):
+            return Verdict("skip", "it needs an accelerator: choose one with --engine")
+        _judge(case, given, expected, engine)
+    except CaseFailure as failure:
+        return Verdict("fail", str(failure))
+    except Exception as error:  # bad values in the case, or an error in pullback
+        return Verdict("fail", f"{type(error).__name__}: {error}")
+    return Verdict("pass")
+
+
+def _parts(case: Any) -> tuple[Mapping, Mapping]:
+    if not isinstance(case, Mapping):
+        raise CaseFailure("a case must be a mapping with `input` and `expected`")
+    given, expected = case.get("input"), case.get("expected")
+    if not isinstance(given, Mapping) or not isinstance(expected, Mapping):
+        raise CaseFailure("a case must have `input` and `expected`")
+    if expected.get("status") not in ("success", "error"):
+        raise CaseFailure("`expected.status` must be success or error")
+    return given, expected
+
+
+def _judge(case: Mapping, given: Mapping, expected: Mapping, engine: str | None) -> None:
+    wanted = expected.get("output") or {}
+    try:
+        found = _outcome(case, given, wanted, engine)
+    except PullbackError as error:
+        if expected["status"] == "success":
+            raise CaseFailure(f"expected success, got {error.code}: {message_of(error)}") from error
+        _compare_error(expected.get("error") or {}, error)
+        return
+    if expected["status"] == "error":
+        raise CaseFailure(f"expected {(expected.get('error') or {}).get('code')}, got success")
+    for key, value in wanted.items():
+        if key not in found:
+            raise CaseFailure(f"cannot compare `output.{key}`")
+        if key == "result":
+            _compare_arrays(value, found[key])
+        else:
+            _compare_texts(key, str(value), found[key])
+
+
+def _outcome(case: Mapping, given: Mapping, wanted: Mapping, engine: str | None) -> dict[str, Any]:
+    """The results that the case compares."""
+    module = parse(str(given["ir_module"]))
+    found: dict[str, Any] = {}
+    count = 0
+    differentiates = case.get("category") == "autodiff" or "gradient_module" in wanted
+    if not differentiates:
+        verify(module)
+    elif "ir" not in wanted:
+        module, count = _gradient(module, given), len(module.outputs)
+        found["gradient_module"] = module.text()
+    if "ir" in wanted:
+        found["ir"] = canonicalise(module).text()
+    if "result" in wanted or "values" in given:
+        found["result"] = run(module, given.get("values") or {}, engine)[count:]
+    return found
+
+
+def _gradient(module: Module, given: Mapping) -> Module:
+    output = given.get("output")
+    return autodiff(
+        module,
+        [_value(t) for t in given["wrt"]] if "wrt" in given else None,
+        None if output is None else int(str(output).removeprefix("%")),
+        given.get("seed"),
+        profile=given.get("profile"),
+    ).gradient_module
+
+
+def _value(target: Any) -> int | str:
+    text = str(target)
+    return int(text[1:]) if text[:1] == "%" and text[1:].isdigit() else text
+
+
+# -- comparing ------------------------------------------------------------------------------------
+
+
+def _compare_error(wanted: Mapping, error: PullbackError) -> None:
+    got = f"{error.code}: {message_of(error)}"
+    if "code" in wanted and wanted["code"] != error.code:
+        raise CaseFailure(f"expected {wanted['code']}, got {got}")
+    part = str(wanted.get("message_contains", ""))
+    if part.lower() not in str(error).lower():
+        raise CaseFailure(f"expected a message with {part!r}, got {got}")
+    place = wanted.get("location")
+    if place is not None:
+        found = place_of(error)
+        at = {"line": found.line, "column": found.column} if found else {}
+        if any(at.get(k) != v for k, v in place.items()):
+            raise CaseFailure(f"expected the place {dict(place)}, got {at or 'none'}")
+
+
+def _compare_texts(key: str, wanted: str, found: str) -> None:
+    lines, got = parse(wanted).text().split("\n"), found.split("\n")
+    for number, (a, b) in enumerate(zip(lines, got, strict=False), 1):
+        if a != b:
+            raise CaseFailure(f"{key}, line {number}: expected `{a}`, got `{b}`")
+    if len(lines) != len(got):
+        raise CaseFailure(f"{key}: expected {len(lines)} lines, got {len(got)}")
+
+
+def _compare_arrays(wanted: Any, found: list[np.ndarray]) -> None:
+    listed = wanted if isinstance(wanted, list) else [wanted]
+    if len(listed) != len(found):
+        raise CaseFailure(f"expected {len(listed)} results, got {len(found)}")
+    for number, (one, array) in enumerate(zip(listed, found, strict=True)):
+        _compare_array(f"result {number}" if len(listed) > 1 else "result", one, array)
+
+
+def _compare_array(name: str, wanted: Mapping, found: np.ndarray) -> None:
+    kind = str(wanted.get("dtype", "f32"))
+    if kind not in NAMES:
+        raise CaseFailure(f"{name}: {kind} is not a dtype")
+    if found.dtype != NAMES[kind].numpy:
+        raise CaseFailure(f"{name}: expected {kind}, got {found.dtype}")
+    if "shape" in wanted and tuple(wanted["shape"]) != found.shape:
+        raise CaseFailure(f"{name}: expected shape {wanted['shape']}, got {list(found.shape)}")
+    if "values" not in wanted:
+        return
+    values = np.array(wanted["values"], found.dtype)  # YAML reads 1e-6 as a string
+    if values.shape != found.shape:
+        raise CaseFailure(f"{name}: values of shape {list(values.shape)}, got {list(found.shape)}")
+    allowed = LARGEST.get(kind, 0.0)
+    tolerance = float(wanted.get("tolerance", allowed))
+    if tolerance > allowed:
+        raise CaseFailure(f"{name}: the tolerance may be at most {allowed}, got {tolerance}")
+    if not np.allclose(found, values, rtol=tolerance, atol=tolerance, equal_nan=True):
+        raise CaseFailure(f"{name}: expected {values.tolist()}, got {found.tolist()}")

@@ -1,38 +1,82 @@
-"""What is wrong, for people (a line and a caret, on stderr) and for programs (JSON, on stdout)."""
+"""Sources of modules, and errors in them: for people on stderr, for programs as JSON on stdout."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+import unicodedata
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, TextIO
 
 import numpy as np
 
-from pullback.cli.source import Source, Trouble
-from pullback.cli.style import BLUE, BOLD, RED, Style, columns_of, printable, terminal_width
 from pullback.errors import PullbackError, TextPosition
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
 from pullback.static.literals import type_text
+from pullback.static.module import Module
+from pullback.static.parser import parse
+
+RED, GREEN, BLUE, BOLD = "31", "32", "34", "1"
+
+
+class CommandError(Exception):
+    """A problem with the command itself, not with a module: a missing file, for example."""
+
+    def __init__(
+        self, message: str, *, status: int = 2, hint: str | None = None, code: str = "usage"
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.hint, self.code = message, status, hint, code
 
 
 class Diagnostic(Exception):
     """An error in a module, or in its run."""
 
-    def __init__(self, error: PullbackError, source: Source | None = None) -> None:
+    def __init__(self, error: PullbackError, source: Source) -> None:
         super().__init__(error)
         self.error, self.source = error, source
 
 
-@contextmanager
-def blaming(source: Source) -> Iterator[None]:
-    """What goes wrong inside is told with the place in this source."""
+class Source:
+    """The bytes of a module and their name in messages.
+
+    Within `with source:`, errors become diagnostics that point at a place in the source.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name = "<stdin>" if path == "-" else path
+        self.data = _read(path)
+
+    @cached_property
+    def module(self) -> Module:
+        return parse(self.data)
+
+    def line(self, number: int) -> str:
+        lines = self.data.decode("utf-8-sig", "replace").split("\n")
+        return lines[number - 1].rstrip("\r") if number <= len(lines) else ""
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, PullbackError):
+            raise Diagnostic(error, self) from error
+
+
+def _read(path: str) -> bytes:
     try:
-        yield
-    except PullbackError as error:
-        raise Diagnostic(error, source) from error
+        if path != "-":
+            with open(path, "rb") as file:
+                return file.read()
+        if sys.stdin is None:
+            raise CommandError("cannot read the standard input: it is closed")
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def place_of(error: PullbackError) -> TextPosition | None:
@@ -49,33 +93,50 @@ def message_of(error: PullbackError) -> str:
 # -- for people -----------------------------------------------------------------------------------
 
 
+class Style:
+    """Colours for a stream: none unless it is a terminal, and none if NO_COLOR is set."""
+
+    def __init__(self, stream: TextIO) -> None:
+        dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("NO_COLOR"))
+        self.colours = stream.isatty() and not dumb
+
+    def __call__(self, text: str, *codes: str) -> str:
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colours and text else text
+
+
+def terminal_width() -> int:
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with spaces for tabs and a mark for each character that a terminal may obey."""
+    shown = [c if c.isprintable() or c in keep else "\ufffd" for c in text.replace("\t", " ")]
+    return "".join(shown)
+
+
+def _columns(text: str) -> int:
+    """The number of terminal columns that a text takes."""
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
+               for c in text)  # fmt: skip
+
+
 def error_line(message: str, code: str = "") -> None:
-    """`error[E3001]: message`."""
-    style = Style(sys.stderr)
-    head = style(f"error[{code}]" if code else "error", RED, BOLD)
-    print(f"{head}: {printable_lines(message)}", file=sys.stderr)
+    """Print `error[E3001]: message`."""
+    head = Style(sys.stderr)(f"error[{code}]" if code else "error", RED, BOLD)
+    print(f"{head}: {printable(message, keep=chr(10))}", file=sys.stderr)
 
 
-def printable_lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def show_failure(failure: Diagnostic) -> None:
+def _show(failure: Diagnostic) -> None:
     error, source = failure.error, failure.source
     error_line(message_of(error), error.code)
     style = Style(sys.stderr)
     place = place_of(error)
-    shown = []
-    if source is not None:
-        at = f":{place.line}:{place.column}" if place else ""
-        shown.append(f"{style(' -->', BLUE)} {printable(source.name)}{at}")
-        shown += _excerpt(source, place, style) if place else []
-    elif error.where is not None:
-        shown.append(f"{style(' -->', BLUE)} {printable(str(error.where))}")
+    at = f":{place.line}:{place.column}" if place else ""
+    shown = [f"{style(' -->', BLUE)} {printable(source.name)}{at}"]
+    shown += _excerpt(source, place, style) if place else []
     if error.hint:
-        shown.append(f"  {style('=', BLUE)} {printable_lines(error.hint)}")
-    if shown:
-        print("\n".join(shown), file=sys.stderr)
+        shown.append(f"  {style('=', BLUE)} {printable(error.hint, keep=chr(10))}")
+    print("\n".join(shown), file=sys.stderr)
 
 
 def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
@@ -89,7 +150,7 @@ def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
     return [
         f"{margin} {bar}",
         f"{style(number, BLUE)} {bar} {before}{after}".rstrip(),
-        f"{margin} {bar} {' ' * columns_of(before)}{style('^', RED, BOLD)}",
+        f"{margin} {bar} {' ' * _columns(before)}{style('^', RED, BOLD)}",
     ]
 
 
@@ -97,12 +158,12 @@ def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it. Infinite numbers and NaN, which it has not, are strings."""
+    """A value as JSON. Infinities and NaN, which JSON lacks, are strings."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
         return [plain(v) for v in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.floating):
         return plain(value.tolist())
     if isinstance(value, Type):
         return type_text(value)
@@ -110,21 +171,19 @@ def plain(value: Any) -> Any:
         return [plain(value.real), plain(value.imag)]
     if isinstance(value, (float, np.floating)):
         return float(value) if np.isfinite(value) else str(float(value))
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return value.name if isinstance(value, DType) else str(value)
 
 
-def error_record(failure: Diagnostic) -> dict[str, Any]:
+def _record(failure: Diagnostic) -> dict[str, Any]:
     error, place = failure.error, place_of(failure.error)
     values = {"op": error.op, **error.values} if error.op else error.values
     return {
         "code": error.code,
         "message": message_of(error),
         "hint": error.hint,
-        "file": failure.source.name if failure.source else None,
+        "file": failure.source.name,
         "line": place.line if place else None,
         "column": place.column if place else None,
         "values": {k: plain(v) for k, v in values.items() if k not in ("line", "column")},
@@ -136,28 +195,27 @@ def write_json(record: dict[str, Any]) -> None:
 
 
 def report(**results: Any) -> int:
-    """What was found, and that nothing is wrong; the exit status."""
+    """Write the results of a command that succeeded; return the exit status."""
     write_json({"ok": True, "errors": [], **results})
     return 0
 
 
 def report_failures(failures: Sequence[Diagnostic], as_json: bool, **results: Any) -> int:
-    """Tell all of them, with what was found besides; the exit status."""
+    """Report errors and the other results; return the exit status."""
     if as_json:
-        records = [error_record(f) for f in failures]
-        write_json({"ok": not failures, "errors": records, **results})
+        write_json({"ok": not failures, "errors": [_record(f) for f in failures], **results})
     else:
         for failure in failures:
-            show_failure(failure)
+            _show(failure)
     return 1 if failures else 0
 
 
-def report_trouble(trouble: Trouble, as_json: bool) -> int:
+def report_command_error(error: CommandError, as_json: bool) -> int:
     if as_json:
-        record = {"code": trouble.code, "message": trouble.message, "hint": trouble.hint}
+        record = {"code": error.code, "message": error.message, "hint": error.hint}
         write_json({"ok": False, "errors": [record]})
     else:
-        error_line(trouble.message, "" if trouble.code == "usage" else trouble.code)
-        if trouble.hint:
-            print(f"  = {trouble.hint}", file=sys.stderr)
-    return trouble.status
+        error_line(error.message, "" if error.code == "usage" else error.code)
+        if error.hint:
+            print(f"  = {error.hint}", file=sys.stderr)
+    return error.status

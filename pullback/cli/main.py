@@ -1,41 +1,56 @@
-"""The command `pullback`: its options, its exit status, and what happens when it is cut short.
+"""The command `pullback`: its options, its exit status, and how it ends when it is cut short.
 
-The status is 0 if all went well, 1 if a module or its run is wrong (or `diff` found a difference),
-2 if the command was used wrongly or a file could not be read or written. Like other programs, it
-says nothing when the reader of its output has left (141), and ends with 130 when interrupted.
+The status is 0 on success, 1 if a module or its run is wrong (or `diff` found a difference), 2 if
+the command was used wrongly or a file could not be read or written. The command is silent when
+the reader of its output has left (status 141), and ends with 130 when interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import platform
 import sys
 from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
 
-from pullback.cli import checking, conformance, differences, exchange, gradient, listing, running
-from pullback.cli.diagnostics import Diagnostic, error_line, report_failures, report_trouble
-from pullback.cli.source import Trouble
+import pullback
+from pullback.cli import commands, conformance, diff, run
+from pullback.cli.diagnostics import (
+    CommandError,
+    Diagnostic,
+    error_line,
+    report_command_error,
+    report_failures,
+)
+from pullback.static.profiles import PROFILES
 
-COMMANDS = (checking, gradient, running, differences, listing, exchange, conformance)
+SPECIFICATION = "Core v1.0 (spec/mind-autodiff)"
+OPTIONAL = {  # optional features, and the packages that they need
+    "conformance suites in YAML": "PyYAML",
+    "NVIDIA GPUs": "jax-cuda13-plugin",
+}
 
 
 def script() -> None:
     """The entry point of the installed command."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  (None if it was closed)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a module is UTF-8, whatever the terminal's language
+        if hasattr(stream, "reconfigure"):  # modules are UTF-8, whatever the locale is
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     sys.exit(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit status; nothing but this status comes out of it."""
+    """Run a command line and return its exit status; no exception leaves this function."""
     try:
         args = _parser().parse_args(argv)
-    except SystemExit as end:  # argparse has said what is wrong, or printed its help
+    except SystemExit as end:  # argparse has reported the error, or printed its help
         return int(end.code or 0)
     try:
-        status = _explained(args)
+        status = _run_and_report(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -50,37 +65,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _explained(args: argparse.Namespace) -> int:
-    """The command's status; what goes wrong is told."""
+def _run_and_report(args: argparse.Namespace) -> int:
+    """Run the command, report errors, return the exit status."""
     try:
         return args.work(args)
     except Diagnostic as failure:
         return report_failures([failure], args.json)
-    except Trouble as trouble:
-        return report_trouble(trouble, args.json)
+    except CommandError as error:
+        return report_command_error(error, args.json)
     except OSError:
         raise
     except MemoryError:
-        return report_trouble(Trouble("not enough memory", status=1), args.json)
+        return report_command_error(CommandError("not enough memory", status=1), args.json)
     except Exception as error:
         if os.environ.get("PULLBACK_TRACEBACK"):
             raise
-        what = f"a fault of pullback itself: {type(error).__name__}: {error}"
-        hint = "PULLBACK_TRACEBACK=1 shows where it happened."
-        return report_trouble(Trouble(what, status=1, hint=hint, code="internal"), args.json)
+        what = f"an error in pullback itself: {type(error).__name__}: {error}"
+        hint = "Set PULLBACK_TRACEBACK=1 to see where it happened."
+        internal = CommandError(what, status=1, hint=hint, code="internal")
+        return report_command_error(internal, args.json)
 
 
 def _abandon_output() -> None:
-    """Nobody takes what is left to write: without this, Python would try again when it ends."""
+    """Discard the output that is left; otherwise Python tries to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pullback",
-        description="Tensors with gradients that can be trusted and read: its programs as files.",
+        description="Verify, differentiate, run and compare pullback's programs as files.",
     )
-    parser.add_argument("--version", action="store_true", help="name the versions of what counts")
+    parser.add_argument(
+        "--version", action="store_true",
+        help="show the versions of pullback, Python, NumPy and jaxlib",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="write JSON, for programs")
     parser.set_defaults(work=lambda args: _without_command(parser, args))
     groups = parser.add_subparsers(metavar="ir")
@@ -91,16 +110,45 @@ def _parser() -> argparse.ArgumentParser:
         epilog="docs/ir.md describes the language and shows every command.",
     )
     ir.set_defaults(work=lambda args: _without_command(ir, args))
-    commands = ir.add_subparsers(metavar="command", title="commands")
-    for family in COMMANDS:
-        family.register(commands)
+    names = ir.add_subparsers(metavar="command", title="commands")
+    for family in (commands, run, diff, conformance):
+        family.register(names)
     return parser
 
 
 def _without_command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if args.version:
-        from pullback.cli.version import report_version
-
-        return report_version(args.json)
+        return _report_versions(args.json)
     parser.print_help(sys.stderr)
     return 2
+
+
+def _report_versions(as_json: bool) -> int:
+    found: dict[str, Any] = {
+        "pullback": pullback.__version__,
+        "specification": SPECIFICATION,
+        "profiles": list(PROFILES),
+        "python": platform.python_version(),
+        "jaxlib": _installed("jaxlib"),
+        "numpy": _installed("numpy"),
+        "optional": {what: _installed(package) for what, package in OPTIONAL.items()},
+    }
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return 0
+    print(f"pullback {found['pullback']}")
+    print(f"specification: {SPECIFICATION}; profiles {', '.join(PROFILES)}")
+    print(f"Python {found['python']}, jaxlib {found['jaxlib']}, numpy {found['numpy']}")
+    for what, package in OPTIONAL.items():
+        version = found["optional"][what]
+        state = f"{package} {version}" if version else f"no, {package} is not installed"
+        print(f"optional: {what}: {state}")
+    return 0
+
+
+def _installed(package: str) -> str | None:
+    """The version of an installed package, found without importing it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,4 +1,4 @@
-"""Arguments of a compiled function: which are inputs, which are static, and what they are."""
+"""Arguments of a compiled function: which are inputs, and which are static."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
 
 
 class StaticArgument:
-    """Stands for a leaf that is no tensor and no number: it is compared, not computed with."""
+    """The kind of a leaf that is neither a tensor nor a number: it is compared."""
 
     def __repr__(self) -> str:
         return "static"
@@ -31,14 +31,14 @@ STATIC = StaticArgument()
 
 
 class Number(tuple):
-    """The kind of a Python number, and the element type that it came in if it is NumPy's."""
+    """The kind of a number: its Python type, and its dtype if it is a NumPy scalar."""
 
     def __new__(cls, kind: type, given: DType | None) -> Number:
         return super().__new__(cls, (kind, given))
 
     @property
     def type(self) -> Type:
-        """How it enters a program: in 64 bits."""
+        """The type of the input of a program, which has 64 bits."""
         return Type((), WIDE[self[0]])
 
     def __repr__(self) -> str:
@@ -48,14 +48,16 @@ class Number(tuple):
 _PYTHON_NUMBERS = {kind: Number(kind, None) for kind in WIDE}
 
 
-def sorted_out(leaves: Sequence[Any]) -> tuple[list[Any], tuple]:
-    """The leaves, arrays among them as tensors, and what each is to a program."""
-    made = [asarray(x) if _is_array(x) else x for x in leaves]
-    return made, tuple(map(kind_of, made))
+Kind = Type | Number | StaticArgument  # what a leaf is to a program
 
 
-def kind_of(x: Any) -> Any:
-    """What a leaf is to a program: a Type, a Number, or STATIC."""
+def classify(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Kind, ...]]:
+    """Return the leaves, with arrays converted to tensors, and their kinds."""
+    converted = [asarray(x) if _is_array(x) else x for x in leaves]
+    return converted, tuple(map(kind_of, converted))
+
+
+def kind_of(x: Any) -> Kind:
     if type(x) is Tensor:
         return x._node.type
     number = _PYTHON_NUMBERS.get(type(x))
@@ -69,7 +71,7 @@ def kind_of(x: Any) -> Any:
 
 
 def _is_array(x: Any) -> bool:
-    """Whether a leaf is an array of another library; NumPy's numbers count as numbers."""
+    """Whether a leaf is an array of another library; NumPy scalars count as numbers."""
     if type(x) is Tensor or type(x) in _PYTHON_NUMBERS:
         return False
     if isinstance(x, np.generic):
@@ -80,7 +82,13 @@ def _is_array(x: Any) -> bool:
 class Options:
     """Which arguments are static and which are donated, by position and by name."""
 
-    def __init__(self, f: Callable, nums: Any, names: Any, donated: Any) -> None:
+    def __init__(
+        self,
+        f: Callable,
+        nums: int | Sequence[int],
+        names: str | Sequence[str],
+        donated: int | Sequence[int],
+    ) -> None:
         self.positional, named, more = _parameters(f)
         known = self.positional
         count = None if more else len(known)
@@ -97,10 +105,10 @@ class Options:
         self.donated = _numbers("donate_argnums", donated, count)
         self.donated_names = {known[i] for i in self.donated if i < len(known)}
         if self.static & set(self.donated):
-            raise ArgumentError("compile: a static argument has no buffer that could be donated")
+            raise ArgumentError("compile: a static argument cannot be donated")
 
     def split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, list[tuple[str, Any]]]:
-        """The arguments with None in place of static ones, and the static ones by name."""
+        """Return the arguments with None for static ones, and the static ones by name."""
         if not self.static_names and not self.static:
             return args, kwargs, []
         found = [(self.name(i), args[i]) for i in sorted(self.static) if i < len(args)]
@@ -109,7 +117,7 @@ class Options:
         return args, {k: None if k in self.static_names else v for k, v in kwargs.items()}, found
 
     def merge(self, args: tuple, kwargs: dict, static: Sequence[Any]) -> tuple[list, dict]:
-        """The inverse of `split`."""
+        """Undo `split`."""
         values = iter(static)
         whole = [next(values) if i in self.static else x for i, x in enumerate(args)]
         named = {k: next(values) for k in sorted(kwargs) if k in self.static_names}
@@ -120,7 +128,7 @@ class Options:
         return known[position] if position < len(known) else f"argument {position}"
 
     def paths(self, args: tuple, kwargs: dict) -> list[str]:
-        """The name of each leaf, as a user would write it: `params['w'][0]`."""
+        """Return the path of each leaf, as a user would write it: `params['w'][0]`."""
         found = []
         for i, x in enumerate(args):
             found += [f"{self.name(i)}{path}" for path in tree.paths(x)]
@@ -129,7 +137,7 @@ class Options:
         return found
 
     def donated_leaves(self, args: tuple, kwargs: dict) -> list[bool]:
-        """For each leaf, whether it belongs to a donated argument."""
+        """Return for each leaf whether it belongs to a donated argument."""
         found = []
         for i, x in enumerate(args):
             found += [i in self.donated] * len(tree.leaves(x))
@@ -139,7 +147,7 @@ class Options:
 
 
 def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:
-    """The names of positional arguments, of keyword-only ones, and whether there may be more."""
+    """Return the names of positional and of keyword-only arguments, and whether more may come."""
     try:
         found = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
@@ -152,21 +160,21 @@ def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:
     return positional, named, len(positional) + len(named) < len(found)
 
 
-def _numbers(what: str, given: Any, count: int | None) -> tuple[int, ...]:
+def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[int, ...]:
     chosen = (given,) if isinstance(given, int) else tuple(given)
-    made = []
+    positions = []
     for i in chosen:
         fits = type(i) is int and (i >= 0 if count is None else -count <= i < count)
         if not fits:
             raise ArgumentError(
-                f"compile: {what} must name arguments by position, got {given!r}"
+                f"compile: {what} must be positions of arguments, got {given!r}"
                 + ("" if count is None else f" for a function of {count}"),
             )
-        made.append(i % count if count else i)
-    return tuple(made)
+        positions.append(i % count if count else i)
+    return tuple(positions)
 
 
-def _strings(given: Any) -> tuple[str, ...]:
+def _strings(given: str | Sequence[str]) -> tuple[str, ...]:
     chosen = (given,) if isinstance(given, str) else tuple(given)
     if not all(isinstance(name, str) for name in chosen):
         raise ArgumentError(
@@ -175,6 +183,6 @@ def _strings(given: Any) -> tuple[str, ...]:
     return chosen
 
 
-def types_of(kinds: Iterable[Any]) -> list[Type]:
-    """The types of the inputs among the leaves."""
-    return [k if isinstance(k, Type) else k.type for k in kinds if k is not STATIC]
+def types_of(kinds: Iterable[Kind]) -> list[Type]:
+    """Return the types of the inputs among the leaves."""
+    return [k.type if isinstance(k, Number) else k for k in kinds if isinstance(k, (Type, Number))]

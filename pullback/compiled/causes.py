@@ -1,8 +1,8 @@
-"""Why a compiled function had to be traced: the first thing that is not as it was."""
+"""Why a compiled function was traced again: the first thing that has changed."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC
@@ -10,11 +10,15 @@ from pullback.graph.types import Type
 from pullback.lazy.cache import Cause, differing
 from pullback.lazy.launch import lock, refuse, state
 
+if TYPE_CHECKING:
+    from pullback.compiled.function import Invocation
+    from pullback.compiled.specialization import Specialization
 
-def missed(before: Any, call: Any, evicted: bool) -> Cause:
-    """Count a miss and say why; raises where `no_recompile` holds.
 
-    `before` is the version that was used last, or the last one for the same kind of arguments.
+def missed(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
+    """Count a miss and return its cause; raise within `no_recompile`.
+
+    `before` is the specialization that was used last, or the last one for such arguments.
     """
     cause = _cause(before, call, evicted)
     if not call.mode.may_compile:
@@ -24,9 +28,9 @@ def missed(before: Any, call: Any, evicted: bool) -> Cause:
     return cause
 
 
-def _cause(before: Any, call: Any, evicted: bool) -> Cause:
+def _cause(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
     if evicted:
-        return Cause("evicted", call.where, call.name, "compiled", "forgotten since then")
+        return Cause("evicted", call.where, call.name, "compiled", "evicted")
     if before is None or before.cache is not state.cache:
         return Cause("first", call.where)
     if before.key == call.key:
@@ -34,7 +38,7 @@ def _cause(before: Any, call: Any, evicted: bool) -> Cause:
     return _settings(before, call) or _structure(before, call) or _kinds(before, call)
 
 
-def _settings(before: Any, call: Any) -> Cause | None:
+def _settings(before: Specialization, call: Invocation) -> Cause | None:
     (old, old_axes), (new, new_axes) = before.key[:2], call.key[:2]
     names = ("engine", "device", "default_dtype", "grad_enabled")
     for name, was, now in zip(names, old, new):
@@ -47,8 +51,8 @@ def _settings(before: Any, call: Any) -> Cause | None:
     return None
 
 
-def _structure(before: Any, call: Any) -> Cause | None:
-    """Another tree of arguments: the first leaf that one has and the other has not."""
+def _structure(before: Specialization, call: Invocation) -> Cause | None:
+    """Compare the trees of arguments: the first leaf that only one of them has."""
     for name in dict.fromkeys((*call.key[4], *before.key[4])):
         if (name in before.key[4]) != (name in call.key[4]):
             shown = ("given", "absent") if name in before.key[4] else ("absent", "given")
@@ -67,7 +71,7 @@ def _structure(before: Any, call: Any) -> Cause | None:
     return Cause("structure", call.where, "arguments", *shown)
 
 
-def _kinds(before: Any, call: Any) -> Cause:
+def _kinds(before: Specialization, call: Invocation) -> Cause:
     for path, old, new in zip(call.paths, before.kinds, call.kinds):
         if old == new:
             continue
@@ -78,8 +82,8 @@ def _kinds(before: Any, call: Any) -> Cause:
     return Cause("static", call.where, "arguments", str(before.key[4]), str(call.key[4]))
 
 
-def _changed(before: Any, call: Any) -> Cause:
-    """Something that the function names, or a static value, is not what it was."""
+def _changed(before: Specialization, call: Invocation) -> Cause:
+    """Compare what the function refers to, and static values."""
     old, new = before.snapshot, call.snapshot
     arguments = {path for path, _ in call.roots}
     for i, (was, now) in enumerate(zip(old.key, new.key)):

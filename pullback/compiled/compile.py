@@ -1,36 +1,58 @@
-"""compile: a function becomes one program for each kind of arguments."""
+"""compile: turn a function into one program for each kind of arguments."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from pullback.compiled.arguments import Options
-from pullback.compiled.function import Compiled
+from pullback.compiled.function import Compiled, Parameters, Result
 from pullback.compiled.lower import Cost, Lowered
 from pullback.compiled.save import Loaded, load_compiled
 from pullback.errors import ArgumentError
 
 
+@overload
 def compile(
-    f: Callable | None = None,
+    f: Callable[Parameters, Result],
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    name: str | None = None,
+) -> Compiled[Parameters, Result]: ...
+
+
+@overload
+def compile(
+    f: None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    name: str | None = None,
+) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...
+
+
+def compile(
+    f: Callable[..., Any] | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (),
     name: str | None = None,
 ) -> Any:
-    """The function as one compiled program; also a decorator, with or without options.
+    """Compile a function into one program; also a decorator, with or without options.
 
     The first call runs `f` on placeholders and compiles what it recorded. Later calls with
     arguments of the same tree, shapes and dtypes run the program, and no Python of `f`. Tensors
     and numbers among the arguments are inputs; other values (bools, strings, objects) are static,
-    as are those that `static_argnums` and `static_argnames` name: for each value there is a
-    program of its own. Tensors from outside that `f` uses are bound anew at each call, and when
-    something else that `f` names has changed, it is traced again: see docs/compile.md.
+    as are those selected by `static_argnums` and `static_argnames`: each value has a program of
+    its own. Tensors from outside that `f` uses are read again at each call, and when something
+    else that `f` refers to has changed, it is traced again: see docs/compile.md.
 
-    Buffers of arguments in `donate_argnums` may be used for results; those tensors are given up.
+    Results may reuse the buffers of arguments in `donate_argnums`, which cannot be used again.
 
     >>> import pullback as pb
     >>> @pb.compile

@@ -1,7 +1,7 @@
-"""Donation: an argument's buffer is handed to the program, which may write its results there.
+"""Donation: a program may write its results into the buffers of donated arguments.
 
-The handle is given up. A buffer that anybody else can still see is copied first: another handle
-or node, a computation that waits, an array of NumPy's.
+The donated tensor cannot be used again. A buffer that is visible elsewhere is copied first: by
+another tensor or node, a pending computation, or a NumPy array.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Engine
 from pullback.errors import DonatedError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float32
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.graph.where import SourceLine
 from pullback.lazy.pending import submit_pending
 from pullback.lazy.runtime_checks import Failed
 from pullback.lazy.tensor import Tensor, wrap
@@ -28,9 +30,9 @@ Donor = tuple[int, int]
 
 
 class Donated(Failed):
-    """In place of the value of a donated tensor."""
+    """The value of a tensor that was donated."""
 
-    def __init__(self, name: str, where: Any) -> None:
+    def __init__(self, name: str, where: SourceLine | None) -> None:
         self.name, self.where = name, where
 
     @property
@@ -42,19 +44,19 @@ class Donated(Failed):
         )
 
 
-def _referred(x: Tensor) -> tuple[int, int]:
-    """How many refer to a tensor's node, and how many to its buffer."""
+def _references(x: Tensor) -> tuple[int, int]:
+    """Return the reference counts of a tensor's node and of its buffer."""
     node = x._node
     return getrefcount(node), getrefcount(node.value)
 
 
-_NODE_ALONE, _BUFFER_ALONE = _referred(wrap(leaf(Type((), float32), np.zeros(()))))
+_NODE_ALONE, _BUFFER_ALONE = _references(wrap(leaf(Type((), float32), np.zeros(()))))
 
 
 def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
-    """The inputs whose buffers others see than the handle; a new tensor is made of anything else.
+    """Return the inputs whose buffers are visible elsewhere; leaves that are not tensors are not.
 
-    It counts as `_referred` does, without a call for each.
+    This counts as `_references` does, without a call for each leaf.
     """
     found = []
     for i, place in donors:
@@ -67,7 +69,7 @@ def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
 
 
 def seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
-    """The inputs whose buffers must be copied; what waits to read one is computed first."""
+    """Return the inputs whose buffers must be copied, after computing what is pending on them."""
     found = _shared(leaves, donors)
     if found and thread.handles:
         submit_pending()
@@ -75,8 +77,8 @@ def seen_by_others(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
     return found
 
 
-def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Any) -> None:
-    """Put copies in place of buffers that others see, or that are given more than once."""
+def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engine: Engine) -> None:
+    """Replace buffers that are visible elsewhere, or passed more than once, by copies."""
     if not shared and len(set(map(id, buffers))) == len(buffers):
         return
     times = Counter(map(id, buffers))
@@ -86,12 +88,14 @@ def protect(buffers: list[Any], donors: Sequence[Donor], shared: list[int], engi
             buffers[place] = engine.copy(buffers[place])
 
 
-def give_up(leaves: Sequence[Any], donated: Sequence[bool], name: str, where: Any) -> None:
-    """The handles of donated arguments stand for nothing any more."""
+def mark_donated(
+    leaves: Sequence[Any], donated: Sequence[bool], name: str, where: SourceLine | None
+) -> None:
+    """Let donated tensors raise when they are used."""
     mark = Donated(name, where)
     dead: dict[Type, Node] = {}
-    for x, gone in zip(leaves, donated):
-        if gone and isinstance(x, Tensor):
+    for x, is_donated in zip(leaves, donated):
+        if is_donated and isinstance(x, Tensor):
             type = x._node.type
             if type not in dead:
                 dead[type] = leaf(type, mark, where=where)

@@ -1,4 +1,4 @@
-"""Running a program on its arguments: what every kind of compiled function shares."""
+"""Running a program on its arguments, for all kinds of compiled functions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, WIDE, Number
-from pullback.compiled.donation import give_up, protect, seen_by_others
+from pullback.compiled.arguments import STATIC, WIDE, Kind, Number
+from pullback.compiled.donation import mark_donated, protect, seen_by_others
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
@@ -26,22 +26,22 @@ from pullback.lazy.values import argument
 from pullback.ops.sources import LEAF
 
 
-class Runner(ABC):
-    """A program with what it needs to be called: kinds of leaves, captured handles, a tree."""
+class Executor(ABC):
+    """A program with all that a call needs: kinds of leaves, captured tensors, a result tree."""
 
-    def __init__(self, program: Any, kinds: Sequence[Any], out_tree: Any) -> None:
+    def __init__(self, program: Any, kinds: Sequence[Kind], out_tree: Any) -> None:
         self.program, self.kinds, self.out_tree = program, kinds, out_tree
         self.captured: list[Tensor] = []
         self.single = out_tree == _LEAF and program.plain
         self.donates = any(program.donated)
 
     def call(self, leaves: Sequence[Any], hit: bool = True) -> Any:
-        """The result for leaves of the right kinds: run at once, or recorded as one node."""
+        """Run on leaves of the right kinds, or record one node under a transform."""
         handles = [x for x in leaves if type(x) is Tensor] + self.captured
         if any(isinstance(x, Type) for x in leaves):
             raise ArgumentError(
                 f"{self.program.name}: a type has no value to run on",
-                hint="Types stand for tensors in `lower`.",
+                hint="Only `lower` takes types instead of tensors.",
             )  # fmt: skip
         if thread.tracing_from or _under_derivative(handles):
             return self.record(leaves)
@@ -56,12 +56,12 @@ class Runner(ABC):
 
     @abstractmethod
     def record(self, leaves: Sequence[Any]) -> Any:
-        """The call as a node of the program that is being recorded."""
+        """Record the call as a node."""
 
     def finish(
         self, leaves: Sequence[Any], buffers: list[Any], numbers: list[Any], shared: Any, hit: bool
     ) -> Any:
-        """Run with numbers packed into one input, and donated buffers handed over."""
+        """Run with numbers packed into one input; donated tensors cannot be used afterwards."""
         program = self.program
         if program.donors:
             protect(buffers, program.donors, shared, program.engine)
@@ -69,11 +69,11 @@ class Runner(ABC):
             buffers.append(self._packed([number(x) for x in numbers]))
         result = self.run(leaves, buffers, hit)
         if self.donates:
-            give_up(leaves, program.donated, program.name, user_line())
+            mark_donated(leaves, program.donated, program.name, user_line())
         return result
 
     def _packed(self, numbers: list[Any]) -> Any:
-        """Numbers as one input; those that the last run had, too, are there already."""
+        """Pack numbers into one input, or reuse that of the last run."""
         words = [word for x in numbers for word in scalar(x, WIDE[type(x)]).value]
         program = self.program
         last = program.packed
@@ -82,7 +82,7 @@ class Runner(ABC):
         return last[1]
 
     def run(self, leaves: Sequence[Any], buffers: list[Any], hit: bool = True) -> Any:
-        """Run on buffers, one for each input, and hand out the results."""
+        """Run on buffers, one for each input, and return the results."""
         program = self.program
         execute = program.run or program.ready().run  # another thread may have evicted it
         try:
@@ -93,11 +93,11 @@ class Runner(ABC):
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
         if program.has_checks or any_unchecked():
-            return self._hand_out_checked(leaves, values)
+            return self._checked_results(leaves, values)
         made = _handles(values, program.outs)
         return made[0] if self.single else self.arrange(leaves, made)
 
-    def _hand_out_checked(self, leaves: Sequence[Any], values: list[Any]) -> Any:
+    def _checked_results(self, leaves: Sequence[Any], values: list[Any]) -> Any:
         program = self.program
         made = _handles(values, program.outs)
         inputs = [x._node for x in leaves if isinstance(x, Tensor)]
@@ -110,7 +110,7 @@ class Runner(ABC):
         return made[0] if self.single else self.arrange(leaves, made)
 
     def arrange(self, leaves: Sequence[Any], made: Sequence[Tensor]) -> Any:
-        """The results in the function's tree; one that is an input is handed on."""
+        """Return the results in the function's tree; some may be inputs."""
         if self.program.plain:
             return tree.unflatten(self.out_tree, made)
         inputs = [x for x, k in zip(leaves, self.kinds) if k is not STATIC] + self.captured
@@ -122,11 +122,11 @@ class Runner(ABC):
 
 
 def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
-    """A new handle on each value that a program returned, of a type and from a line."""
+    """Return a tensor for each value that a program returned, of a type and from a line."""
     made = []
     new, tensor_class, node_class = object.__new__, Tensor, Node
     for value, (type, where) in zip(values, outs):
-        # written out: a call with a hundred results makes two hundred objects
+        # inlined constructors: a call with a hundred results creates two hundred objects
         node = new(node_class)
         node.op = LEAF
         node.inputs = ()
@@ -144,7 +144,7 @@ def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Ten
 
 
 def _under_derivative(handles: Sequence[Tensor]) -> bool:
-    """Whether a derivative in progress may want to see the call."""
+    """Whether a derivative in progress may depend on the call."""
     enabled = current().grad_enabled
     for x in handles:
         if x._token is not None and enabled:

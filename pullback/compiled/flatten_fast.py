@@ -1,7 +1,7 @@
-"""Reading arguments of a known tree: their leaves, without looking for what else could be there.
+"""Flatten arguments whose tree is known, faster than `pullback.tree` does.
 
-Leaves come in the order in which `pullback.tree` flattens them. Whether each is what it
-should be is for the caller to see: it will not take a container for a leaf.
+Leaves come in the order of `pullback.tree`. The caller checks each of them, so that a container
+is never taken for a leaf.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from pullback import tree
 
-# Appends the leaves of an object to a list; false if the object is not of the known tree.
+# Appends the leaves of an object to a list; returns false if it has another tree.
 Reader = Callable[[Any, list[Any]], bool]
 
 
-def reader_of(structure: Any) -> Reader | None:
-    """A reader for a tree of lists, tuples, dicts and None; None for trees of other kinds."""
+def make_reader(structure: Any) -> Reader | None:
+    """Return a reader for a tree of lists, tuples, dicts and None; or None for other trees."""
     return _reader(tree.unflatten(structure, range(structure.num_leaves)))
 
 
@@ -38,7 +38,7 @@ def _reader(node: Any) -> Reader | None:
 
 
 def _first_leaf(node: Any) -> int:
-    """The number of the first leaf in a part of a tree: parts come in the order of their leaves."""
+    """Return the number of the first leaf in a part, by which the parts of a dict are sorted."""
     return next(iter(tree.leaves(node)), -1)
 
 
@@ -79,15 +79,15 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
 
 
 def _parts(parts: list[Any]) -> Reader | None:
-    """Reads the parts of a container, handed to it in their order."""
+    """Return a reader for the parts of a container, given in order."""
     if all(type(p) is int for p in parts):
         return _leaves
     readers: list[Reader] = []
     for part in parts:
-        made = _reader(part)
-        if made is None:
+        reader = _reader(part)
+        if reader is None:
             return None
-        readers.append(made)
+        readers.append(reader)
 
     def read(xs: Any, into: list[Any]) -> bool:
         for one, x in zip(readers, xs):  # noqa: SIM110 (a generator takes three times as long)

@@ -1,26 +1,31 @@
-"""Ahead of time: a compiled function's program as an object, before it is run."""
+"""Lowering: the program of a compiled function as an object, before it runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, sorted_out
-from pullback.compiled.specialization import Version
+from pullback.compiled.arguments import STATIC, classify
+from pullback.compiled.specialization import Specialization
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.static.text import print_graph
+
+if TYPE_CHECKING:
+    from pullback.compiled.function import Invocation
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What running a program takes, by XLA's own account; sizes are in bytes.
+    """The cost of running a program, as XLA estimates it; sizes are in bytes.
 
-    Results that are written into donated arguments do not count again.
+    Results that are written into donated arguments do not count.
     """
 
     flops: float
@@ -31,34 +36,36 @@ class Cost:
     peak_bytes: int
 
 
-class Lowered:
-    """A program for one kind of arguments: to read, to cost, to save, and to compile."""
+class Lowered(Generic[Parameters, Result]):
+    """The program for one kind of arguments, to print, save and compile."""
 
-    def __init__(self, version: Version, call: Any, given: tuple = ()) -> None:
-        self._version, self._call = version, call
-        self._given = given  # the instance that a method belongs to
+    def __init__(self, specialization: Specialization, call: Invocation, given: tuple = ()) -> None:
+        self._specialization, self._call = specialization, call
+        self._given = given  # the instance of a method
 
     @property
     def graph(self) -> Graph:
-        """The program in pullback's IR: without dead code, repeated work and foldable constants."""
-        return self._version.program.executed
+        """The program in pullback's IR, after simplification."""
+        return self._specialization.program.executed
 
     def text(self) -> str:
-        """The program in pullback's IR."""
-        return print_graph(self.graph)
+        """Return the program in pullback's IR."""
+        return str(self.graph)
 
     def stablehlo(self) -> str:
-        """The program as XLA gets it."""
+        """Return the StableHLO module that XLA compiles."""
         from pullback.engines.xla.builder import module
 
-        return module(self.graph, donated=[place for _, place in self._version.program.donors])
+        return module(
+            self.graph, donated=[place for _, place in self._specialization.program.donors]
+        )
 
     def cost(self) -> Cost:
-        """What a run takes; compiles the program."""
-        program = self._version.program.ready()
+        """Compile the program and return the cost of a run."""
+        program = self._specialization.program.ready()
         if program.engine.name != "xla":
             raise EngineError(
-                f"cost: the {program.engine.name} engine keeps no account of its programs",
+                f"cost: the {program.engine.name} engine does not know the cost of its programs",
                 hint='Use pb.config(engine="xla").',
             )
         memory = program.compiled.memory()
@@ -67,42 +74,42 @@ class Lowered:
             flops, traffic, memory.arguments, memory.results, memory.temporaries, memory.peak
         )
 
-    def compile(self) -> AheadOfTime:
-        """The program, ready to run on arguments of this kind alone."""
-        self._version.program.ready()
-        return AheadOfTime(self._version, self._call, self._given)
+    def compile(self) -> AheadOfTimeProgram[Parameters, Result]:
+        """Compile the program, which then takes arguments of this kind only."""
+        self._specialization.program.ready()
+        return AheadOfTimeProgram(self._specialization, self._call, self._given)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the program to a file that `pb.load_compiled` reads, in any later process."""
+        """Write the program to a file for `pb.load_compiled`, also in another process."""
         from pullback.compiled.save import save
 
-        save(self._version, self._call, path)
+        save(self._specialization, self._call, path)
 
     def __str__(self) -> str:
         return self.text()
 
 
-class AheadOfTime:
-    """A program that was compiled ahead of time: it is never traced again."""
+class AheadOfTimeProgram(Generic[Parameters, Result]):
+    """A program that was compiled ahead of time and is never traced again."""
 
-    def __init__(self, version: Version, call: Any, given: tuple) -> None:
-        self._version, self._call, self._given = version, call, given
+    def __init__(self, specialization: Specialization, call: Invocation, given: tuple) -> None:
+        self._specialization, self._call, self._given = specialization, call, given
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         call = self._call
-        args, kwargs, named = call.options.split((*self._given, *args), kwargs)
-        leaves, in_tree = tree.flatten((args, kwargs))
-        leaves, kinds = sorted_out(leaves)
+        inputs, named_inputs, static = call.options.split((*self._given, *args), kwargs)
+        leaves, in_tree = tree.flatten((inputs, named_inputs))
+        leaves, kinds = classify(leaves)
         check(call.name, call.paths, (call.in_tree, call.kinds), (in_tree, kinds))
-        if not self._version.expects([value for _, value in named], leaves):
+        if not self._specialization.expects([value for _, value in static], leaves):
             raise ArgumentError(
-                f"{call.name}: a static argument has another value than it was compiled for",
+                f"{call.name}: static arguments must have the values of the lowered program",
             )
-        return self._version.call(leaves)
+        return self._specialization.call(leaves)
 
 
 def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
-    """Arguments of a program that is not traced again must be of its kind."""
+    """Raise unless arguments have the tree and kinds that a program was compiled for."""
     if wanted[0] != given[0]:
         raise ArgumentError(
             f"{name}: the arguments must have the tree {tree.show(wanted[0])}, got "

@@ -1,7 +1,7 @@
-"""Programs in files: StableHLO in its portable, versioned form, with all that a call needs.
+"""Programs in files: portable, versioned StableHLO with all that a call needs.
 
-A file holds a magic word, the version of this format, a checksum, a header of JSON, the program
-and the values of tensors that the function used from outside. Nothing in it is executed but the
+A file holds magic bytes, the version of this format, a checksum, a JSON header, the program, and
+the values of tensors that the function used from outside. Nothing in it is executed but the
 program: there is no pickle.
 """
 
@@ -11,23 +11,29 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback import errors, tree
-from pullback.compiled.arguments import STATIC, WIDE, Number, sorted_out
-from pullback.compiled.executor import Runner
+from pullback.compiled.arguments import STATIC, WIDE, Kind, Number, classify
+from pullback.compiled.executor import Executor
 from pullback.compiled.guards.values import same_plain
-from pullback.compiled.serialize import read_tree, read_value, written_tree, written_value
+from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
+from pullback.engines.registry import engine
+from pullback.engines.xla.program import check_masks
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
 from pullback.graph.dtypes import dtype
+from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
-from pullback.lazy.program import engine
 from pullback.lazy.settings import current
+
+if TYPE_CHECKING:
+    from pullback.compiled.function import Invocation
+    from pullback.compiled.specialization import Specialization
 
 MAGIC = b"pullback program\n"
 VERSION = 1
@@ -35,7 +41,7 @@ _LENGTHS = struct.Struct("<IQ")  # the version and the length of the header
 
 
 class SavedProgramError(EngineError, ValueError):
-    """A file that holds no program this version can read."""
+    """A file without a program that this version can read."""
 
     code = "E6009"
 
@@ -43,32 +49,31 @@ class SavedProgramError(EngineError, ValueError):
 # -- writing --------------------------------------------------------------------------------------
 
 
-def save(version: Any, call: Any, path: str | os.PathLike) -> None:
-    """Write a version's program to a file, whole or not at all."""
-    from pullback.engines.xla.program import check_masks
-
-    program = version.program.ready()
+def save(specialization: Specialization, call: Invocation, path: str | os.PathLike) -> None:
+    """Write a specialization's program to a file, completely or not at all."""
+    program = specialization.program.ready()
     if program.engine.name != "xla":
         raise EngineError("save: only programs of the xla engine can be saved")
     graph, donated = program.executed, [place for _, place in program.donors]
     module, found = program.engine.portable(graph, donated)
-    values = [np.ascontiguousarray(t.numpy()) for t in version.captured]
+    captured = specialization.captured
+    values = [np.ascontiguousarray(t.numpy()) for t in captured]
     header = {
         "name": program.name,
         "platform": program.engine.platform,
-        "in_tree": written_tree(call.in_tree),
-        "out_tree": written_tree(version.out_tree),
-        "leaves": [_written_kind(k, x) for k, x in zip(call.kinds, call.leaves)],
+        "in_tree": tree_to_data(call.in_tree),
+        "out_tree": tree_to_data(specialization.out_tree),
+        "leaves": [_kind_to_data(k, x) for k, x in zip(call.kinds, call.leaves)],
         "paths": call.paths,
-        "static": [written_value(x) for x in call.static],
+        "static": [value_to_data(x) for x in call.static],
         "options": [sorted(call.options.static), sorted(call.options.static_names)],
         "donated": [program.donated, program.donors],
-        "captured": [[list(v.shape), t.dtype.name] for v, t in zip(values, version.captured)],
+        "captured": [[list(v.shape), t.dtype.name] for v, t in zip(values, captured)],
         "outs": [[list(t.shape), t.dtype.name] for t, _ in program.outs],
         "plan": program.plan,
         "input_masks": [str(m) for m in program.compiled.input_masks],
         "check_masks": [str(m) for m in check_masks(graph, found)],
-        "checks": [_written_check(*check) for check in found],
+        "checks": [_check_to_data(*check) for check in found],
         "sizes": [len(module), *(v.nbytes for v in values)],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -81,15 +86,15 @@ def save(version: Any, call: Any, path: str | os.PathLike) -> None:
     os.replace(temporary, path)
 
 
-def _written_kind(kind: Any, value: Any) -> Any:
+def _kind_to_data(kind: Kind, value: Any) -> Any:
     if isinstance(kind, Type):
         return ["tensor", list(kind.shape), kind.dtype.name]
     if isinstance(kind, Number):
         return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
-    return ["static", written_value(value)]
+    return ["static", value_to_data(value)]
 
 
-def _written_check(make_error: Any, node: Any) -> Any:
+def _check_to_data(make_error: Callable[[], PullbackError], node: Node) -> list[Any]:
     error = make_error().at(node.op.title, node.where)
     return [type(error).__name__, error.message, error.op, str(error.where), error.hint]
 
@@ -98,7 +103,7 @@ def _written_check(make_error: Any, node: Any) -> Any:
 
 
 def load_compiled(path: str | os.PathLike) -> Loaded:
-    """A program that `pb.compile(f).lower(*args).save(path)` wrote, to call on such arguments.
+    """Load a program that `pb.compile(f).lower(*args).save(path)` wrote.
 
     >>> import pullback as pb, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "double.pullback")
@@ -113,11 +118,11 @@ def load_compiled(path: str | os.PathLike) -> Loaded:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         if isinstance(error, PullbackError):
             raise
-        raise _unreadable(name, f"its header makes no sense ({error})") from None
+        raise _unreadable(name, f"its header is invalid ({error})") from None
 
 
 def _opened(name: str, path: str | os.PathLike) -> tuple[dict, list[bytes]]:
-    """The header and the parts of a file, which must be as they were written."""
+    """Return the header and the parts of a file, after checking its checksum."""
     with open(path, "rb") as file:
         data = file.read()
     start = len(MAGIC) + 32
@@ -125,12 +130,12 @@ def _opened(name: str, path: str | os.PathLike) -> tuple[dict, list[bytes]]:
         raise _unreadable(name, "it was not written by Lowered.save")
     body = data[start:]
     if len(body) < _LENGTHS.size:
-        raise _unreadable(name, "it ends too early")
+        raise _unreadable(name, "it is truncated")
     version, length = _LENGTHS.unpack_from(body)
     if version != VERSION:
         raise _unreadable(name, f"it has format {version}, and this version reads {VERSION}")
     if hashlib.sha256(body).digest() != data[len(MAGIC) : start]:
-        raise _unreadable(name, "its checksum is wrong: it was cut off or changed")
+        raise _unreadable(name, "its checksum is wrong: it was truncated or changed")
     end = _LENGTHS.size + length
     header = json.loads(body[_LENGTHS.size : end])
     parts = []
@@ -147,27 +152,27 @@ def _unreadable(name: str, why: str) -> SavedProgramError:
     )  # fmt: skip
 
 
-class Loaded(Runner):
-    """A program from a file. It is compiled for this machine, and takes one kind of arguments."""
+class Loaded(Executor):
+    """A program from a file, compiled for this machine, for one kind of arguments."""
 
     def __init__(self, header: dict, parts: list[bytes]) -> None:
         self.name, self._header = header["name"], header
         program = _LoadedProgram(header, parts[0])
-        kinds = tuple([_read_kind(leaf) for leaf in header["leaves"]])
-        super().__init__(program, kinds, read_tree(header["out_tree"]))
+        kinds = tuple([_kind_from_data(leaf) for leaf in header["leaves"]])
+        super().__init__(program, kinds, tree_from_data(header["out_tree"]))
         for (shape, kind), data in zip(header["captured"], parts[1:], strict=True):
             array = np.frombuffer(data, dtype(kind).numpy).reshape(shape).copy()
             self.captured.append(from_host(array))
-        self._static = [read_value(x) for x in header["static"]]
+        self._static = [value_from_data(x) for x in header["static"]]
         self._positions, self._names = map(set, header["options"])
         leaves = header["leaves"]
-        self._fixed = [read_value(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
+        self._fixed = [value_from_data(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs, static = self._split(args, kwargs)
-        leaves, in_tree = tree.flatten((args, kwargs))
-        leaves, kinds = sorted_out(leaves)
-        if written_tree(in_tree) != self._header["in_tree"]:
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:
+        *inputs, static = self._split(args, kwargs)
+        leaves, in_tree = tree.flatten(tuple(inputs))
+        leaves, kinds = classify(leaves)
+        if tree_to_data(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
                 f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
                 f"tree that the program was saved for, got {tree.show(in_tree)}",
@@ -186,7 +191,7 @@ class Loaded(Runner):
         return self.call(leaves)
 
     def _split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, list[Any]]:
-        """Static arguments apart, as when the program was saved."""
+        """Return the arguments with None for static ones, and the static ones."""
         static = [args[i] for i in sorted(self._positions) if i < len(args)]
         static += [kwargs[k] for k in sorted(kwargs) if k in self._names]
         rest = {k: None if k in self._names else v for k, v in kwargs.items()}
@@ -202,9 +207,10 @@ class Loaded(Runner):
 
 
 class _LoadedProgram:
-    """What a runner needs to know about a program, from a file."""
+    """A program from a file, with the attributes that an executor needs."""
 
     host_scalars = False
+    engine: Any  # only the xla engine loads programs
     packed: tuple[list[int], Any] | None = None
 
     def __init__(self, header: dict, module: bytes) -> None:
@@ -228,7 +234,7 @@ class _LoadedProgram:
             self.engine = engine(mode.engine, mode.device)
             if self.engine.platform != self._platform:
                 raise EngineError(
-                    f"{self.name} was saved for {self._platform}, and this is "
+                    f"{self.name} was saved for {self._platform}, and the platform here is "
                     f"{self.engine.platform}",
                 )
             outs = [t for t, _ in self.outs]
@@ -240,7 +246,7 @@ class _LoadedProgram:
         raise error.at(self.name, user_line()) from None
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
-        """As of a program that was compiled here; errors carry the lines of the saved one."""
+        """Return the errors of failed checks, with the lines where they were recorded."""
         failed = [i for i, held in enumerate(self.engine.get(word)) if not held]
         found = {}
         for output, mask in enumerate(self._check_masks):
@@ -256,7 +262,7 @@ def _type(data: Any) -> Type:
     return Type(shape, dtype(kind))
 
 
-def _read_kind(leaf: Any) -> Any:
+def _kind_from_data(leaf: Any) -> Kind:
     kind, *more = leaf
     if kind == "tensor":
         return _type(more)

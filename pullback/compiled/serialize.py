@@ -1,4 +1,4 @@
-"""Trees and plain values as data that JSON can hold: a saved program names no Python objects."""
+"""Trees and plain values as JSON data: a saved program holds no Python objects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pullback import tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, dtype
 
+_NAMES = {"OptimizerState": "State"}  # classes that had another name when the format was made
+_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "deque": deque}
 
-def written_tree(structure: Any) -> Any:
-    """A tree's structure; leaves are numbered."""
+
+def tree_to_data(structure: Any) -> Any:
+    """Return a tree's structure as data, with numbered leaves."""
     return _write(tree.unflatten(structure, range(structure.num_leaves)))
 
 
-def read_tree(data: Any) -> Any:
-    """The structure that `written_tree` wrote."""
+def tree_from_data(data: Any) -> Any:
+    """Undo `tree_to_data`."""
     return tree.flatten(_read(data))[1]
 
 
@@ -29,40 +32,38 @@ def _write(node: Any) -> Any:
     if kind is deque:
         return ["deque", [_write(x) for x in node], node.maxlen]
     if kind in (dict, OrderedDict):
-        return [kind.__name__, [[written_value(k), _write(v)] for k, v in node.items()]]
+        return [kind.__name__, [[value_to_data(k), _write(v)] for k, v in node.items()]]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return ["namedtuple", [_write(x) for x in node], kind.__name__, list(node._fields)]
+        known_as = _NAMES.get(kind.__name__, kind.__name__)
+        return ["namedtuple", [_write(x) for x in node], known_as, list(node._fields)]
     name = tree.registered_name(kind)
     if name is None:
         raise _cannot(f"a container of type {kind.__name__}")
     children, data = tree.one_level(node)
-    return ["registered", [_write(x) for x in children], name, written_value(data)]
+    return ["registered", [_write(x) for x in children], name, value_to_data(data)]
 
 
 def _read(data: Any) -> Any:
     if data is None or isinstance(data, int):
         return data
     kind, parts, *more = data
-    if kind in ("list", "tuple", "deque"):
-        items = [_read(x) for x in parts]
-        return (
-            deque(items, *more) if kind == "deque" else {"list": list, "tuple": tuple}[kind](items)
-        )
     if kind in ("dict", "OrderedDict"):
-        pairs = [(read_value(k), _read(v)) for k, v in parts]
+        pairs = [(value_from_data(k), _read(v)) for k, v in parts]
         return OrderedDict(pairs) if kind == "OrderedDict" else dict(pairs)
     items = [_read(x) for x in parts]
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](items, *more)
     if kind == "namedtuple":
         return namedtuple(*more)(*items)  # type: ignore[misc]
     name, extra = more
-    return tree.rebuild(name, read_value(extra), items)
+    return tree.rebuild(name, value_from_data(extra), items)
 
 
 # -- plain values ---------------------------------------------------------------------------------
 
 
-def written_value(value: Any) -> Any:
-    """A plain value, with its type: floats by their bits."""
+def value_to_data(value: Any) -> Any:
+    """Return a plain value with its type as data; floats keep their bits."""
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
@@ -75,25 +76,27 @@ def written_value(value: Any) -> Any:
     if kind is bytes:
         return ["bytes", value.hex()]
     if kind is tuple:
-        return ["tuple", *map(written_value, value)]
+        return ["tuple", *map(value_to_data, value)]
     if isinstance(value, DType):
         return ["dtype", value.name]
     raise _cannot(f"a value of type {kind.__name__}")
 
 
-def read_value(data: Any) -> Any:
+_READERS: dict[str, Any] = {
+    "int": int, "float": float.fromhex, "bytes": bytes.fromhex, "dtype": dtype,
+}  # fmt: skip
+
+
+def value_from_data(data: Any) -> Any:
     if not isinstance(data, list):
         return data
     kind, *parts = data
     if kind == "tuple":
-        return tuple(map(read_value, parts))
+        return tuple(map(value_from_data, parts))
     if kind == "complex":
         return complex(*map(float.fromhex, parts))
     (part,) = parts
-    readers: dict[str, Any] = {
-        "int": int, "float": float.fromhex, "bytes": bytes.fromhex, "dtype": dtype,
-    }  # fmt: skip
-    return readers[kind](part)
+    return _READERS[kind](part)
 
 
 def _cannot(what: str) -> ArgumentError:

@@ -1,19 +1,19 @@
-"""Versions: a compiled function's program for one kind of arguments, and how it is found."""
+"""Specializations: the program of a compiled function for one kind of arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, Number
 from pullback.compiled.donation import seen_by_others
-from pullback.compiled.executor import Runner
-from pullback.compiled.flatten_fast import reader_of
+from pullback.compiled.executor import Executor
+from pullback.compiled.flatten_fast import make_reader
 from pullback.compiled.guards.checks import Ref
-from pullback.compiled.guards.snapshot import Snapshot
 from pullback.compiled.guards.values import same_plain
-from pullback.compiled.program import Program
+from pullback.compiled.guards.walk import Snapshot
+from pullback.compiled.program import CompiledProgram
 from pullback.compiled.trace import CompileTrace
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
@@ -25,28 +25,31 @@ from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.wrap.call import Call
 
-MISSED = object()  # this version is not the one, or not so simply
+if TYPE_CHECKING:
+    from pullback.compiled.function import Invocation
+
+MISSED = object()  # this specialization does not fit, or needs more work than `attempt` does
 
 
-class Version(Runner):
-    """One trace of a function: what it was traced for, and its program.
+class Specialization(Executor):
+    """One trace of a function, with its program.
 
     `wanted` says what each leaf of the arguments must be: a type, a kind of number, or the static
-    value itself.
+    value.
     """
 
-    def __init__(self, call: Any, traced: CompileTrace) -> None:
-        super().__init__(Program(call, traced), call.kinds, traced.structure)
+    def __init__(self, call: Invocation, traced: CompileTrace) -> None:
+        super().__init__(CompiledProgram(call, traced), call.kinds, traced.structure)
         self.mode: Settings = call.mode
-        self.cache = state.cache  # another one after `clear_cache`: then this is forgotten
+        self.cache = state.cache  # replaced by `clear_cache`, which makes this invalid
         self.in_tree = call.in_tree
         self.wanted = [_Expected(x) if k is STATIC else k for x, k in zip(call.leaves, call.kinds)]
         self.static = [_Expected(x) for x in call.static]
-        # How many arguments there are, where all are tensors by themselves: no tree to look at.
+        # The number of arguments if each is a single tensor: there is no tree to flatten.
         self.flat = len(self.kinds) if call.flat else -1
-        self._reader = reader_of(call.in_tree)
+        self._reader = make_reader(call.in_tree)
         self.traced = traced
-        # Captured handles that the guards found, by number: another may be there at the next call.
+        # Numbers of captured tensors in the snapshot: another may be there at the next call.
         known = {t: i for i, t in enumerate(call.snapshot.tensors)}
         self.numbers = [known.get(t) for t in traced.captured]
         self.trust(call.snapshot)
@@ -54,17 +57,17 @@ class Version(Runner):
         self.key, self.paths, self.axes = call.key, call.paths, call.key[1]
 
     def trust(self, snapshot: Snapshot) -> None:
-        """From now on the handles in `snapshot` are those that are bound."""
+        """Use the captured tensors of a snapshot with an equal key from now on."""
         found = zip(self.traced.captured, self.numbers, strict=True)
         self.captured = [h if i is None else snapshot.tensors[i] for h, i in found]
         self.snapshot, self.same = snapshot, snapshot.same
 
-    # -- the short way --------------------------------------------------------------------------
+    # -- the fast path --------------------------------------------------------------------------
 
     def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
-        """The leaves of arguments, if they have the tree of those it was traced for.
+        """Return the leaves of arguments with the right tree and static values; otherwise None.
 
-        So must static arguments, which come with their names, have the same values.
+        `static` are the static arguments and their names.
         """
         if static or self.static:
             names = tuple([name for name, _ in static])
@@ -77,7 +80,7 @@ class Version(Runner):
         return leaves if in_tree == self.in_tree else None
 
     def attempt(self, leaves: Sequence[Any]) -> Any:
-        """Run the program if everything is as it was, and all that it needs is there."""
+        """Run the program if nothing has changed and all inputs are computed."""
         mode, program = current(), self.program
         if (mode is not self.mode and not self.fits(mode)) or thread.tracing_from:
             return MISSED
@@ -111,19 +114,19 @@ class Version(Runner):
         return self.run(leaves, buffers)
 
     def fits(self, mode: Settings) -> bool:
-        """Whether it was traced under such settings."""
+        """Whether the function was traced under such settings."""
         if mode_key(mode) != mode_key(self.mode):
             return False
         self.mode = mode
         return True
 
     def expects(self, static: Sequence[Any], leaves: Sequence[Any]) -> bool:
-        """Whether these are the static values that it was traced for."""
+        """Whether these are the static values that the function was traced for."""
         mine = [(x, e) for x, e in zip(leaves, self.wanted) if type(e) is _Expected]
         return all(e(x) for x, e in [*mine, *zip(static, self.static)])
 
     def record(self, leaves: Sequence[Any]) -> Any:
-        """One node in the program that is being recorded."""
+        """Record the call as one node."""
         nodes = [_node(x) for x, k in zip(leaves, self.kinds) if k is not STATIC]
         nodes += [node_of(x) for x in self.captured]
         made: tuple = ()
@@ -135,7 +138,7 @@ class Version(Runner):
 
 
 class _Expected:
-    """A static value that an argument must have: the same object, or an equal plain value."""
+    """The static value of an argument: the same object, or an equal plain value, is accepted."""
 
     __slots__ = ("ref", "value")
 
@@ -156,7 +159,7 @@ def mode_key(mode: Settings) -> tuple:
 
 
 def _node(x: Any) -> Node:
-    """A tensor or a number among the arguments, as an operand of a call."""
+    """Return the node of a tensor or a number among the arguments."""
     if isinstance(x, Tensor):
         return node_of(x)
     if isinstance(x, Unknown):

@@ -1,4 +1,4 @@
-"""Tracing: a function run once on placeholders, and what of the world outside it used."""
+"""Tracing: run a function once on placeholders, and find the tensors from outside it used."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import threading
 from collections.abc import Sequence
 from operator import is_
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
 from pullback.compiled.arguments import STATIC, Number, types_of
-from pullback.compiled.guards.snapshot import Snapshot, walk
-from pullback.compiled.guards.walk import Walk
+from pullback.compiled.guards.walk import Snapshot, Walk, walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
@@ -23,37 +22,41 @@ from pullback.lazy.record import alias_of, leaf_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown
 from pullback.lazy.values import checked, to_host
+from pullback.ops.sources import Input
 
-# Python runs one function at a time anyway; who traces inside a trace holds the lock already.
+if TYPE_CHECKING:
+    from pullback.compiled.function import Invocation
+
+# Reentrant: a function may be traced inside the trace of another.
 lock = threading.RLock()
-_SMALL = 64  # a constant of so many elements is written into the program
+_SMALL = 64  # a tensor of at most so many elements becomes a constant of the program
 
 
 class CompileTrace:
-    """What a run on placeholders recorded.
+    """The result of running a function on placeholders.
 
-    `graph` goes from the leaves that are inputs, then `captured`, to the outputs. Captured are
-    handles: what they stand for when the program is run is what counts.
+    The inputs of `graph` are the leaves that are inputs, then `captured`: tensors from outside,
+    whose values are read when the program runs.
     """
 
     def __init__(self, graph: Graph, structure: Any, captured: list[Tensor]) -> None:
         self.graph, self.structure, self.captured = graph, structure, captured
 
 
-def trace(call: Any, before: Snapshot) -> CompileTrace:
+def trace(call: Invocation, before: Snapshot) -> CompileTrace:
     """Run the function of a call on placeholders for the leaves that are tensors or numbers."""
-    _apart(before.tensors)
+    _separate(before.tensors)
     while True:
         first = next_number()
         held = walk(call.f, call.roots, call.own)
         staged = _staged(call)
-        _leave_out(call, held, first)
-        handles = _Handles(before, first)
+        _exclude_changed(call, held, first)
+        handles = _CapturedHandles(before, first)
         shared = [h for c in staged.captured if len(h := handles.candidates(c)) > 1]
         if not shared:
             break
-        for several in shared:  # which of them was used shows when each has its own node
-            _apart(several)
+        for several in shared:  # with a node for each, the next trace shows which was used
+            _separate(several)
     count = len(staged.graph.inputs) - len(staged.captured)
     graph, captured = _with_constants(staged.graph, staged.captured, count, first)
     labels = [n for n, k in zip(call.paths, call.kinds) if k is not STATIC]
@@ -62,12 +65,13 @@ def trace(call: Any, before: Snapshot) -> CompileTrace:
     return CompileTrace(graph, staged.structure, [handles.candidates(c)[0] for c in captured])
 
 
-def _staged(call: Any) -> Staged:
+def _staged(call: Invocation) -> Staged:
     def run(*tensors: Tensor) -> Any:
         values = iter(tensors)
         leaves = zip(call.leaves, call.kinds, strict=True)
-        given = [x if k is STATIC else _stand_in(k, next(values)) for x, k in leaves]
-        args, kwargs = call.options.merge(*tree.unflatten(call.in_tree, given), call.static)
+        given = [x if k is STATIC else _placeholder(k, next(values)) for x, k in leaves]
+        inputs, named = tree.unflatten(call.in_tree, given)
+        args, kwargs = call.options.merge(inputs, named, call.static)
         return call.f(*args, **kwargs)
 
     types = types_of(call.kinds)
@@ -75,14 +79,14 @@ def _staged(call: Any) -> Staged:
     return stage(call.name, run, types, flat)
 
 
-def _stand_in(kind: Any, placeholder: Tensor) -> Any:
+def _placeholder(kind: Any, placeholder: Tensor) -> Any:
     if isinstance(kind, Number):
         return unknown(kind[0], placeholder._node, kind[1])
     return placeholder
 
 
-def _apart(tensors: list[Tensor]) -> None:
-    """Give every handle a node of its own, so that a node tells which handle was used."""
+def _separate(tensors: list[Tensor]) -> None:
+    """Give every tensor a node of its own, so that a node identifies the tensor."""
     seen: set[Node] = set()
     for t in tensors:
         node = node_of(t)
@@ -92,8 +96,8 @@ def _apart(tensors: list[Tensor]) -> None:
         seen.add(t._node)
 
 
-class _Handles:
-    """Which handle a captured node belongs to."""
+class _CapturedHandles:
+    """Finds the tensors that captured nodes belong to."""
 
     def __init__(self, before: Snapshot, first: int) -> None:
         self.first = first
@@ -102,32 +106,32 @@ class _Handles:
         self._searched: dict[Node, list[Tensor]] = {}
 
     def candidates(self, node: Node) -> list[Tensor]:
-        """The handles that stand for a node: one, unless the guards did not find it."""
+        """Return the tensors with a node: one, unless the guards did not find it."""
         if node in self._known:
             return [self._known[node]]
         for token in node.tokens:
             if token.leaf and (owner := token.tensor()) is not None:
                 return [owner]
         if node not in self._searched:
-            # What the function made itself is a constant, nobody's to change.
+            # A tensor that the function created itself is a constant: nobody can change it.
             outside = node.number < self.first
             self._searched[node] = (outside and _search(node)) or [wrap(node)]
         return self._searched[node]
 
     def label(self, node: Node) -> str:
-        """The name of a captured tensor, as the user wrote it."""
+        """Return the path of a captured tensor, as the user wrote it."""
         return self._labels.get(self.candidates(node)[0], "captured")
 
 
 def _search(node: Node) -> list[Tensor]:
-    """All handles on a node, wherever they are."""
+    """Return all tensors with a node, wherever they are."""
     return [x for x in gc.get_referrers(node) if type(x) is Tensor and x._node is node]
 
 
 def _with_constants(
     graph: Graph, captured: Sequence[Node], count: int, first: int
 ) -> tuple[Graph, list[Node]]:
-    """Small tensors that the function made itself become constants of the program."""
+    """Turn small tensors that the function created itself into constants."""
     inputs = list(graph.inputs[:count])
     values, kept = list(inputs), []
     for x, node in zip(graph.inputs[count:], captured, strict=True):
@@ -147,15 +151,15 @@ def _constant(node: Node) -> Node:
     return constant(to_host(checked(node)), node.type.dtype)
 
 
-def _leave_out(call: Any, before: Walk, first: int) -> None:
-    """What the function changed itself is not guarded: it would never be the same again.
+def _exclude_changed(call: Invocation, before: Walk, first: int) -> None:
+    """Exclude places that the function itself changed from the guards: they would always fail.
 
-    A tensor of the trace that was stored outside would have no value there: that is refused.
-    Modules that the function imported count as they are now.
+    Raise if it stored a tensor of the trace outside, which would have no value there. Modules that
+    the function imported count as they are now.
     """
     seen = walk(call.f, call.roots, call.own)
     for t, path in zip(seen.tensors, seen.tensor_paths, strict=True):
-        if t._node.number >= first and any(n.op.name == "Input" for n in ancestors([t._node])):
+        if t._node.number >= first and any(isinstance(n.op, Input) for n in ancestors([t._node])):
             raise _stored(call, path)
     left_out = len(call.own)
     for mapping, names in before.grows.values():
@@ -177,10 +181,10 @@ def _leave_out(call: Any, before: Walk, first: int) -> None:
     call.snapshot = Snapshot(seen)
 
 
-def _stored(call: Any, path: str) -> InPlaceError:
+def _stored(call: Invocation, path: str) -> InPlaceError:
     return InPlaceError(
-        f"{call.name}: the function stored a tensor in {path} while it was traced, and later "
-        "calls would not",
-        hint="A compiled function runs once, on placeholders. Return the tensor, and store it "
+        f"{call.name}: the function stored a tensor in {path} while it was traced; later calls "
+        "would not do so",
+        hint="A compiled function runs once, on placeholders. Return the tensor and store it "
         "outside.",
     )

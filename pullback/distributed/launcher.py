@@ -1,4 +1,4 @@
-"""Starts a script as several processes of this machine, and ends them together."""
+"""Start a script as several processes on this machine, and end them together."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
-from pullback.distributed import COORDINATOR, COUNT, INDEX, LAUNCHER
+from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.05
-_GRACE = 20.0  # seconds for the others to notice that one has failed, and to save their state
-_LAST_GRACE = 5.0  # seconds between asking a process to end and ending it
-# Gloo announces each connection on standard output, in pieces, from several threads at once.
+_GRACE = 20.0  # seconds for the others to notice a failure and to save their state
+_LAST_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
+# Gloo prints each connection to standard output, in pieces, from several threads at once.
 _MARKS = (b"[Gloo] Rank ", b"Expected number of connected peer ranks")
 NOISE = re.compile(
     rb"(?:\[Gloo\] Rank |\d* is connected to |\d* peer ranks\. "
@@ -30,14 +30,18 @@ NOISE = re.compile(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns the exit status: that of the first process that failed, else 0."""
+    """Run the command; return the exit status of the first process that failed, or 0."""
     parser = argparse.ArgumentParser(
         prog="python -m pullback.distributed",
         description="Run a script as several processes that compute together.",
     )
-    parser.add_argument("--nproc", type=int, default=2, help="how many processes (2)")
-    parser.add_argument("--devices", type=int, help="virtual CPU devices of each process (1)")
-    parser.add_argument("--coordinator", help="host:port of process 0 (a free port of this host)")
+    parser.add_argument("--nproc", type=int, default=2, help="number of processes (default 2)")
+    parser.add_argument(
+        "--devices", type=int, help="virtual CPU devices of each process (default 1)"
+    )
+    parser.add_argument(
+        "--coordinator", help="host:port of process 0 (default: a free port of this host)"
+    )
     parser.add_argument("script", help="the Python file to run")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
     given = parser.parse_args(arguments)
@@ -49,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(
     command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
 ) -> int:
-    """Run a script and its arguments as so many processes; the exit status."""
+    """Run a script with its arguments as `count` processes; return the exit status."""
     settings = {COUNT: str(count)}
     if devices is not None:
         settings["PULLBACK_CPU_DEVICES"] = str(devices)
@@ -60,7 +64,7 @@ def run(
 
 @contextlib.contextmanager
 def free_port() -> Iterator[int]:
-    """A port that nobody else is given meanwhile; who knows it can listen there all the same."""
+    """Reserve a port: nobody else gets it, but a process that knows it can listen there."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         holder.bind(("127.0.0.1", 0))
@@ -68,40 +72,40 @@ def free_port() -> Iterator[int]:
 
 
 def without_noise(line: bytes) -> bytes | None:
-    """A line of output without what Gloo says in it; None if nobody else said anything.
+    """Remove Gloo's messages from a line of output; return None if nothing else is in it.
 
-    Words that could be a user's too are only taken out beside words that nobody else uses.
+    Text that a user could print, too, is only removed next to text that only Gloo prints.
     """
     if not any(mark in line for mark in _MARKS):
         return line
-    said = NOISE.sub(b"", line)
-    return said if said.strip(b"0123456789 \n") else None
+    rest = NOISE.sub(b"", line)
+    return rest if rest.strip(b"0123456789 \n") else None
 
 
 class ProcessLauncher:
     """The processes of one run."""
 
     def __init__(self, command: Sequence[str], count: int, settings: dict[str, str]) -> None:
-        # a process that leaves because another is lost says so here, whatever its exit status
+        # A process that leaves because another is lost reports that here, besides its exit status.
         self._lost: set[int] = set()
-        self._told, told = os.pipe()
-        os.set_blocking(self._told, False)
-        settings = {**settings, LAUNCHER: str(told)}
+        self._reports, reports = os.pipe()
+        os.set_blocking(self._reports, False)
+        settings = {**settings, LAUNCHER: str(reports)}
         self._deadline = float("inf")
         self._writing = threading.Lock()
         self._readers: list[threading.Thread] = []
-        self._processes = [self._start(command, i, settings, told) for i in range(count)]
-        os.close(told)  # the processes have it
+        self._processes = [self._start(command, i, settings, reports) for i in range(count)]
+        os.close(reports)  # only the processes write
 
     def _start(
-        self, command: Sequence[str], index: int, settings: dict[str, str], told: int
-    ) -> Any:
+        self, command: Sequence[str], index: int, settings: dict[str, str], reports: int
+    ) -> subprocess.Popen:
         process = subprocess.Popen(
             [sys.executable, "-u", *command],
             env={**os.environ, **settings, INDEX: str(index)},
             stdin=None if index == 0 else subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-            pass_fds=(told,),
+            pass_fds=(reports,),
         )  # fmt: skip
         for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
             reader = threading.Thread(target=self._copy, args=(source, target, index), daemon=True)
@@ -109,21 +113,21 @@ class ProcessLauncher:
             self._readers.append(reader)
         return process
 
-    def _copy(self, source: IO[bytes], target: Any, index: int) -> None:
-        """Pass output on, line by line, with the number of its process in front."""
+    def _copy(self, source: IO[bytes], target: TextIO, index: int) -> None:
+        """Copy output line by line, with the number of its process in front."""
         known = getattr(target, "encoding", None) or "utf-8"
-        # who pipes the output into `head` reads no further: then the process cannot write, either
+        # If nobody reads the output any more, as after `| head`, the process cannot write, either.
         with source, contextlib.suppress(BrokenPipeError):
             for line in source:
-                if (said := without_noise(line)) is not None:
-                    text = said.decode(errors="replace").rstrip("\n")
+                if (kept := without_noise(line)) is not None:
+                    text = kept.decode(errors="replace").rstrip("\n")
                     text = text.encode(known, errors="replace").decode(known)
                     with self._writing:
                         target.write(f"[{index}] {text}\n")
                         target.flush()
 
     def run(self) -> int:
-        """Wait for the end of all; when one fails, the others have a while to end, too."""
+        """Wait until all have ended; when one fails, the others have some time to end, too."""
         ours = _FORWARDED if threading.current_thread() is threading.main_thread() else ()
         before = {s: signal.signal(s, self._forward) for s in ours}
         try:
@@ -134,7 +138,7 @@ class ProcessLauncher:
                 signal.signal(s, handler)
         for reader in self._readers:
             reader.join(timeout=_LAST_GRACE)
-        os.close(self._told)
+        os.close(self._reports)
         return status
 
     def _wait(self) -> int:
@@ -147,21 +151,21 @@ class ProcessLauncher:
         return failed or self._first_failure() or self._left()
 
     def _running(self) -> bool:
-        """Whether there is a process to wait for; one that is lost to the others is none."""
+        """Whether a process runs that is not lost to the others."""
         return any(p.poll() is None for k, p in enumerate(self._processes) if k not in self._lost)
 
     def _hurry(self) -> None:
         self._deadline = min(self._deadline, time.monotonic() + _GRACE)
 
     def _first_failure(self) -> int:
-        """The exit status of a process that failed; 0 if none has. Shells count signals so."""
+        """Return the exit status of a process that failed, or 0; 128 + n for signal n."""
         codes = [p.poll() for p in self._processes]
         return next((c if c > 0 else 128 - c for c in codes if c), 0)
 
     def _left(self) -> int:
-        """1 if a process left because another was lost."""
+        """Return 1 if a process left because another was lost."""
         with contextlib.suppress(BlockingIOError):
-            self._lost |= set(map(int, os.read(self._told, 4096).split()))
+            self._lost |= set(map(int, os.read(self._reports, 4096).split()))
         return int(bool(self._lost))
 
     def _forward(self, number: int, frame: Any) -> None:
@@ -175,7 +179,7 @@ class ProcessLauncher:
                     p.send_signal(number)
 
     def _end(self) -> None:
-        """End what still runs: with a request, if it can be expected to hear it."""
+        """End processes that still run: with SIGTERM, unless they are lost."""
         for k in self._lost:
             self._processes[k].kill()
         self._send(signal.SIGTERM)

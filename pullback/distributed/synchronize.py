@@ -1,86 +1,81 @@
-"""What processes do together: wait for each other, and see that they do the same."""
+"""Waiting for other processes, and checking that all do the same."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from pullback.distributed import ENDED, LEFT
-from pullback.distributed.rendezvous import these
-from pullback.errors import ProcessMismatch
+from pullback.distributed.heartbeat import ENDED, LEFT, AllProcesses, Heartbeat
+from pullback.distributed.membership import compare
+from pullback.engines.processes import show
+from pullback.engines.xla.cluster import Cluster
+from pullback.engines.xla.sharded import DeviceGroup
+from pullback.errors import ProcessMismatch, PullbackError
 from pullback.graph.where import user_line
 
 _POLL = 0.005
 
 
-def same_program(cluster: Any, pulse: Any, word: str, group: Any) -> None:
-    """Return when all processes of a group of devices are about to start the same program."""
-    tag = f"the next program on {group.name}"
-    compare(tag, gather(cluster, pulse, tag, word, 600.0, group))
+def same_program(cluster: Cluster, heartbeat: Heartbeat, word: str, devices: DeviceGroup) -> None:
+    """Return when all processes of `devices` are about to start the same program."""
+    tag = f"the next program on {devices.name}"
+    compare(tag, gather(cluster, heartbeat, tag, word, 600.0, devices))
 
 
 def gather(
-    cluster: Any, pulse: Any, tag: str, word: str, timeout: float, group: Any = None
+    cluster: Cluster,
+    heartbeat: Heartbeat,
+    tag: str,
+    word: str,
+    timeout: float,
+    devices: DeviceGroup | None = None,
 ) -> dict[int, str]:
-    """What each process says when it comes to a tag, as often as this one did.
+    """Return what each process says when it reaches a tag, as many times as this one has.
 
-    It is told to all, or to those of a group that are about to start a program on it.
+    The processes are all, or those of `devices`, which are about to start a program there.
     """
-    pulse.require_all(tag)
-    turn = pulse.turns[tag] = pulse.turns.get(tag, 0) + 1
-    among = group or pulse.everyone
-    pulse.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}
+    heartbeat.require_all(tag)
+    turn = heartbeat.turns[tag] = heartbeat.turns.get(tag, 0) + 1
+    among = devices or heartbeat.everyone
+    heartbeat.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}
     try:
-        return _gathered(cluster, pulse, tag, turn, word, timeout, among)
+        return _gather(cluster, heartbeat, tag, turn, word, timeout, among)
     finally:
-        pulse.waits = None
+        heartbeat.waits = None
 
 
-def _gathered(
-    cluster: Any, pulse: Any, tag: str, turn: int, word: str, timeout: float, among: Any
+def _gather(
+    cluster: Cluster,
+    heartbeat: Heartbeat,
+    tag: str,
+    turn: int,
+    word: str,
+    timeout: float,
+    among: DeviceGroup | AllProcesses,
 ) -> dict[int, str]:
-    processes = among.processes
     directory = f"pullback/words/{tag}/{turn}/"
     end = time.monotonic() + timeout
     while True:
-        told = cluster.exchange(f"{directory}{cluster.process}", word, directory, among)
-        found = {int(k.rsplit("/", 1)[1]): v for k, v in told.items()}
-        missing = [k for k in processes if k not in found]
+        said = cluster.exchange(f"{directory}{cluster.process}", word, directory, among)
+        found = {int(k.rsplit("/", 1)[1]): v for k, v in said.items()}
+        missing = [k for k in among.processes if k not in found]
         if not missing:
             break
-        error = _never(pulse, tag, missing) or pulse.elsewhere(missing)
-        error = error or pulse.overtaken(among, missing, word)
+        ended = [k for k in missing if heartbeat.states().get(k) in (ENDED, LEFT)]
+        error: PullbackError | None = _absent(tag, ended, "before the end") if ended else None
+        error = error or heartbeat.elsewhere(missing) or heartbeat.overtaken(among, missing, word)
         if error is None and time.monotonic() > end:
             error = _absent(tag, missing, f"within {timeout:g} s")
         if error is not None:
             raise error.at(None, user_line())
-        pulse.check(among)
+        heartbeat.check(among)
         time.sleep(_POLL)
     cluster.forget(f"pullback/words/{tag}/{turn - 1}/{cluster.process}")  # all have read that
-    return {k: found[k] for k in processes}
-
-
-def compare(tag: str, words: dict[int, str]) -> None:
-    """Raise unless all processes said the same."""
-    groups: dict[str, list[int]] = {}
-    for k, word in words.items():
-        groups.setdefault(word, []).append(k)
-    if len(groups) > 1:
-        lines = [f"  {these(ks)}: {word}" for word, ks in groups.items()]
-        raise ProcessMismatch(
-            f"processes disagree about {tag}:\n" + "\n".join(lines),
-            hint="Every process must run the same programs in the same order.",
-        )  # fmt: skip
-
-
-def _never(pulse: Any, tag: str, missing: list[int]) -> Any:
-    ended = [k for k in missing if pulse.states().get(k) in (ENDED, LEFT)]
-    return _absent(tag, ended, "before the end") if ended else None
+    return {k: found[k] for k in among.processes}
 
 
 def _absent(tag: str, missing: list[int], when: str) -> ProcessMismatch:
     return ProcessMismatch(
-        f"{these(missing)} did not come to {tag} {when}",
-        hint="Every process must run the same programs in the same order: what only one of them "
-        "needs\nmust be computed on all, and then used on one.",
-    )  # fmt: skip
+        f"{show(missing)} did not come to {tag} {when}",
+        hint="Every process must run the same programs in the same order: compute what only one\n"
+        "of them needs on all, and use it on one.",
+    )

@@ -1,14 +1,15 @@
-"""Sizes in bytes as people write them: 4096, "500M", "2 GiB"."""
+"""Sizes in bytes, written as 4096, "500M" or "2 GiB"."""
 
 from __future__ import annotations
 
+import logging
 import os
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def bytes_of(size: int | str) -> int:
-    """The number of bytes; units are powers of 1024.
+    """Return the number of bytes; units are powers of 1024.
 
     >>> bytes_of("500M"), bytes_of("1.5 GiB"), bytes_of(4096)
     (524288000, 1610612736, 4096)
@@ -25,15 +26,13 @@ def bytes_of(size: int | str) -> int:
 
 
 def from_environment(name: str, default: int) -> int:
-    """The size that an environment variable gives; one that cannot be read is told in the log."""
+    """Return the size in an environment variable; log a warning if it cannot be read."""
     text = os.environ.get(name, "")
     if not text.strip():
         return default
     try:
         return bytes_of(text)
     except ValueError:
-        import logging
-
         logging.getLogger("pullback").warning(
             'pullback: %s must be a size such as 4096 or "500M", got %r: the default is used',
             name, text,

@@ -1,4 +1,4 @@
-"""Programs on a mesh of devices: partitioned, then simulated in NumPy or run by XLA."""
+"""Engines for a mesh of devices: programs are partitioned, then simulated or run by XLA."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Check, Program, ProgramBase
+from pullback.engines.reference import ReferenceEngine
 from pullback.errors import HostReadError, PullbackError
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
@@ -22,7 +24,7 @@ from pullback.sharding.spec import P, Sharding
 
 
 class OnMesh(ABC):
-    """A value of which every device of a mesh has a part."""
+    """A value on a mesh: every device has a part of it."""
 
     def __init__(self, engine: MeshEngine, type: Type) -> None:
         self.engine, self.type = engine, type
@@ -30,34 +32,34 @@ class OnMesh(ABC):
 
     @abstractmethod
     def parts(self) -> dict[int, np.ndarray]:
-        """By position in the mesh, what the devices of this process have."""
+        """Return the parts on devices of this process, by position in the mesh."""
 
     def is_ready(self) -> bool:
         return True
 
     def gathered(self) -> np.ndarray:
-        """The whole value, on the host; every part of it must be in this process."""
+        """Return the whole value on the host; every part must be in this process."""
         parts = self.parts()
-        if not self._makes_whole(parts):
+        if not self._is_complete(parts):
             raise HostReadError(
-                f"reading a value: this process has only parts of {self.type}, which lies on "
-                f"{self.sharding.mesh} as {self.sharding.spec}",
+                f"reading a value: this process has only parts of {self.type}, which is on "
+                f"{self.sharding.mesh} with layout {self.sharding.spec}",
                 hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
                 "y = pb.reshard(x, pb.P()), and read y.",
             )
         return join(parts, self.sharding, self.type.shape)
 
-    def _makes_whole(self, parts: Iterable[int]) -> bool:
-        """Whether every part of the value is on one of these devices, given by position."""
+    def _is_complete(self, parts: Iterable[int]) -> bool:
+        """Whether the devices at these positions have all parts of the value."""
         every = range(self.sharding.mesh.size)
-        here, all_over = (
+        here, needed = (
             {str(places(self.sharding, self.type.shape, k)) for k in ks} for ks in (parts, every)
         )
-        return here == all_over
+        return here == needed
 
 
 class MeshEngine(ABC):
-    """Runs programs on a mesh; to those above, an engine like the ones of a single device."""
+    """An engine that stores values and runs programs on the devices of a mesh."""
 
     name: str
     platform: str
@@ -65,16 +67,16 @@ class MeshEngine(ABC):
 
     def __init__(self, mesh: DeviceMesh) -> None:
         self.mesh, self.whole = mesh, Sharding(mesh, P())
-        # Values that are on no mesh, on all devices of this one.
+        # Copies, on all devices, of values that are on no mesh.
         self.copies: weakref.WeakKeyDictionary[Node, OnMesh] = weakref.WeakKeyDictionary()
 
     @abstractmethod
     def put(self, array: np.ndarray, type: Type) -> OnMesh:
-        """An array of the host, laid out as its type says."""
+        """Transfer an array to the devices, with the layout of its type."""
 
     @abstractmethod
-    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Any:
-        """The program of `graph`, in parts."""
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Any]:
+        """Partition and compile a graph."""
 
     def parts_of(self, array: np.ndarray, type: Type) -> list[np.ndarray]:
         sharding = type.sharding or self.whole
@@ -94,39 +96,37 @@ class MeshEngine(ABC):
 
     @abstractmethod
     def give_back(self) -> None:
-        """Hand the memory of dropped programs back to the system."""
+        """Return the memory of dropped programs to the system."""
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-        """The program of one device, and for each of its nodes the one that it was made for."""
-        made = per_device(graph, self.mesh)
-        return made.graph, made.made_for
+        """Return the program of one device, and for each of its nodes that of `graph`."""
+        result = per_device(graph, self.mesh)
+        return result.graph, result.made_for
 
 
 def per_device(graph: Graph, mesh: DeviceMesh) -> Partitioned:
-    """The program of one device as it is run: partitioned, canonical, sums in buckets."""
-    made = partition(graph, mesh)
-    local, (made_for, reasons) = final(made.graph, [made.made_for, made.reasons])
-    return Partitioned(local, made_for, reasons, made.within)
+    """Return the program of one device: partitioned, canonical, with sums in buckets."""
+    result = partition(graph, mesh)
+    local, (made_for, reasons) = final(result.graph, [result.made_for, result.reasons])
+    return Partitioned(local, made_for, reasons, result.within)
 
 
-class MeshProgram:
-    """A compiled per-device program, with what its callers ask about the whole one."""
+class MeshProgram(ProgramBase):
+    """A compiled program of one device, with the interface of the whole program."""
 
-    host_scalars = False
-
-    def __init__(self, engine: MeshEngine, graph: Graph, local: Graph, compiled: Any) -> None:
+    def __init__(self, engine: MeshEngine, graph: Graph, local: Graph, compiled: Program) -> None:
         self.engine, self.graph, self.local, self.compiled = engine, graph, local, compiled
         self.types = [y.type for y in graph.outputs]
         self.origin, self.nbytes = compiled.origin, compiled.nbytes
-        self.checks: list = []
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        self.checks: list[Check] = []
+        super().__init__(graph)
 
 
 # -- in NumPy -----------------------------------------------------------------------------------
 
 
 class Stack(OnMesh):
-    """The parts of all devices in one array, which has the mesh's dimensions in front."""
+    """The parts of all devices in one array, with the dimensions of the mesh in front."""
 
     def __init__(self, engine: MeshEngine, type: Type, array: np.ndarray) -> None:
         super().__init__(engine, type)
@@ -139,9 +139,9 @@ class Stack(OnMesh):
 
 
 class SimulatedMesh(MeshEngine):
-    """The reference engine on a mesh: one program does what all devices would."""
+    """The reference engine on a mesh: one program simulates all devices."""
 
-    def __init__(self, mesh: DeviceMesh, reference: Any) -> None:
+    def __init__(self, mesh: DeviceMesh, reference: ReferenceEngine) -> None:
         super().__init__(mesh)
         self.reference, self.name, self.platform = reference, reference.name, reference.platform
 
@@ -161,24 +161,26 @@ class SimulatedMesh(MeshEngine):
 class SimulatedProgram(MeshProgram):
     def run(self, args: list[Stack]) -> list[Any]:
         try:
-            made = self.compiled.run([x.array for x in args])
+            values = self.compiled.run([x.array for x in args])
         except PullbackError as error:
-            raise self._of_whole(error) from None
-        pairs = zip(made, self.types, strict=True)
+            raise self._locate(error) from None
+        pairs = zip(values, self.types, strict=True)
         return [Stack(self.engine, t, y) if t.sharding else self.first(y) for y, t in pairs]
 
-    def _of_whole(self, error: PullbackError) -> PullbackError:
-        """An error of a node that was made for one of the whole program, recorded at its line; or
-        for one in a graph that such a node holds, whose line does not change."""
+    def _locate(self, error: PullbackError) -> PullbackError:
+        """Attribute an error to the node of the whole program that was recorded at its line.
+
+        A node inside a graph that an op holds keeps its own line.
+        """
         failed = error.values.pop("node", None)
         if failed is None:
             return error
-        made_for = [n for n in self.graph.nodes if n.op.fallible and n.where == failed.where]
-        if not made_for:
+        found = [n for n in self.graph.nodes if n.op.fallible and n.where == failed.where]
+        if not found:
             return error.at(None, failed.where)
-        error.values["node"] = made_for[0]
+        error.values["node"] = found[0]
         return error
 
     def first(self, stack: np.ndarray) -> np.ndarray:
-        """What is on no mesh is the same on all devices."""
+        """Return a value that is on no mesh, which is the same on all devices."""
         return stack[(0,) * len(self.engine.mesh.shape)]

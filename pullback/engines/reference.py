@@ -1,4 +1,4 @@
-"""The reference engine: NumPy, one op after the other. It says what is right."""
+"""The reference engine: NumPy, one op after the other. It defines the correct results."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Check, ProgramBase
 from pullback.engines.limits import refuse_too_large
 from pullback.errors import OutOfMemory, PullbackError
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.ops.prelude import interpret
 
 
 class ReferenceEngine:
-    """Runs graphs by each op's NumPy meaning."""
+    """Runs graphs with the NumPy rule of each op."""
 
     name = "reference"
     platform = "numpy"
@@ -23,49 +24,48 @@ class ReferenceEngine:
     def put(self, array: np.ndarray, type: Type) -> np.ndarray:
         return array
 
-    def get(self, buffer: np.ndarray) -> np.ndarray:
-        return buffer
+    def get(self, value: np.ndarray) -> np.ndarray:
+        return value
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, np.ndarray)
 
     def give_back(self) -> None:
-        """Python reuses what dropped programs took."""
+        """Do nothing: Python reuses the memory."""
 
     def owns_all(self, values: Sequence[Any]) -> bool:
         return all(map(self.owns, values))
 
-    def copy(self, buffer: np.ndarray) -> np.ndarray:
-        return buffer  # donating changes nothing here
+    def copy(self, value: np.ndarray) -> np.ndarray:
+        return value  # donating changes nothing here
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> ReferenceProgram:
-        """A program; NumPy makes new arrays, so donated ones are left alone."""
+        """Return a program. NumPy allocates all results, so donation has no effect."""
         refuse_too_large(graph)
         return ReferenceProgram(graph)
 
 
-class ReferenceProgram:
-    """A graph, ready to be interpreted."""
+class ReferenceProgram(ProgramBase):
+    """A graph to interpret."""
 
-    host_scalars = False
-    checks = ()  # a failed one raises at once
+    checks: Sequence[Check] = ()  # a failed one raises at once
     origin = "compiler"
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.nbytes = 1024 * len(graph.nodes)  # about what nodes and their edges take
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        self.nbytes = 1024 * len(graph.nodes)  # a rough estimate
+        super().__init__(graph)
 
     def run(self, args: list[np.ndarray]) -> list[np.ndarray]:
         with np.errstate(all="ignore"):
-            made = interpret(self.graph, args)
+            values = interpret(self.graph, args)
         try:
-            return [np.array(v, order="C") for v in made]
-        except MemoryError:  # a view, of which there is a copy now
+            return [np.array(v, order="C") for v in values]
+        except MemoryError:  # while a view is copied
             raise OutOfMemory("there is not enough memory for the results") from None
 
     def run_apart(self, args: list[np.ndarray]) -> list[Any]:
-        """Each output by itself; for one that fails, the error."""
+        """Compute each output by itself; return the error for one that fails."""
         found: list[Any] = []
         for y in self.graph.outputs:
             try:

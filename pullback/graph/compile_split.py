@@ -207,12 +207,9 @@ def _phase(order: list[Node], start: int, stop: int, period: int) -> int:
         middle = cut + period * max(1, (rounds - 1) // 2)
         if isinstance(order[middle].op, ResultSource):
             continue
-        passing = _passing(order, middle, period)
+        before = set(order[max(0, middle - period) : middle])
+        after = order[middle : middle + period]
+        passing = len({x for n in after for x in n.inputs if x in before})
         if best is None or passing < best:
             best, chosen = passing, cut
     return chosen
-
-
-def _passing(order: list[Node], cut: int, period: int) -> int:
-    before = set(order[max(0, cut - period) : cut])
-    return len({x for n in order[cut : cut + period] for x in n.inputs if x in before})

@@ -38,10 +38,6 @@ class Pick:
         self.fresh = fresh  # whether it indexes a new dimension of size 1
         self.size = size  # the size of the mask that it comes from
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
-
 
 class IndexPlan:
     """The steps of an index of a tensor.
@@ -80,7 +76,7 @@ class IndexPlan:
 
     def pick_shape(self) -> tuple[int, ...]:
         try:
-            return broadcast_shapes((), *[p.shape for p in self.picks])
+            return broadcast_shapes((), *[p.array.shape for p in self.picks])
         except ShapeError as error:
             raise error.at("index", user_line()) from None
 

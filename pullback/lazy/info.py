@@ -6,12 +6,12 @@ import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pullback.engines.registry import engine
 from pullback.engines.xla.disk_cache import disk_cache
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.launch import lock, state
-from pullback.lazy.program import engine
 from pullback.lazy.settings import current
 
 if TYPE_CHECKING:

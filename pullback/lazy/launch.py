@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
 from pullback.graph.node import Node
@@ -16,7 +17,7 @@ from pullback.lazy import runtime_checks
 from pullback.lazy.cache import Cache, CacheEntry, Cause, announce
 from pullback.lazy.collect import Work, base, pending_ancestors
 from pullback.lazy.history import realise
-from pullback.lazy.program import build, engine_for, mesh_of, pack, spans_processes
+from pullback.lazy.program import build, pack
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.split import gathered_values, is_split, phase, piece_size, results_with_op
 from pullback.lazy.values import InFlight, argument

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.registry import mesh_of, spans_processes
 from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
@@ -17,7 +18,6 @@ from pullback.lazy import runtime_checks
 from pullback.lazy.collect import base, pending_ancestors, related
 from pullback.lazy.history import realise
 from pullback.lazy.launch import launch, launch_split, lock
-from pullback.lazy.program import mesh_of, spans_processes
 from pullback.lazy.settings import current
 from pullback.lazy.values import InFlight, arrived, checked, to_host
 

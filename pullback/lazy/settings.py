@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.engines.byte_sizes import bytes_of, from_environment
+from pullback.engines.registry import engine as find_engine
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
-from pullback.lazy.program import engine as find_engine
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Settings:
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     outer: Settings | None = field(default=None, compare=False, repr=False)
-    scope: Callable[[], object] = field(default=object, compare=False, repr=False)  # a weakref
+    # A weak reference to the scope; that of the outermost settings is never None
+    scope: Callable[[], object] = field(default=object, compare=False, repr=False)
     changes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     plain = True
 

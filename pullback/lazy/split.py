@@ -68,14 +68,12 @@ def phase(nodes: list[Node], size: int) -> int:
     A loop is then cut at the same point of its body each time, so that all pieces are the same
     program. Results stay with their op, which has no value itself.
     """
+    first = nodes[0]
     for i in range(size, 0, -1):
-        if _same_place(nodes[i], nodes[0]):
+        n = nodes[i]
+        if n.op is first.op and n.where == first.where and n.backward == first.backward:
             return i
     cut = size
     while cut < len(nodes) and any(isinstance(x.type, tuple) for x in nodes[cut].inputs):
         cut += 1
     return cut
-
-
-def _same_place(n: Node, first: Node) -> bool:
-    return n.op is first.op and n.where == first.where and n.backward == first.backward

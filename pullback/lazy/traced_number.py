@@ -64,7 +64,7 @@ class Unknown:
         if kind not in _ORDER:
             return NotImplemented
         rank = max(_ORDER[self.kind], _ORDER[kind])
-        if f in _INEXACT and not (f is operator.pow and _is_count(other)):
+        if f in _INEXACT and not (f is operator.pow and type(other) is int and other >= 0):
             rank = max(rank, _ORDER[float])
         dtype = _KINDS[rank].dtype
         x = self._wide(dtype)
@@ -115,11 +115,6 @@ class UnknownComplex(Unknown):
 _ORDER = {bool: 0, int: 0, float: 1, complex: 2}
 _KINDS = (UnknownInt, UnknownFloat, UnknownComplex)
 _INEXACT = (operator.truediv, operator.pow)  # give floats for integers
-
-
-def _is_count(x: Any) -> bool:
-    """Whether integers to the power of `x` are integers."""
-    return type(x) is int and x >= 0
 
 
 def unknown(kind: type, node: Node, given: DType | None = None) -> Unknown:

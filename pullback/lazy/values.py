@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.registry import engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
-from pullback.lazy.program import engine
 
 
 class InFlight:

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import integer, shape_of
+from pullback.functions.arguments import (
+    as_tensor,
+    cast_node,
+    integer,
+    node_of,
+    number,
+    scalar,
+    shape_of,
+)
 from pullback.functions.creation import from_array
 from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown

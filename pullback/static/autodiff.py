@@ -1,4 +1,4 @@
-"""Static reverse mode: from a verified module to a canonical module that holds its gradients."""
+"""Static reverse mode: make a canonical module that computes the gradients of a module."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from pullback.static.profiles import CORE, EXTENDED, GRADIENT, PROFILES
 from pullback.static.verify import verify
 from pullback.transforms.reverse import on_path
 
-# Core v1 has these two forward only: its text excludes them from differentiation by name.
+# The text of Core v1 excludes these two from differentiation.
 FORWARD_ONLY = ("Conv2d", "Div")
 CHOICES = ("inputs", "all")
 
 
 @dataclass(frozen=True)
 class GradientOptions:
-    """How a module is differentiated. The result is canonical, whatever they say.
+    """Options of `autodiff`.
 
-    `verify`: check the module before and the gradient module after. `strict_ops`: refuse every
-    instruction without a derivative rule, also where no derivative passes. `gradients`: "inputs",
-    or "all" for those of every float value but constants.
+    `verify`: verify the module and the gradient module. `strict_ops`: refuse every instruction
+    without a derivative rule, even if no derivative needs one. `gradients`: "inputs", or "all" for
+    the gradients of all float values except constants.
     """
 
     verify: bool = True
@@ -51,9 +51,9 @@ class GradientOptions:
 
 
 class Gradient(NamedTuple):
-    """A module with the outputs of the one it was made from, followed by the gradients.
+    """A module whose outputs are those of the original module, followed by the gradients.
 
-    `gradients` has the value in `gradient_module` for each value of the module as it was given.
+    `gradients` maps values of the original module to values of `gradient_module`.
     """
 
     gradient_module: Module
@@ -70,10 +70,10 @@ def autodiff(
 ) -> Gradient:
     """The gradients of a module's output, as a module.
 
-    `wrt` names values by number or inputs by name; without it, all float inputs are meant. The
-    output must be a single float number, or chosen among several by its number with `output`.
-    With `seed`, the cotangent is one more input (of that name) and the output may have any shape.
-    Values that the canonical form merges are one value, and have one gradient.
+    `wrt` selects values by number or inputs by name; the default is all float inputs. The output
+    must be a float scalar; if there are several, `output` selects one by its number. With `seed`,
+    the cotangent is another input (of that name) and the output may have any shape. Values that
+    the canonical form merges have the same gradient.
 
     >>> import pullback as pb
     >>> module = pb.ir.parse('''
@@ -101,12 +101,12 @@ def autodiff(
     if not isinstance(options, GradientOptions):
         raise ArgumentError(
             f"autodiff: options must be GradientOptions, got {options!r}",
-            hint="Write options=pb.ir.GradientOptions(verify=False), say.",
+            hint="For example: options=pb.ir.GradientOptions(verify=False).",
         )
     if not isinstance(seed, (bool, str, type(None))) or seed == "":
         raise ArgumentError(
             f"autodiff: seed must be True or a name, got {seed!r}",
-            hint="The cotangent's value is given when the module is run.",
+            hint="Pass the value of the cotangent when the module is run.",
         )
     if isinstance(wrt, (int, str)):
         wrt = [wrt]
@@ -116,7 +116,7 @@ def autodiff(
 
 
 class _Autodiff:
-    """One module, linked and in its canonical form."""
+    """A module, linked and in its canonical form."""
 
     def __init__(self, module: Module, options: GradientOptions) -> None:
         self.module, self.options = module, options
@@ -155,11 +155,11 @@ class _Autodiff:
         return Gradient(result, dict(zip(ids, found, strict=True)))
 
     def place(self, i: int) -> Node:
-        """A value in the canonical graph; one that was dropped is itself, and nobody uses it."""
+        """The node of a value in the canonical graph, or in the original one if it was dropped."""
         node = self.values[i]
         return self.places.get(node, node)
 
-    # -- what is asked for ------------------------------------------------------------------------
+    # -- output, targets and seed -----------------------------------------------------------------
 
     def choose_output(self, output: int | None, seed: bool | str | None) -> int:
         outputs = self.module.outputs
@@ -168,7 +168,7 @@ class _Autodiff:
             if len(outputs) != 1:
                 found = f"there are {len(outputs)}: {known}" if outputs else "there is none"
                 raise UnsupportedShape(
-                    f"autodiff: one output is differentiated, {found}",
+                    f"autodiff: needs one output, {found}",
                     hint=f"Choose one: output={outputs[0]}." if outputs else None,
                     outputs=outputs,
                 )
@@ -180,10 +180,10 @@ class _Autodiff:
             )
         type = self.values[output].type
         if not type.inexact or (not seed and (type.shape or not type.dtype.is_float)):
-            what = "float or complex" if seed else "a single float number"
+            what = "float or complex" if seed else "a float scalar"
             raise UnsupportedShape(
                 f"autodiff: output %{output} must be {what}, it is {type}",
-                hint="With seed=True its cotangent is one more input." if type.inexact else None,
+                hint="With seed=True its cotangent is another input." if type.inexact else None,
                 value=output, shape=type.shape,
             )  # fmt: skip
         return output
@@ -208,12 +208,12 @@ class _Autodiff:
         problem = self.problem(i)
         if problem is not None:
             raise NonDifferentiableInput(
-                f"autodiff: cannot differentiate by %{i}: it is {problem}", value=i
+                f"autodiff: cannot differentiate with respect to %{i}: it is {problem}", value=i
             )
         return i
 
     def problem(self, i: int) -> str | None:
-        """Why a value has no gradient."""
+        """The reason why a value has no gradient."""
         node = self.values[i]
         if not node.type.inexact:
             return str(node.type)
@@ -225,15 +225,15 @@ class _Autodiff:
         name = "cotangent" if seed is True else seed
         if name in self.graph.names:
             raise ArgumentError(
-                f"autodiff: there is an input {name!r} already",
-                hint="Name the cotangent otherwise: seed='dy'.",
+                f"autodiff: there is already an input {name!r}",
+                hint="Choose another name for the cotangent: seed='dy'.",
             )
         return name
 
-    # -- what cannot be differentiated ------------------------------------------------------------
+    # -- instructions without a derivative --------------------------------------------------------
 
     def check_rules(self, y: Node, targets: Sequence[Node]) -> None:
-        """Refuse the last instruction on a path to a target that has no rule in the profile."""
+        """Refuse the last instruction on a path to a target if the profile has no rule for it."""
         if self.options.strict_ops:
             for node in reversed(list(self.values.values())):
                 node = node.inputs[0] if isinstance(node.op, Result) else node
@@ -254,7 +254,7 @@ class _Autodiff:
     def unsupported(self, node: Node) -> UnsupportedOp:
         i, op = self.number(node), node.op
         within = f" in the profile {self.module.profile}" if self.core else ""
-        hint = "It lies on a path from the output to what it is differentiated by."
+        hint = "It is on a path from a target of the differentiation to the output."
         if self.core and op.differentiable:
             hint = f'The extended profile has one: write profile="{EXTENDED}".'
         return UnsupportedOp(
@@ -263,7 +263,7 @@ class _Autodiff:
         )  # fmt: skip
 
     def number(self, node: Node) -> int:
-        """The number of a value in the module as it was given."""
+        """The number of a value in the original module."""
         for i, value in sorted(self.values.items()):
             for found in (value, self.places.get(value, value)):
                 if found is node or (isinstance(found.op, Result) and found.inputs[0] is node):
@@ -271,7 +271,7 @@ class _Autodiff:
         raise KeyError(node)
 
     def explained(self, error: PullbackError) -> PullbackError:
-        """What went wrong in a rule, in the words of the catalogue."""
+        """An error in a derivative rule as an error of the catalogue."""
         node, place = error.values.pop("node", None), ""
         if node is not None:
             error.values["value"] = i = self.number(node)
@@ -281,7 +281,7 @@ class _Autodiff:
         inner = "E2001" if isinstance(error, GradientVerification) else error.code
         kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
         return kind(
-            f"the gradient{place} cannot be made ({inner}): {error.message}",
+            f"the gradient{place} cannot be computed ({inner}): {error.message}",
             where=error.where, inner=inner, **error.values,
         )  # fmt: skip
 
@@ -294,6 +294,6 @@ def _verify(graph: Graph, profile: str) -> None:
                 PROFILES[profile].check_op(op, types)
     except PullbackError as error:
         raise GradientVerification(
-            f"the gradient module is wrong ({error.code}): {error.message}",
+            f"the gradient module is invalid ({error.code}): {error.message}",
             where=error.where, inner=error.code, **error.values,
         ) from None  # fmt: skip

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ErrorEntry(NamedTuple):
-    """One code; a `reserved` one cannot occur in this IR, and keeps its number."""
+    """One code; a `reserved` code keeps its number but cannot occur in this IR."""
 
     code: str
     meaning: str
@@ -35,7 +35,7 @@ _ENTRIES = (
     ErrorEntry("E3006", "dimension zero, negative or unknown"),
     ErrorEntry("E3007", "element counts differ"),
     ErrorEntry("E3008", "not a permutation"),
-    ErrorEntry("E3009", "squeezed extent is not 1"),
+    ErrorEntry("E3009", "squeezed dimension is not 1"),
     ErrorEntry("E3010", "literal shape differs"),
     ErrorEntry("E4001", "used before definition"),
     ErrorEntry("E4002", "defined twice"),

@@ -1,4 +1,4 @@
-"""The instructions beyond Core v1, and the derivative of each: generated from the op table."""
+"""The instructions beyond Core v1 and their derivatives, generated from the op table."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pullback.static.profiles import CORE, EXTENDED
 from pullback.transforms.reverse import derive, reach
 
 INFIX = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
-LONGEST = 12  # a derivative of more instructions is told by their names
+LONGEST = 12  # a longer derivative is described by the names of its instructions
 
 
 class Extension(NamedTuple):
     """An instruction that Core v1 does not have.
 
-    `derivative` holds, for each operand that has one, the cotangent that the rule emits on the
-    op's first sample; it is None for an instruction that is marked as not differentiable.
+    `derivative` has the cotangent of each differentiable operand, as the rule computes it for the
+    op's first sample; it is None for an instruction that is not differentiable.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Extension(NamedTuple):
 
 
 def extensions() -> list[Extension]:
-    """Every instruction beyond Core v1, by name, with its derivative or the mark that it has none.
+    """Every instruction beyond Core v1, sorted by name, with its derivative.
 
     >>> import pullback as pb
     >>> for e in pb.ir.extensions():
@@ -52,26 +52,26 @@ def extensions() -> list[Extension]:
     """
     classes = [cls for _, cls in sorted(TABLE.items()) if cls.text.profile not in ("", CORE)]
     own = [cls for cls in classes if cls.__module__.startswith("pullback.")]
-    return [Extension(c.name, c.text.profile, _summary(c), derivative(c)) for c in own]
+    return [Extension(c.name, c.text.profile, summary(c), derivative(c)) for c in own]
 
 
 def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
-    """What a class's rule emits for each operand, on its first sample that has a derivative.
+    """The cotangent of each operand, for the first sample of an op that has a derivative.
 
-    None if the profile has no rule for it.
+    None if the op has no derivative rule in the profile.
     """
     core = profile != EXTENDED
     if not cls.differentiable or (core and (cls.text.profile != CORE or cls.name in FORWARD_ONLY)):
         return None
-    told = ["by its rule"]  # an op that cannot stand alone, as a collective, has no samples
+    found = ["by its rule"]  # ops that cannot run alone, such as collectives, have no samples
     for op, arrays in cls.samples():
         try:
-            told = _cotangents(op, arrays, core)
+            found = _cotangents(op, arrays, core)
         except UnsupportedOp:
-            return None  # as a loop of unknown length: it has a rule for forward mode only
-        if told:
+            return None  # it has only forward mode, such as a loop of unknown length
+        if found:
             break
-    return tuple(told) or ("none: it is 0 everywhere",)
+    return tuple(found) or ("none: it is 0 everywhere",)
 
 
 def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
@@ -96,7 +96,7 @@ def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str
     return [_formula(g, known) for g in made_by_rules]
 
 
-def _summary(cls: Any) -> str:
+def summary(cls: Any) -> str:
     words = (cls.__doc__ or "").strip().split("\n\n")[0]
     return " ".join(words.split())
 
@@ -106,7 +106,7 @@ def _letter(i: int, count: int) -> str:
 
 
 def _formula(g: Node, names: dict[Node, str]) -> str:
-    """A cotangent as an expression, or the instructions that it takes."""
+    """A cotangent as an expression, or the names of its instructions if it is long."""
     nodes = ancestors([g], names.__contains__)
     inner = [n for n in nodes if n not in names]
     if len(inner) > LONGEST or any(n.op.graphs for n in inner):
@@ -115,14 +115,11 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
                 n.op.name for n in inner if n.inputs and not isinstance(n.op, Transparent)
             )
         )
-    told = dict(names)
+    texts = dict(names)
     for node in inner:
-        told[node] = (
-            told[node.inputs[0]]
-            if isinstance(node.op, Transparent)
-            else _applied(node, [told[x] for x in node.inputs])
-        )
-    made = told[g]
+        xs = [texts[x] for x in node.inputs]
+        texts[node] = xs[0] if isinstance(node.op, Transparent) else _applied(node, xs)
+    made = texts[g]
     return made[1:-1] if made.startswith("(") else made
 
 

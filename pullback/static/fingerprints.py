@@ -1,4 +1,4 @@
-"""Fingerprints: a program's name, the same in every process."""
+"""Fingerprints: hashes of programs that are the same in every process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pullback.static.text import Writer
 
 
 def fingerprint(graph: Graph) -> str:
-    """The sha256 of the canonical text: neither input names nor the user's lines count.
+    """The sha256 of the canonical text, without the names of inputs and the user's lines.
 
-    What steers derivatives does: a program that stops a gradient is another one.
+    Instructions that only affect derivatives count: stopping a gradient changes the fingerprint.
     """
     canonical, _ = canonicalise_all(graph)
-    text = "\n".join(_Compact().lines(_Anonymous().module(canonical)))
+    text = "\n".join(_Compact().lines(_Anonymous().flatten(canonical)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -29,7 +29,7 @@ class _Anonymous(Flattener):
 
 
 class _Compact(Writer):
-    """How a text is laid out is for readers, and may change; fingerprints may not."""
+    """Keeps fingerprints independent of the printed layout, which may change."""
 
     def inner(self, lines: list[str]) -> str:
         return f"graph({'; '.join(lines)})"

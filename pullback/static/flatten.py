@@ -1,4 +1,4 @@
-"""Graphs as lists of instructions: what is printed, and what a Module holds."""
+"""Flatten graphs into lists of instructions, which are printed and which modules hold."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
+from pullback.static.instructions import Instruction, InstructionList, constant_name
 from pullback.static.literals import has_literal
-from pullback.static.module import Instruction, Module
 from pullback.static.parameters import without_defaults
 from pullback.static.profiles import EXTENDED, PROFILES, Profile
-from pullback.static.text import constant_name
 
 _SOURCES = (Leaf, Scalar, Const, Input)
 
 
-def flattened(graph: Graph, profile: str | None = None) -> tuple[Module, Numbering]:
-    """The module that a graph is, and the numbers of its values."""
-    made = Exact().module(graph, profile or smallest_profile(graph))
+def flattened(graph: Graph, profile: str | None = None) -> tuple[InstructionList, Numbering]:
+    """The instructions of a graph, and the numbers of its values."""
+    made = Exact().flatten(graph, profile or smallest_profile(graph))
     return made, number_values(order(graph))
 
 
 class Flattener:
-    """Lists a graph's instructions; values are numbered densely, inputs first, then in the order
-    of recording. One that names inputs otherwise overrides a method."""
+    """Lists the instructions of a graph.
+
+    Values are numbered densely: inputs first, then in the order of recording.
+    """
 
     def __init__(self, provenance: bool = False) -> None:
         self.provenance = provenance
-        self.seen: dict[tuple, dict[str, Any]] = {}  # the same op on the same types comes again
+        self.seen: dict[tuple, dict[str, Any]] = {}  # the parameters by op and operand types
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         return graph.names
 
     def stated(self, node: Node) -> dict[str, Any]:
-        """The parameters of a node's op that have to be written."""
+        """The parameters of a node's op that the text must state."""
         return _written(node)
 
-    def module(self, graph: Graph, profile: str = EXTENDED) -> Module:
+    def flatten(self, graph: Graph, profile: str = EXTENDED) -> InstructionList:
         nodes = order(graph)
         numbers, several = number_values(nodes)
         inputs = dict(zip(graph.inputs, self.input_names(graph), strict=True))
         made = []
         for i, node in enumerate(nodes):
             if isinstance(node.op, Result) and node.inputs[0] in several:
-                continue  # it was named on the line of its op
+                continue  # its number is on the line of its op
             results = several.get(node) or (numbers[node],)
             types = node.type if isinstance(node.type, tuple) else (node.type,)
             comment = comment_on(node) if self.provenance else ""
@@ -67,22 +68,23 @@ class Flattener:
                 if parameters is None:
                     stated = self.stated(node).items()
                     parameters = self.seen[key] = {k: self.value(v) for k, v in stated}
-                name = node.op.name
-                line = Instruction(results, name, operands, parameters, types, comment=comment)
+                line = Instruction(
+                    results, node.op.name, operands, parameters, types, comment=comment
+                )
             made.append(line)
-        return Module(made, [numbers[y] for y in graph.outputs], profile)
+        return InstructionList(made, [numbers[y] for y in graph.outputs], profile)
 
     def value(self, value: Any) -> Any:
-        """A parameter; graphs among them become modules."""
+        """A parameter; a graph becomes a list of instructions."""
         if isinstance(value, Graph):
-            return self.module(value)
+            return self.flatten(value)
         if type(value) is tuple:
             return tuple([self.value(v) for v in value])
         return value
 
 
 class Exact(Flattener):
-    """Lists only what a text can hold, and inputs under different names."""
+    """Refuses parameters that a text cannot hold, and gives inputs unique names."""
 
     def input_names(self, graph: Graph) -> Sequence[str]:
         counts: dict[str, int] = {}
@@ -100,8 +102,8 @@ class Exact(Flattener):
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
             raise TraceError(
-                "it cannot be written as text: a derivative rule of the user's, or another "
-                "parameter, is an object of Python",
+                "it cannot be written as text: a custom derivative rule, or another parameter, is "
+                "a Python object",
                 op=op.title, where=node.where,
             )  # fmt: skip
         return made
@@ -119,21 +121,21 @@ def _array(node: Node) -> np.ndarray:
 
 
 def order(graph: Graph) -> list[Node]:
-    """A graph's nodes; leaves, which a program sees as inputs, follow the declared ones."""
+    """A graph's nodes; leaves, which are printed as inputs, follow the declared inputs."""
     count = len(graph.inputs)
     declared, inner = graph.nodes[:count], graph.nodes[count:]
     return [*declared, *sorted(inner, key=lambda n: not isinstance(n.op, Leaf))]
 
 
 class Numbering(NamedTuple):
-    """The number of each value; `several` has those of an op's results, also of unused ones."""
+    """The number of each value; `several` has those of all results of an op, also unused ones."""
 
     numbers: dict[Node, int]
     several: dict[Node, tuple[int, ...]]
 
 
 def number_values(nodes: Sequence[Node]) -> Numbering:
-    """Dense numbers in the order of the nodes."""
+    """Number the values densely, in the order of the nodes."""
     numbers: dict[Node, int] = {}
     several: dict[Node, tuple[int, ...]] = {}
     count = 0
@@ -155,7 +157,7 @@ def comment_on(node: Node) -> str:
 
 
 def smallest_profile(graph: Graph) -> str:
-    """The smallest profile that has all that a graph uses."""
+    """The smallest profile that has everything a graph uses."""
     left = list(PROFILES.values())
     for node in graph.nodes:
         while len(left) > 1 and not _fits(node, left[0]):

@@ -1,4 +1,4 @@
-"""Functions as modules, and modules as functions."""
+"""Conversion of functions to modules and of modules to functions."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
-from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.sources import LEAF, placeholder
+from pullback.ops.sources import LEAF, Const, placeholder
 from pullback.static.module import Module, require_module
 
 
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
-    """What `f` records on these arguments, as a module.
+    """The program that `f` records on these arguments, as a module.
 
-    Inputs are named as the parameters are, or by `names`, one for each tensor in the arguments.
-    Tensors from outside that `f` uses are more inputs, `captured0` and so on, which `names` may
-    name too. Python's own branches ran once; a function that read a value to decide is refused.
+    Inputs have the names of the parameters, or `names`, one for each tensor in the arguments.
+    Outside tensors that `f` uses become inputs `captured0` and so on, which `names` may rename
+    too. Python branches are taken once; a function that reads a value to branch is refused.
 
     >>> import pullback as pb
     >>> print(pb.ir.from_function(lambda x, w: pb.relu(x @ w), pb.ones((2, 3)), pb.ones((3, 4))))
@@ -46,7 +45,7 @@ def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -
 
 
 def _with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph:
-    """The program with what the function made of data, while it ran, as constants."""
+    """The program with tensors that the function made from data while it ran as constants."""
     given = len(graph.inputs) - len(captured)
     inputs, names = list(graph.inputs[:given]), list(graph.names[:given])
     values = list(inputs)
@@ -54,7 +53,7 @@ def _with_constants(graph: Graph, captured: Sequence[Node], start: int) -> Graph
         type = node.type
         if node.number > start and node.op is LEAF:
             data = wrap(node).numpy().tobytes()
-            values.append(TABLE["Const"](type.dtype, type.shape, data)())
+            values.append(Const(type.dtype, type.shape, data)())
             continue
         names.append(f"captured{len(names) - given}")
         inputs.append(placeholder(names[-1], type))
@@ -66,26 +65,27 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
     if not least <= len(names) <= len(graph.inputs):
         captured = len(graph.inputs) - least
         raise ArgumentError(
-            f"from_function: names must name the {least} tensors of the arguments, and may name "
-            f"the {captured} captured ones, got {list(names)}",
+            f"from_function: names needs {least} names for the tensors in the arguments, and up to "
+            f"{captured} more for captured tensors, got {list(names)}",
         )
     chosen = [*names, *graph.names[len(names) :]]
     if not all(isinstance(n, str) and n for n in names) or len({*chosen}) < len(chosen):
-        raise ArgumentError(f"from_function: names must be different words, got {list(names)}")
+        raise ArgumentError(f"from_function: names must be different strings, got {list(names)}")
     return Graph(graph.inputs, graph.outputs, chosen)
 
 
 def to_function(module: Module) -> Callable[..., Any]:
-    """The module as a function of tensors, by position or by name; several outputs are a tuple.
+    """The module as a function of tensors, which are passed by position or by name.
 
-    It can be differentiated, compiled and mapped like any other.
+    It returns a tensor, or a tuple if there are several outputs, and can be differentiated,
+    compiled and mapped like any other function.
 
     >>> import pullback as pb
     >>> cube = pb.ir.to_function(pb.ir.from_function(lambda x: x * x * x, pb.tensor(1.0)))
     >>> pb.grad(cube)(pb.tensor(2.0)).item()
     12.0
     """
-    # what is wrong with it is told here, not at the first call
+    # An invalid module raises here, not at the first call.
     graph = require_module("to_function", module).graph
 
     def function(*args: Any, **named: Any) -> Any:
@@ -98,12 +98,12 @@ def to_function(module: Module) -> Callable[..., Any]:
 
 
 def apply(graph: Graph, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """A program's outputs on tensors of its inputs' types."""
+    """The outputs of a program for tensors that have the types of its inputs."""
     return [deliver(y) for y in graph(*map(node_of, tensors))]
 
 
 def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any]) -> list[Tensor]:
-    """The arguments in the order of the inputs, each of its input's type."""
+    """The arguments in the order of the inputs, converted to their types."""
     if len(args) > len(graph.names):
         raise ArgumentError(f"{name}: takes {len(graph.names)} inputs, got {len(args)}")
     if not isinstance(named, Mapping):
@@ -128,7 +128,7 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
 
 
 def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
-    """A value as a tensor of the declared type; numbers and lists of them take its element type."""
+    """A value as a tensor of the declared type; Python numbers and lists take its dtype."""
     try:
         made = asarray(value)
     except PullbackError as error:
@@ -152,6 +152,6 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether a kind of number is at home among those of another: 1 is a float, 1.5 no integer."""
+    """Whether a dtype can hold numbers of another kind: 1 can be a float, 1.5 not an integer."""
     order = "buifc"
     return order.index(wide.kind.replace("u", "i")) >= order.index(narrow.kind.replace("u", "i"))

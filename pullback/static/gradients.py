@@ -1,4 +1,4 @@
-"""The gradient of a program as one more program."""
+"""The gradient of a program as another program."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pullback.transforms.reverse import derive, reach
 def differentiate(
     graph: Graph, output: Node, targets: Sequence[Node], seed: str | None, to_the_letter: bool
 ) -> Graph:
-    """The program that has the gradients of `output` by each target after its own outputs.
+    """The program with the gradients of `output` with respect to each target as further outputs.
 
-    The cotangent is 1, or with `seed` one more input of that name. A target that `output` does
-    not depend on gets explicit zeros. `to_the_letter`, rules' products are not guarded.
+    The cotangent is 1, or an additional input named `seed`. The gradient of a target that `output`
+    does not depend on is explicit zeros. With `to_the_letter`, products are not guarded.
     """
     inputs, names = list(graph.inputs), list(graph.names)
     if seed is None:
@@ -27,7 +27,7 @@ def differentiate(
         cotangent = placeholder(seed, output.type)
         inputs.append(cotangent)
         names.append(seed)
-    # Not `gradients`, which remembers: a module is seldom differentiated twice.
+    # Not `gradients`, which caches: a module is seldom differentiated twice.
     found, _ = derive(reach([output], targets), [output], [cotangent], targets)
     made = [zeros(t.type) if g is None else g for t, g in zip(targets, found, strict=True)]
     if to_the_letter:
@@ -36,7 +36,7 @@ def differentiate(
 
 
 def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
-    """What rules made for a program, with plain products and quotients for guarded ones."""
+    """The nodes made by derivative rules, with plain instead of guarded products and quotients."""
     new = {node: node for node in graph.nodes}
     emitted = ancestors(made, new.__contains__)
     if not any(isinstance(node.op, Guarded) for node in emitted):

@@ -1,4 +1,4 @@
-"""Linking: from a module to the graph that it states, with everything verified on the way."""
+"""Linking: build the graph of a module and verify it on the way."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type, show
-from pullback.static.module import Instruction, Module
+from pullback.ops.sources import Const, Input
+from pullback.static.instructions import Instruction, InstructionList
 from pullback.static.profiles import PROFILES, Profile
 from pullback.static.verify import arity
 
 
-def link(module: Module, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
+def link(module: InstructionList, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
     """The graph of a module, and the node of each of its values.
 
-    Without `verify` the declared types are taken for true: the module may be wrong.
+    Without `verify`, the declared types are trusted, and the module may be wrong.
     """
     linker = _Linker(module, PROFILES[module.profile], verify)
     linker.check_names()
@@ -30,19 +31,21 @@ def link(module: Module, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
 class _Linker:
     """One walk over the instructions, in their order."""
 
-    def __init__(self, module: Module, profile: Profile, verify: bool, inner: bool = False) -> None:
+    def __init__(
+        self, module: InstructionList, profile: Profile, verify: bool, inner: bool = False
+    ) -> None:
         self.module, self.profile, self.verify, self.is_inner = module, profile, verify, inner
         self.values: dict[int, Node] = {}
         self.inputs: list[Node] = []
         self.names: list[str] = []
-        self.known: set[Type] = set()  # types that the profile has
+        self.known: set[Type] = set()  # types that the profile is known to have
         for index, instruction in enumerate(module.instructions):
             self.index, self.now = index, instruction
             try:
                 self.define(instruction)
             except PullbackError as error:
                 if "instruction" in error.values:
-                    raise  # of an inner graph, and placed there
+                    raise  # it has the place in an inner graph
                 self.fail(error)
         for k, y in enumerate(module.outputs):
             if y not in self.values:
@@ -55,7 +58,7 @@ class _Linker:
         self.graph = Graph(self.inputs, outputs, self.names)
 
     def fail(self, error: PullbackError) -> NoReturn:
-        """The error, with the place of the instruction."""
+        """Raise the error with the place of the current instruction."""
         i = self.now
         where = TextPosition(i.line, i.column) if i.line else None
         placed = {"line": i.line, "column": i.column} if i.line else {}
@@ -96,7 +99,7 @@ class _Linker:
         return tuple([values[x] for x in i.operands])
 
     def made(self, i: Instruction, xs: tuple[Node, ...]) -> Node:
-        """The node that an instruction is."""
+        """The node of an instruction."""
         if i.problem is not None:
             self.fail(i.problem)
         if i.op == "Copy":
@@ -121,7 +124,7 @@ class _Linker:
                 type = i.types if len(i.types) > 1 else i.types[0]
         except PullbackError:
             raise
-        except Exception as error:  # a rule that was not written for parameters like these
+        except Exception as error:  # a rule that does not expect such parameters
             what = f"it does not take these parameters: {error}"
             raise VerificationError(what, code="E2001") from error
         return Node(op, xs, type, self.where)
@@ -137,31 +140,29 @@ class _Linker:
         if i.op == "Input":
             if not i.name:
                 raise VerificationError("an input needs a name", code="E4004")
-            op = TABLE["Input"](i.name, type.shape, type.dtype)
-            made = Node(op, (), type, self.where)
+            made = Node(Input(i.name, type.shape, type.dtype), (), type, self.where)
             self.inputs.append(made)
             self.names.append(i.name)
             return made
         array: np.ndarray = i.literal
         self.profile.check_literal(array)
-        op = TABLE["Const"](type.dtype, type.shape, array.tobytes())
-        return Node(op, (), type, self.where)
+        return Node(Const(type.dtype, type.shape, array.tobytes()), (), type, self.where)
 
     def inner(self, value: Any) -> Any:
-        """A parameter; modules among them are linked."""
-        if isinstance(value, Module):
+        """A parameter; inner graphs are linked."""
+        if isinstance(value, InstructionList):
             return _Linker(value, self.profile, self.verify, inner=True).graph
         return tuple([self.inner(v) for v in value]) if type(value) is tuple else value
 
     @property
     def where(self) -> TextPosition | None:
-        """The place that a node remembers. Those of inner graphs have none: loops that do the
-        same are the same, wherever they are written."""
+        """The place of a node. Nodes of inner graphs have none, so that equal loops are equal
+        wherever they are written."""
         line = 0 if self.is_inner else self.now.line
         return TextPosition(line, self.now.column) if line else None
 
     def check_types(self, types: Sequence[Type]) -> None:
-        """Whether the profile has the types."""
+        """Require that the profile has the types."""
         for t in types:
             if t not in self.known:
                 self.profile.check_type(t)
@@ -185,7 +186,7 @@ class _Linker:
 
 
 def _bare(type: Type) -> tuple:
-    """What type rules decide; sharding and varying axes are laid over it by propagation."""
+    """The part that type rules decide; propagation adds shardings and varying axes."""
     return type.shape, type.dtype
 
 

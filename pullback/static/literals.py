@@ -20,7 +20,7 @@ WORDS = {None: "none", True: "true", False: "false"}
 
 
 def literal(value: Any) -> str:
-    """A parameter's value as text."""
+    """The text of a parameter's value."""
     if value is None or isinstance(value, (bool, np.bool_)):
         return WORDS[None if value is None else bool(value)]
     if isinstance(value, enum.Enum):
@@ -45,7 +45,7 @@ def literal(value: Any) -> str:
 
 
 def _symbol(value: Any) -> str:
-    """What a text states and Python has no literal for; empty for anything else."""
+    """The text of a value that has no Python literal; empty for anything else."""
     if isinstance(value, Word):
         return value.name
     if isinstance(value, Range):
@@ -69,12 +69,12 @@ def applied(name: str, arguments: Any, keys: Any, write: Any) -> str:
 
 
 def has_literal(value: Any) -> bool:
-    """Whether a parameter reads back from its text as what it was."""
+    """Whether a parameter can be read back from its text."""
     if isinstance(value, tuple):
         return all(map(has_literal, value))
     if isinstance(value, Applied):
         return all(map(has_literal, (*value.arguments, *value.keys.values())))
-    if hasattr(value, "type_of"):  # an op; a graph in it would have no place
+    if hasattr(value, "type_of"):  # an op; the text cannot hold a graph inside it
         plain = not graphs_within(value.parameters()) and has_literal(value.parameters())
         return TABLE.get(value.name) is type(value) and plain
     kinds = (bool, int, float, complex, str, bytes, DType, Type, Word, Range)
@@ -82,7 +82,7 @@ def has_literal(value: Any) -> bool:
 
 
 def _stable_name(value: Any) -> str:
-    """A name for an object that has no literal; never its address, which changes every time."""
+    """A name for an object that has no literal; never its address, which is not reproducible."""
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     plain = type(value).__repr__ is object.__repr__
@@ -98,7 +98,7 @@ def bracketed(items: Any) -> str:
 
 
 def type_text(type: Type) -> str:
-    """`Tensor<f32, [8, 4]>`; a sharding and the axes it varies over follow where there are any."""
+    """`Tensor<f32, [8, 4]>`, with the sharding and the varying axes if there are any."""
     more = "" if type.sharding is None else f", sharding: {literal(type.sharding.plain)}"
     more += "" if not type.varying else f", varying: {literal(tuple(type.varying))}"
     shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
@@ -106,7 +106,7 @@ def type_text(type: Type) -> str:
 
 
 def array_text(array: np.ndarray) -> str:
-    """An array as nested lists; a scalar is a bare number."""
+    """An array as nested lists, or a scalar as a number."""
     kind = dtype(array.dtype)
     items = [number(x, kind) for x in array.reshape(-1)]
     for axis in reversed(range(array.ndim)):
@@ -116,7 +116,7 @@ def array_text(array: np.ndarray) -> str:
 
 
 def number(value: Any, kind: DType) -> str:
-    """The shortest text that reads back to the same bits in the value's own element type."""
+    """The shortest text that reads back to the same bits in the value's dtype."""
     if kind.kind == "b":
         return WORDS[bool(value)]
     if kind.is_integer:
@@ -141,7 +141,7 @@ def _shortest(value: Any, wide: float, kind: DType) -> float:
 
 
 def _nan(value: Any, kind: DType) -> str:
-    """`nan`; any other NaN than the usual one shows its bits, which a result may depend on."""
+    """`nan`; a NaN other than the default one shows its bits, which results may depend on."""
     usual = kind.numpy.type(math.nan).tobytes()
     bits = kind.numpy.type(value).tobytes()
     return "nan" if bits == usual else f"nan(0x{int.from_bytes(bits, 'little'):x})"

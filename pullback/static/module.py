@@ -1,49 +1,25 @@
-"""Modules: programs as a text states them, an ordered list of instructions, possibly wrong."""
+"""Modules: programs of the static IR, and what can be done with one without running it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, overload
+from typing import Any, Literal, overload
 
-from pullback.errors import ArgumentError, PullbackError, TextPosition
+from pullback.errors import ArgumentError
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.types import Type
 from pullback.ops.sources import Result
-from pullback.static.profiles import CORE, PROFILES
-
-if TYPE_CHECKING:
-    import numpy as np
-
-_NOTHING: Mapping = {}
-
-
-class Instruction(NamedTuple):
-    """One line of a module.
-
-    `op` is a name of the op table, a constant's (`ConstF32`, `ConstTensor` ...), `Input`, or
-    `Copy` for `%8 = %7`. `operands` and `results` are numbers of values. `parameters` are those
-    that have to be written, by name; graphs among them are modules. What is wrong with the line by
-    itself is its `problem`, which linking raises. `line` is 0 where there is no text.
-    """
-
-    results: tuple[int, ...]
-    op: str
-    operands: tuple[int, ...] = ()
-    parameters: Mapping[Any, Any] = _NOTHING
-    types: tuple[Type, ...] = ()
-    name: str = ""
-    literal: np.ndarray | Any = None
-    line: int = 0
-    column: int = 0
-    problem: PullbackError | None = None
-    comment: str = ""
+from pullback.static.fingerprints import fingerprint as fingerprint_graph
+from pullback.static.flatten import flattened
+from pullback.static.instructions import InstructionList
+from pullback.static.link import link
+from pullback.static.text import module_text
+from pullback.static.verify import verify as verify_graph
 
 
-class Module:
-    """A program in the static IR; `pb.ir.parse` and `Module.from_graph` make them.
+class Module(InstructionList):
+    """A program in the static IR, made by `pb.ir.parse` or `Module.from_graph`.
 
     >>> import pullback as pb
     >>> x = pb.tensor([1.0, 2.0])
@@ -56,59 +32,33 @@ class Module:
     True
     """
 
-    instructions: tuple[Instruction, ...]
-    outputs: tuple[int, ...]
-    profile: str
-    end: TextPosition | None  # where the text lists the outputs
-
-    def __init__(
-        self,
-        instructions: Iterable[Instruction],
-        outputs: Iterable[int],
-        profile: str = CORE,
-        end: TextPosition | None = None,
-    ) -> None:
-        if profile not in PROFILES:
-            raise ArgumentError(f"the profile must be one of {', '.join(PROFILES)}, got {profile}")
-        self.__dict__.update(
-            instructions=tuple(instructions), outputs=tuple(outputs), profile=profile, end=end
-        )
-
     @classmethod
     def from_graph(cls, graph: Graph, profile: str | None = None) -> Module:
-        """The module that a graph is; without a profile, it has the smallest one that fits."""
-        from pullback.static.flatten import flattened
-
-        return flattened(graph, profile)[0]
+        """The module of a graph, by default in the smallest profile that fits."""
+        made, _ = flattened(graph, profile)
+        return cls(made.instructions, made.outputs, made.profile)
 
     @cached_property
     def _linked(self) -> tuple[Graph, dict[int, Node]]:
-        from pullback.static.link import link
-
         return link(self)
 
     @property
     def graph(self) -> Graph:
-        """The program as a graph; raises what is wrong with it."""
+        """The program as a graph; raises an error if the module is invalid."""
         return self._linked[0]
 
     @property
     def values(self) -> dict[int, Node]:
-        """The node of `graph` that each value is."""
+        """The node in `graph` of each value."""
         return self._linked[1]
 
     def text(self) -> str:
-        """The one printed form."""
+        """The module as text, in the standard layout."""
         return self._text
 
     @cached_property
     def _text(self) -> str:
-        from pullback.static.text import module_text
-
         return module_text(self)
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"cannot change {name!r}: modules are frozen")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Module) and self.text() == other.text()
@@ -121,7 +71,7 @@ class Module:
 
 
 def require_module(name: str, module: Any) -> Module:
-    """The module that a function called `name` was given, if it is one."""
+    """The module passed to the function `name`; raises an error if it is something else."""
     if isinstance(module, Module):
         return module
     is_graph = isinstance(module, Graph)
@@ -132,7 +82,7 @@ def require_module(name: str, module: Any) -> Module:
 
 
 def verify(module: Module | Graph) -> None:
-    """Raise the error of the catalogue if a module breaks the IR's rules.
+    """Raise an error with a code of the catalogue if a module is invalid.
 
     >>> import pullback as pb
     >>> module = pb.ir.parse('''
@@ -147,8 +97,6 @@ def verify(module: Module | Graph) -> None:
     E3007 line 3, column 1
     """
     if isinstance(module, Graph):
-        from pullback.static.verify import verify as verify_graph
-
         verify_graph(module)
     else:
         _ = require_module("verify", module).graph
@@ -161,7 +109,7 @@ def canonicalise(module: Module, with_map: Literal[True]) -> tuple[Module, dict[
 def canonicalise(module: Module, with_map: bool = False) -> Any:
     """The canonical form: no copies, dead code or repeated work, dense numbers, sorted operands.
 
-    With the map, also where each old value is; a value that was dropped is not in it.
+    With `with_map`, also a dict from old to new values, without those that were dropped.
 
     >>> import pullback as pb
     >>> module = pb.ir.parse('''
@@ -179,10 +127,9 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
     >>> places
     {3: 0, 5: 0, 8: 1}
     """
-    from pullback.static.flatten import flattened
-
     graph, places = canonicalise_all(require_module("canonicalise", module).graph)
-    made, (numbers, several) = flattened(graph, module.profile)
+    flat, (numbers, several) = flattened(graph, module.profile)
+    made = Module(flat.instructions, flat.outputs, flat.profile)
     if not with_map:
         return made
     found: dict[int, int] = {}
@@ -195,7 +142,7 @@ def canonicalise(module: Module, with_map: bool = False) -> Any:
 
 
 def fingerprint(module: Module | Graph) -> str:
-    """The sha256 of the canonical form: neither names, numbers nor lines count.
+    """The sha256 of the canonical form, which does not depend on names, numbers and lines.
 
     >>> import pullback as pb
     >>> one = pb.trace(lambda x, y: x * y, pb.tensor(1.0), pb.tensor(2.0)).graph
@@ -203,8 +150,6 @@ def fingerprint(module: Module | Graph) -> str:
     >>> pb.ir.fingerprint(one) == pb.ir.fingerprint(pb.ir.Module.from_graph(two))
     True
     """
-    from pullback.static.fingerprints import fingerprint as of_graph
-
     if not isinstance(module, Graph):
         module = require_module("fingerprint", module).graph
-    return of_graph(module)
+    return fingerprint_graph(module)

@@ -1,4 +1,4 @@
-"""An op's parameters, as a text states them: bound to names, in the types that its fields have."""
+"""Bind the parameters that a text states to names, and convert them to the types of fields."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from pullback.graph.graph import Graph
 from pullback.graph.interned import exact
 from pullback.graph.table import TABLE
 from pullback.ops.text import Applied, Nan, Pair, Word
+from pullback.static.instructions import InstructionList
 
 _MISSING = inspect.Parameter.empty
 
 
 class Parameter(NamedTuple):
-    """A parameter's type, and what it is where the text does not state it."""
+    """A parameter's type and default."""
 
     hint: Any
     default: Any
@@ -58,7 +59,7 @@ def _hints(annotated: Any) -> dict[str, Any]:
 
 
 def bind(cls: Any, arguments: Sequence, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by name: `arguments` are the positional ones, then the others in their order."""
+    """Parameters by name: `arguments` fill the positional ones, then the others in order."""
     known = parameters_of(cls)
     if not (known or arguments or keys):
         return {}
@@ -93,8 +94,8 @@ def _bound(
 
 
 def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be written: positional parameters that are there, and others that are not
-    their defaults."""
+    """The parameters to write: positional ones that are set, and others that differ from their
+    defaults."""
     known = parameters_of(cls)
     return {
         name: value
@@ -113,7 +114,7 @@ def _wrong(what: str) -> VerificationError:
 
 
 def converted(value: Any, hint: Any, name: str) -> Any:
-    """A stated value as one of the type that `hint` annotates."""
+    """Convert a value to the annotated type `hint`."""
     made = _convert(value, hint)
     if made is _MISSING:
         wanted = getattr(hint, "__name__", None) if isinstance(hint, type) else None
@@ -123,7 +124,7 @@ def converted(value: Any, hint: Any, name: str) -> Any:
 
 
 def _convert(value: Any, hint: Any) -> Any:
-    """The value as `hint` wants it, or `_MISSING` if it is of another kind."""
+    """The value converted to `hint`, or `_MISSING` if it has another type."""
     if hint is Any:
         return _plain(value)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -159,7 +160,7 @@ def _convert_one(value: Any, hint: Any) -> Any:
     if hint is complex and kind is Pair:
         return _plain(value)
     if hint is Graph:
-        return value if hasattr(value, "outputs") else _MISSING
+        return value if isinstance(value, InstructionList) else _MISSING
     if kind is Applied and value.name in TABLE and issubclass(TABLE[value.name], hint):
         return _plain(value)
     return value if kind is hint else _MISSING
@@ -173,7 +174,7 @@ def _bytes(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A stated value where the op does not say what it wants."""
+    """A value for a parameter without an annotation."""
     if type(value) is tuple:
         made = tuple(map(_plain, value))
         return _MISSING if any(m is _MISSING for m in made) else made

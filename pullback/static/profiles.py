@@ -1,4 +1,4 @@
-"""Profiles: which element types, instructions, extents and literals a module may use.
+"""Profiles: the dtypes, instructions, sizes and literals that a module may use.
 
 `core-v1` is MIND Core v1, `core-v1+gradient` adds the instructions that its derivative rules emit,
 and `extended` has everything. An op says which profile it belongs to (`Op.text`).
@@ -21,10 +21,10 @@ CORE, GRADIENT, EXTENDED = "core-v1", "core-v1+gradient", "extended"
 
 @dataclass(frozen=True)
 class Profile:
-    """What modules of one profile may use."""
+    """The rules of one profile."""
 
     name: str
-    level: int  # a larger profile has all that a smaller one has
+    level: int  # a higher level includes the lower ones
     dtypes: frozenset[DType]
     empty: bool  # whether a dimension may be 0
     special: bool  # whether nan, inf and -0.0 are literals
@@ -33,7 +33,7 @@ class Profile:
         if type.dtype not in self.dtypes:
             known = ", ".join(d.name for d in ALL if d in self.dtypes)
             raise VerificationError(
-                f"the profile {self.name} has the element types {known}, got {type.dtype}",
+                f"the profile {self.name} has the dtypes {known}, got {type.dtype}",
                 code="E2005", dtype=type.dtype.name,
             )  # fmt: skip
         least = 0 if self.empty else 1
@@ -51,18 +51,18 @@ class Profile:
             raise VerificationError(
                 f"the profile {self.name} does not have this instruction in this form",
                 code="E6003",
-                hint=f"Its first line may name a larger one: `profile: {least.name}`.",
+                hint=f"Choose a larger profile in the first line: `profile: {least.name}`.",
             )
 
     def check_literal(self, array: np.ndarray) -> None:
         if not self.special and has_special(array):
             raise VerificationError(
-                f"nan, inf and -0.0 are no literals of the profile {self.name}", code="E1005"
+                f"literals of the profile {self.name} must not be nan, inf or -0.0", code="E1005"
             )
 
 
 def has_special(array: np.ndarray) -> bool:
-    """Whether nan, inf or -0.0 is among the elements."""
+    """Whether an element is nan, inf or -0.0."""
     if array.dtype.kind in "biu":
         return False
     parts = array.view(array.real.dtype) if array.dtype.kind == "c" else array

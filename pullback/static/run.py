@@ -1,4 +1,4 @@
-"""Running modules: on arrays by name, with the engines that tensors use."""
+"""Run modules on arrays, with the engines that tensors use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.registry import engine as find_engine
 from pullback.errors import (
     ArgumentError,
     EngineError,
@@ -21,11 +22,13 @@ from pullback.errors import (
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.table import TABLE
 from pullback.lazy.evaluate import evaluate
-from pullback.lazy.program import engine as find_engine
 from pullback.lazy.settings import Scope, current
 from pullback.lazy.tensor import Tensor
+from pullback.ops.elementwise.rounding import IsInf, IsNan
+from pullback.ops.reduce.reductions import Any_
+from pullback.ops.shape.concat_pad import Concat
+from pullback.ops.shape.movement import Reshape
 from pullback.static.functions import apply, bind
 from pullback.static.module import Module, require_module
 
@@ -39,13 +42,13 @@ def run(
     checks: str | None = None,
     timeout: float | None = None,
 ) -> list[np.ndarray]:
-    """The module's outputs, in order, on arrays given by the names of its inputs.
+    """The module's outputs, in order, for arrays given by the names of its inputs.
 
-    Nothing is executed before the module is verified. `engine` is "xla", "reference", or "xla" on
-    a platform such as "xla:cuda". With `checks="finite"`, the first value that is not finite is an
-    error: an infinite one made of finite ones is an overflow (E6005), NaN and whatever was
-    not finite to begin with is invalid (E6006). `timeout` is in seconds (E6007): the reference
-    engine stops between two instructions; XLA cannot be stopped and ends in the background.
+    The module is verified first. `engine` is "xla", "reference", or "xla" on a platform such as
+    "xla:cuda". With `checks="finite"`, the first value that is not finite is an error: infinity
+    computed from finite values is an overflow (E6005), NaN and inputs that are not finite are
+    invalid (E6006). `timeout` is in seconds (E6007): the reference engine stops between two
+    instructions; XLA cannot be stopped and continues in the background.
 
     >>> import pullback as pb
     >>> module = pb.ir.from_function(lambda x, y: x * y + x, pb.ones(2), pb.ones(2))
@@ -74,20 +77,20 @@ def _values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         return [np.array(y.numpy()) for y in made]
     except UnsupportedOp as error:
         raise EngineError(
-            f"the engine {current().engine} does not have the instruction {error.op}: it "
+            f"the engine {current().engine} does not support the instruction {error.op}: it "
             f"{error.message}",
             code="E6003", where=error.where,
         ) from None  # fmt: skip
 
 
 def _on(name: str | None) -> Scope:
-    """The engine, which must be there before anything is executed."""
+    """The scope of an engine, which must be available."""
     if name is None:
         return Scope()
     kind, _, device = str(name).partition(":")
     if kind not in ENGINES:
         raise EngineError(
-            f"run: there is no engine {name!r}, only {' and '.join(ENGINES)}",
+            f"run: engine must be {' or '.join(ENGINES)}, got {name!r}",
             code="E6002",
         )  # fmt: skip
     find_engine(kind, device or None)
@@ -100,15 +103,15 @@ def _on(name: str | None) -> Scope:
 def _finite(
     graph: Graph, tensors: Sequence[Tensor], numbers: Mapping[Node, int]
 ) -> list[np.ndarray]:
-    """The outputs, if every float value on the way to them is finite."""
-    looked_at = [n for n in graph.nodes if not isinstance(n.type, tuple) and n.type.inexact]
-    if not looked_at:
+    """The outputs; raises an error if a float value that they depend on is not finite."""
+    checked = [n for n in graph.nodes if not isinstance(n.type, tuple) and n.type.inexact]
+    if not checked:
         return _values(graph, tensors)
-    flags = [_flag(n, word) for word in ("IsInf", "IsNan") for n in looked_at]
+    flags = [_flag(n, cls) for cls in (IsInf, IsNan) for n in checked]
     *values, found = _values(_with(graph, flags), tensors)
     infinite, invalid = np.split(found, 2)
-    spoilt = {n for n, i, v in zip(looked_at, infinite, invalid, strict=True) if i or v}
-    for node, has_nan in zip(looked_at, invalid, strict=True):
+    spoilt = {n for n, i, v in zip(checked, infinite, invalid, strict=True) if i or v}
+    for node, has_nan in zip(checked, invalid, strict=True):
         if node not in spoilt or not spoilt.isdisjoint(node.inputs):
             continue
         kind = NumericOverflow if node.inputs and not has_nan else InvalidNumber
@@ -119,22 +122,21 @@ def _finite(
     return values
 
 
-def _flag(node: Node, word: str) -> Node:
-    """Whether any element is infinite, or NaN: a vector of one bool."""
-    found = TABLE[word]()(node)
-    anywhere = TABLE["Any"](tuple(range(node.type.rank)), False)(found)
-    return TABLE["Reshape"]((1,))(anywhere)
+def _flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
+    """A vector of one bool: whether any element is infinite, or NaN."""
+    anywhere = Any_(tuple(range(node.type.rank)), False)(cls()(node))
+    return Reshape((1,))(anywhere)
 
 
 def _with(graph: Graph, flags: Sequence[Node]) -> Graph:
-    return Graph(graph.inputs, [*graph.outputs, TABLE["Concat"](0)(*flags)], graph.names)
+    return Graph(graph.inputs, [*graph.outputs, Concat(0)(*flags)], graph.names)
 
 
 # -- the time limit -------------------------------------------------------------------------------
 
 
 def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
-    """Run it in a thread of its own, which is left behind when its time is over."""
+    """Run `work` in another thread, which is abandoned after the time limit."""
     made: list[Any] = []
     context = contextvars.copy_context()
 

@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pullback.graph.dtypes import DType, float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.static.flatten import Flattener
+from pullback.static.instructions import BINARY, Instruction, InstructionList
 from pullback.static.literals import applied, array_text, bracketed, literal, quoted, type_text
-
-if TYPE_CHECKING:
-    from pullback.static.module import Instruction, Module
-
-# What the text writes in a way of its own. A reader of the text uses the same tables.
-BINARY = ("Add", "Sub", "Mul", "Div")  # BinOp(Add, %0, %1)
-CONSTANTS: dict[DType, str] = {float32: "ConstF32", float64: "ConstF64", int64: "ConstI64"}
+from pullback.static.profiles import CORE
 
 
 def print_graph(graph: Graph, provenance: bool = False) -> str:
-    """The graph as text; `provenance` adds the user's line to each instruction."""
-    from pullback.static.flatten import Flattener
-
-    return "\n".join(Writer().lines(Flattener(provenance).module(graph)))
+    """The graph as text; with `provenance`, each instruction has the user's line as a comment."""
+    return "\n".join(Writer().lines(Flattener(provenance).flatten(graph)))
 
 
-def module_text(module: Module) -> str:
-    """A module as text; its first line names the profile, if that is not the usual one."""
-    from pullback.static.profiles import CORE
-
+def module_text(module: InstructionList) -> str:
+    """A module as text; its first line names the profile unless that is `core-v1`."""
     first = [] if module.profile == CORE else [f"profile: {module.profile}"]
     return "\n".join([*first, *Writer().lines(module)])
 
 
-def constant_name(type: Type) -> str:
-    """The name of the instruction that is a constant of a type."""
-    return "ConstTensor" if type.shape else CONSTANTS.get(type.dtype, "ConstTensor")
-
-
 class Writer:
-    """Writes modules; one that lays inner graphs out otherwise overrides `inner`."""
+    """Writes instructions; override `inner` for another layout of inner graphs."""
 
-    def lines(self, module: Module) -> list[str]:
+    def lines(self, module: InstructionList) -> list[str]:
         made = [self.line(i) for i in module.instructions]
         outputs = ", ".join([f"%{y}" for y in module.outputs])
         return [*made, f"outputs: {outputs}".rstrip()]
@@ -75,15 +61,15 @@ class Writer:
         return applied("BinOp" if i.op in BINARY else i.op, xs, keys, self.value)
 
     def value(self, value: Any) -> str:
-        """A parameter; a graph among them is written out in place."""
-        if hasattr(value, "outputs"):
+        """A parameter; a graph is written out in place."""
+        if isinstance(value, InstructionList):
             return self.inner(self.lines(value))
         if isinstance(value, tuple):
             return bracketed(map(self.value, value))
         return literal(value)
 
     def inner(self, lines: list[str]) -> str:
-        """An inner graph, one instruction a line, further to the right."""
+        """An inner graph, one instruction a line, indented."""
         indented = "\n".join(lines).replace("\n", "\n  ")
         return f"graph(\n  {indented}\n)"
 

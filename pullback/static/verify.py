@@ -1,4 +1,4 @@
-"""Verification: a graph that passes can be printed, transformed and run without surprises."""
+"""Verification: a graph that passes can be printed, transformed and run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pullback.graph.node import Node
 from pullback.graph.types import Type, show
 from pullback.ops.sources import Input, Leaf, Result, Scalar
 
-# Rules that are handed the operands, and how many arguments come before them.
+# Rules that take the operands, and the number of arguments before them.
 _RULES = (("infer", 0), ("expand", 0), ("numpy", 0), ("partials", 1), ("hlo", 2))
-_SOURCES = (Leaf, Scalar)  # values that are there: they have a type, and no rule for it
+_DATA = (Leaf, Scalar)  # existing values: they have a type but no type rule
 
 
 def verify(graph: Graph) -> None:
-    """Raise VerificationError, naming the instruction, if the graph breaks the IR's rules."""
+    """Raise VerificationError, which names the instruction, if the graph is invalid."""
     _check_inputs(graph)
     inputs = set(graph.inputs)
     defined: set[Node] = set()
     for i, node in enumerate(graph.nodes):
         op, xs = node.op, node.inputs
-        # What the type rule gave before, for the same op and operands, need not be asked again.
+        # The type rule has given this result before, for the same op and operand types.
         known = xs and op.inferred.get(tuple([x.type for x in xs])) is node.type
         for inner in op.graphs:
             verify(inner)
@@ -59,14 +59,14 @@ def _check_inputs(graph: Graph) -> None:
 
 
 def _check_operands(i: int, node: Node, defined: set[Node]) -> None:
-    fewest, most = (0, 0) if isinstance(node.op, _SOURCES) else arity(type(node.op))
+    fewest, most = (0, 0) if isinstance(node.op, _DATA) else arity(type(node.op))
     if not fewest <= len(node.inputs) <= most:
         wanted = fewest if fewest == most else f"at least {fewest}"
         _fail(i, node, "E2007", f"it takes {wanted} operands, got {len(node.inputs)}")
     for k, x in enumerate(node.inputs):
         if x not in defined:
             _fail(i, node, "E4001", f"operand {k} is used before it is defined")
-        if not isinstance(node.op, Result) and isinstance(x.type, tuple):
+        if isinstance(x.type, tuple) and not isinstance(node.op, Result):
             what = f"operand {k} must be one value; {x.op.name} has several: select a result"
             _fail(i, node, "E2001", what)
 
@@ -78,10 +78,10 @@ def _check_type(i: int, node: Node) -> None:
             _fail(i, node, "E2001", f"the declared type must be a Type, got {t!r}")
         if any(n < 0 for n in t.shape):
             _fail(i, node, "E3006", f"dimensions must not be negative, got {t}")
-    if isinstance(node.op, _SOURCES):
+    if isinstance(node.op, _DATA):
         return
     if isinstance(node.op, Result):
-        _check_result(i, node)
+        _check_result(i, node, node.op.index)
     try:
         inferred = node.op.infer(*[_plain(x.type) for x in node.inputs])
     except PullbackError as error:
@@ -94,8 +94,8 @@ def _check_type(i: int, node: Node) -> None:
         )  # fmt: skip
 
 
-def _check_result(i: int, node: Node) -> None:
-    types, index = node.inputs[0].type, node.op.index  # type: ignore[attr-defined]
+def _check_result(i: int, node: Node, index: int) -> None:
+    types = node.inputs[0].type
     if not isinstance(types, tuple):
         _fail(i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select")
     if not 0 <= index < len(types):
@@ -103,12 +103,12 @@ def _check_result(i: int, node: Node) -> None:
 
 
 def _plain(type: Any) -> Any:
-    """A type as type rules see it; of an op with several results they see all."""
+    """A type as type rules see it; an op with several results has a tuple of types."""
     return type if isinstance(type, tuple) else type.plain
 
 
 def _bare(types: Any) -> Any:
-    """What type rules decide; sharding and varying axes are laid over it by propagation."""
+    """The part that type rules decide; propagation adds shardings and varying axes."""
     if isinstance(types, tuple):
         return tuple([_bare(t) for t in types])
     return types.shape, types.dtype
@@ -123,7 +123,7 @@ def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
 
 @cache
 def arity(cls: type) -> tuple[int, float]:
-    """The fewest and most operands an op takes: what the first rule that names them all says."""
+    """The least and largest number of operands, from the first rule that names them all."""
     for rule, before in _RULES:
         function = getattr(cls, rule, None)
         if function is None:
@@ -133,6 +133,6 @@ def arity(cls: type) -> tuple[int, float]:
             continue
         required = sum(p.default is p.empty for p in parameters)
         return required, len(parameters)
-    elementwise = hasattr(cls, "partials")  # elsewhere a ufunc is not applied to the operands
+    elementwise = hasattr(cls, "partials")  # other ops do not apply their ufunc to the operands
     count = getattr(getattr(cls, "ufunc", None), "nin", None) if elementwise else None
     return (0, float("inf")) if count is None else (count, count)

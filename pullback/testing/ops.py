@@ -45,7 +45,7 @@ def check_op(op: Op, *arrays: ArrayLike, order: int = 2) -> None:
     >>> from pullback import testing
     >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
     """
-    from pullback.lazy.program import engine
+    from pullback.engines.registry import engine
 
     given = [np.asarray(a) for a in arrays]
     check_type(op, given)

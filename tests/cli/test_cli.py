@@ -92,7 +92,7 @@ def test_format_prints_the_one_form() -> None:
     assert ir("format", "-", stdin=f"# a comment\n{loose}") == (0, EXAMPLE, "")
     assert ir("format", "--check", "-", stdin=EXAMPLE) == (0, "", "")
     ended = ir("format", "--check", "-", stdin=loose)
-    assert ended == (1, "<stdin> is not in the printed form\n", "")
+    assert ended == (1, "<stdin> is not in the standard layout\n", "")
 
 
 def test_canon_and_hash() -> None:
@@ -135,9 +135,9 @@ def test_grad_with_a_seed_and_in_another_profile() -> None:
     ("argv", "status", "words"),
     [
         (["--wrt", "z"], 1, "no value 'z'"),
-        (["--wrt", "%x"], 2, "a value is written as %7"),
+        (["--wrt", "%x"], 2, "a value must be written as %7"),
         (["--output", "%3"], 1, "error[E5004]"),
-        (["--output", "last"], 2, "a value is written as %7"),
+        (["--output", "last"], 2, "a value must be written as %7"),
         (["--profile", "core-v9"], 2, "invalid choice"),
     ],
 )
@@ -274,7 +274,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         "error: cannot read nowhere.ir: No such file or directory\n"
     )
     assert ir("verify", str(tmp_path)).err.endswith(": Is a directory\n")
-    assert ir("verify", "-", "-") == (2, "", "error: the standard input can be read once\n")
+    assert ir("verify", "-", "-") == (2, "", "error: the standard input can be read only once\n")
     assert ir("diff", "-", "-").status == 2
     ended = ir("verify", "-", stdin=b'%0 = Input() {name: "\xff"}')
     assert ended.status == 1
@@ -292,10 +292,12 @@ def test_a_fault_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("of all things")
 
     monkeypatch.delenv("PULLBACK_TRACEBACK", raising=False)
-    monkeypatch.setattr("pullback.cli.checking.verify", broken)
+    monkeypatch.setattr("pullback.cli.commands.verify", broken)
     ended = ir("verify", "-", stdin=EXAMPLE)
     assert ended.status == 1
-    assert ended.err.startswith("error[internal]: a fault of pullback itself: RuntimeError: of all")
+    assert ended.err.startswith(
+        "error[internal]: an error in pullback itself: RuntimeError: of all"
+    )
     monkeypatch.setenv("PULLBACK_TRACEBACK", "1")
     with pytest.raises(RuntimeError, match="of all things"):
         ir("verify", "-", stdin=EXAMPLE)
@@ -305,5 +307,5 @@ def test_an_interrupt_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pullback.cli.checking.verify", interrupted)
+    monkeypatch.setattr("pullback.cli.commands.verify", interrupted)
     assert ir("verify", "-", stdin=EXAMPLE) == (130, "", "error: interrupted\n")

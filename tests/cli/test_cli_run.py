@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from command import DIVISION, EXAMPLE, ROWS, UNFIT, ir
 
-from pullback.cli import running
+from pullback.cli.run import output_text
 
 
 def test_run_takes_literals() -> None:
@@ -44,9 +44,9 @@ def test_random_inputs_are_the_same_each_time() -> None:
 
 
 def test_matrices_start_on_a_line_of_their_own() -> None:
-    shown = running.shown(1, "Tensor<i64, [2, 2]>", np.array([[1, 2], [3, 4]]))
+    shown = output_text(1, "Tensor<i64, [2, 2]>", np.array([[1, 2], [3, 4]]))
     assert shown == "%1 : Tensor<i64, [2, 2]> =\n[[1, 2],\n [3, 4]]"
-    assert "..." in running.shown(1, "Tensor<i64, [5000]>", np.arange(5000))
+    assert "..." in output_text(1, "Tensor<i64, [5000]>", np.arange(5000))
 
 
 @pytest.mark.parametrize("engine", ["reference", "xla"])
@@ -64,7 +64,7 @@ def test_an_error_of_the_run_is_placed(engine: str) -> None:
     [
         (["-i", "x=[1, 2"], 2, "--input x: not a number or list of numbers: [1, 2"),
         (["-i", "x=[1, 2]"], 2, "--input x: the literal has 2 elements, its type f32[3] has 3"),
-        (["-i", "i=[0, 1.5]"], 2, "--input i: an element of the literal is no i64"),
+        (["-i", "i=[0, 1.5]"], 2, "--input i: an element of the literal is not a valid i64"),
         (["-i", "x=1) : Tensor<f32, []>\n%1 = Exp(%0"], 2, "--input x: not a number"),
         (["-i", "z=1"], 2, "--input z: the module has no such input, its inputs are x, i"),
         (["-i", "x"], 2, "--input takes NAME=VALUE or a file of arrays ending in .npz"),
@@ -106,5 +106,5 @@ def test_nothing_runs_after_an_error_of_verification(monkeypatch: pytest.MonkeyP
     def refuse(*args: Any) -> None:
         raise AssertionError("it was run")
 
-    monkeypatch.setattr("pullback.static.run.run", refuse)
+    monkeypatch.setattr("pullback.cli.run.run", refuse)
     assert "error[E3001]" in ir("run", "-", "--random", "0", stdin=UNFIT).err

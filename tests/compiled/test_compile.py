@@ -420,13 +420,13 @@ def test_options_that_make_no_sense_are_told():
     def f(x, y):
         return x + y
 
-    with told(ArgumentError, ValueError, "static_argnums must name arguments by position", "2"):
+    with told(ArgumentError, ValueError, "static_argnums must be positions of arguments", "2"):
         pb.compile(f, static_argnums=2)
     with told(ArgumentError, ValueError, "static_argnames names 'z'", "x, y"):
         pb.compile(f, static_argnames="z")
     with told(ArgumentError, ValueError, "donate_argnums"):
         pb.compile(f, donate_argnums="x")
-    with told(ArgumentError, ValueError, "static argument has no buffer"):
+    with told(ArgumentError, ValueError, "a static argument cannot be donated"):
         pb.compile(f, static_argnums=0, donate_argnums=0)
 
 
@@ -826,10 +826,10 @@ def test_equal_programs_are_compiled_once(x):
         assert counts.compiles == 1
 
 
-def test_the_number_of_versions_is_bounded(x, monkeypatch):
+def test_the_number_of_specializations_is_bounded(x, monkeypatch):
     from pullback.compiled import function
 
-    monkeypatch.setattr(function, "MOST_VERSIONS", 3)
+    monkeypatch.setattr(function, "MOST_SPECIALIZATIONS", 3)
     f = Counted(lambda x, n: x * n)
     g = pb.compile(f, static_argnums=1)
     for n in range(5):
@@ -887,7 +887,7 @@ def test_two_functions_traced_at_once_in_two_threads_do_not_wait_for_each_other(
 
 def test_leaves_are_read_in_the_order_of_the_tree(x):
     """The short way of a call reads known trees by itself: it must agree with flattening."""
-    from pullback.compiled.flatten_fast import reader_of
+    from pullback.compiled.flatten_fast import make_reader
 
     trees = [
         (x, {"b": [x, None], "a": (x,)}, ()),
@@ -898,7 +898,7 @@ def test_leaves_are_read_in_the_order_of_the_tree(x):
     ]
     for t in trees:
         leaves, structure = pb.tree.flatten(t)
-        read = reader_of(structure)
+        read = make_reader(structure)
         found: list[Any] = []
         assert read(t, found)
         assert all(a is b for a, b in zip(found, leaves, strict=True))
@@ -907,7 +907,7 @@ def test_leaves_are_read_in_the_order_of_the_tree(x):
             got: list[Any] = []
             if read(other, got) and not same:  # a container where a leaf was: seen by the caller
                 assert any(isinstance(v, (list, tuple, dict)) or v is None for v in got)
-    assert reader_of(pb.tree.flatten(OrderedDict(a=x))[1]) is None
+    assert make_reader(pb.tree.flatten(OrderedDict(a=x))[1]) is None
 
 
 def test_a_container_is_not_taken_for_a_leaf(x):

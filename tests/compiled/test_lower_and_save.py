@@ -94,7 +94,7 @@ def test_cost_counts_work_traffic_and_memory():
     donating = pb.compile(lambda a: a + 1, donate_argnums=0).lower(a).cost()
     plain = pb.compile(lambda a: a + 1).lower(a).cost()
     assert donating.peak_bytes < plain.peak_bytes
-    with pb.config(engine="reference"), told(EngineError, RuntimeError, "keeps no account"):
+    with pb.config(engine="reference"), told(EngineError, RuntimeError, "does not know the cost"):
         pb.compile(lambda a: a + 1).lower(a).cost()
 
 
@@ -236,11 +236,11 @@ def test_files_that_are_no_programs_are_refused(tmp_path, x):
     header = good[start:].replace(b'"plan"', b'"plum"')
     cases = {
         "not written by": [b"", b"hello", json.dumps({}).encode()],
-        "ends too early": [good[: start + 3]],
+        "it is truncated": [good[: start + 3]],
         "checksum": [good[:-1], good + b"x", good[:-5] + bytes([good[-5] ^ 1]) + good[-4:],
                      good[: start + 40] + b"?" + good[start + 41 :]],
         "format 2": [newer],
-        "makes no sense": [sealed(header)],
+        "header is invalid": [sealed(header)],
     }  # fmt: skip
     for word, files in cases.items():
         for data in files:

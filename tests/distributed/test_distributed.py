@@ -16,10 +16,11 @@ from paths import SUPPORT, VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import distributed
+from pullback.distributed.connection import one_line
 from pullback.distributed.launcher import NOISE, free_port, without_noise
-from pullback.distributed.rendezvous import Meeting, introduction, join
-from pullback.distributed.synchronize import compare
-from pullback.engines.xla.program_log import Ledger
+from pullback.distributed.membership import compare
+from pullback.distributed.rendezvous import Rendezvous, introduction, join
+from pullback.engines.xla.program_log import ProgramLog
 from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 
 CASES = str(SUPPORT / "distributed_cases.py")
@@ -185,7 +186,7 @@ def meet(count, *others, timeout=20.0):
             return re.sub(r" \(pid.*?\)", "", error.message)
 
     with free_port() as port, ThreadPoolExecutor() as pool:
-        first = Meeting("127.0.0.1", port, count, timeout)
+        first = Rendezvous("127.0.0.1", port, count, timeout)
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         told = [
@@ -222,7 +223,7 @@ def test_a_port_that_is_taken():
         socket.create_server(("127.0.0.1", 0)) as server,
         pytest.raises(EngineError, match=r"another program listens at 127.0.0.1:\d+"),
     ):
-        Meeting("127.0.0.1", server.getsockname()[1], 2, 1.0)
+        Rendezvous("127.0.0.1", server.getsockname()[1], 2, 1.0)
 
 
 def test_disagreement_names_who_has_what():
@@ -269,17 +270,17 @@ def test_what_launch_asks_for(wrong):
         distributed.launch("script.py", **wrong)
 
 
-def test_a_ledger_is_shared_by_threads():
+def test_a_program_log_is_shared_by_threads():
     """One starts programs, another compares what was started: it never sees half an entry."""
-    mine, theirs = Ledger(), Ledger()
+    mine, theirs = ProgramLog(), ProgramLog()
     for k in range(5):
         mine.begin(k, k)
         theirs.begin(k, k)
-    words, wrong, ended = theirs.words(), [], threading.Event()
+    summary, wrong, ended = theirs.summary(), [], threading.Event()
 
     def compares():
         while not ended.is_set():
-            wrong.append(mine.differs(words) + theirs.differs([*mine.words()[:3], None]))
+            wrong.append(mine.difference(summary) + theirs.difference(mine.summary()))
 
     other = threading.Thread(target=compares)
     other.start()
@@ -294,6 +295,6 @@ def test_any_error_can_be_told_in_a_line():
     class Odd(Exception):
         message = 3
 
-    assert distributed._in_a_line(Odd("x\ny")) == ": Odd: x"
-    assert distributed._in_a_line(EngineError("first\nsecond")) == ": EngineError: first"
-    assert distributed._in_a_line(None) == ""
+    assert one_line(Odd("x\ny")) == ": Odd: x"
+    assert one_line(EngineError("first\nsecond")) == ": EngineError: first"
+    assert one_line(None) == ""

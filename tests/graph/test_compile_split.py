@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.engines.registry import engine
 from pullback.engines.xla import engine as xla_engine
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import segments
 from pullback.graph.graph import Graph
-from pullback.lazy.program import engine
 from pullback.ops.prelude import interpret
 
 WIDTH = 5

@@ -11,9 +11,9 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.engines.xla import mlir
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine
 from pullback.ops.collective.reduce import Collective
 
 OPS = [n for n in sorted(TABLE) if not issubclass(TABLE[n], Collective)]

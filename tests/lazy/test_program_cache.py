@@ -20,10 +20,10 @@ from paths import PYTHONPATH
 
 import pullback as pb
 from pullback.engines import reference
+from pullback.engines.registry import engine
 from pullback.errors import ArgumentError, EngineError
 from pullback.lazy import cache, settings
 from pullback.lazy.launch import state
-from pullback.lazy.program import engine
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 

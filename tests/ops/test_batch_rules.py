@@ -10,10 +10,10 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine as engine_named
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.graph import ancestors
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine as engine_named
 from pullback.lazy.record import record
 from pullback.ops.prelude import Axis
 from pullback.ops.random.bits import RandomBits

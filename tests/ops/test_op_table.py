@@ -9,11 +9,11 @@ import pytest
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.engines.xla.builder import Builder, module
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.composite import Expandable
 from pullback.ops.elementwise.base import Elementwise

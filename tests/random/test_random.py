@@ -9,8 +9,8 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.graph import dtypes
-from pullback.lazy.program import engine
 from pullback.ops.random.affine import Affine, Between
 from pullback.ops.random.discrete import MulHigh
 

@@ -10,10 +10,10 @@ import pytest
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.engines.xla.builder import Builder
 from pullback.graph import dtypes
 from pullback.graph.table import TABLE
-from pullback.lazy.program import engine
 from pullback.ops.random import formulas
 from pullback.ops.random.stepwise import NUMPY, lifted
 

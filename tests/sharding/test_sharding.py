@@ -220,7 +220,7 @@ COLLECTIVES = {
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives_need_a_mapped_axis(name):
     """An axis of the mesh that a tensor lies on is none: its dimensions are whole to the user."""
-    with told(ArgumentError, ValueError, f"{name}: no axis is named 'dp' here"):
+    with told(ArgumentError, ValueError, f"{name}: no axis named 'dp' is bound here"):
         COLLECTIVES[name](put())
 
 

@@ -1,4 +1,4 @@
-"""Modules are differentiated into modules: result, options, what is asked for (M1 to M24)."""
+"""Differentiating modules into modules: results, options, targets (M1 to M24)."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_K15_an_output_and_a_seed_can_be_chosen():
     assert made.graph.names == ("x", "v")
     x, v = np.zeros((2, 3), "f"), np.arange(6, dtype="f").reshape(2, 3)
     np.testing.assert_array_equal(ir.run(made, {"x": x, "v": v})[2], v)
-    with pytest.raises(ArgumentError, match="there is an input 'x' already"):
+    with pytest.raises(ArgumentError, match="there is already an input 'x'"):
         ir.autodiff(module, output=1, seed="x")
     with pytest.raises(ArgumentError, match=r"seed must be True or a name, got 2\.0"):
         ir.autodiff(module, output=2, seed=2.0)

@@ -1,4 +1,4 @@
-"""M75 and M76: what the version report names, and the runner of conformance cases."""
+"""M75 and M76: the version report and the runner of conformance cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from command import ir, pullback
 from paths import TESTS
 
-from pullback.cli.cases import judge
+from pullback.cli.conformance import judge
 
 SUITE = TESTS / "conformance"
 SUM = """
@@ -72,9 +72,8 @@ def test_M76_the_report_has_reasons_and_the_status_tells_failures(tmp_path: Path
     assert ended.out.splitlines() == [
         f"pass  {folder}/a_good.yaml: A sum",
         f"fail  {folder}/b_bad.yaml: A sum: result: expected 4.0, got 3.0",
-        f"skip  {folder}/c_source.yaml: A sum: no ir_module: the surface language is not part of "
-        "this",
-        f"skip  {folder}/d_gpu.yaml: A sum: it asks for an accelerator: choose one with --engine",
+        f"skip  {folder}/c_source.yaml: A sum: no ir_module: the surface language is not supported",
+        f"skip  {folder}/d_gpu.yaml: A sum: it needs an accelerator: choose one with --engine",
         "1 passed, 1 failed, 2 skipped",
     ]
     good = str(tmp_path / "a_good.yaml")
@@ -143,7 +142,7 @@ def test_M76_a_case_that_does_not_hold_fails(case: str, before: str, after: str,
     assert reason in verdict.reason
 
 
-def test_M76_what_is_no_case_is_told(tmp_path: Path):
+def test_M76_a_file_that_is_not_a_case_is_reported(tmp_path: Path):
     folder = write(tmp_path, broken="a: [1", other="- 1")
     ended = ir("conformance", f"{folder}/broken.yaml")
     assert ended.status == 2
@@ -159,6 +158,6 @@ def test_M76_without_a_yaml_reader_it_says_what_to_install(monkeypatch: pytest.M
     ended = ir("conformance", str(SUITE))
     assert ended.status == 2
     assert ended.err == (
-        "error: conformance cases are read with PyYAML, which is not installed\n"
+        "error: conformance cases need PyYAML, which is not installed\n"
         "  = pip install 'pullback[conformance]'\n"
     )

@@ -14,13 +14,14 @@ from command import pullback
 from paths import ROOT
 
 import pullback as pb
-from pullback.cli import reference
-from pullback.cli.cases import judge
+from pullback.cli.conformance import judge
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import ALL
 from pullback.graph.table import TABLE
 from pullback.static.catalogue import CATALOGUE
+from pullback.static.descriptions import is_builtin
 from pullback.static.profiles import PROFILES
+from tools import ir_tables
 
 PAGE = (ROOT / "docs" / "ir.md").read_text(encoding="utf-8")
 
@@ -60,15 +61,15 @@ def test_commands_print_what_the_page_says(
 
 def test_tables_are_up_to_date() -> None:
     """`make docs` writes them."""
-    assert reference.updated(PAGE) == PAGE
+    assert ir_tables.updated(PAGE) == PAGE
 
 
 def test_every_instruction_and_code_is_there() -> None:
-    table = reference.instructions_table()
+    table = ir_tables.instructions_table()
     for name, cls in TABLE.items():
-        if cls.text.profile and reference.is_ours(cls):
+        if cls.text.profile and is_builtin(cls):
             assert re.search(rf"^\| `(BinOp\()?{name}[(,]", table, re.MULTILINE), name
-    rows = reference.errors_table().splitlines()[2:]
+    rows = ir_tables.errors_table().splitlines()[2:]
     assert [row.split()[1] for row in rows] == list(CATALOGUE)
     assert [row.split()[1] for row in rows if "reserved" in row] == [
         "E1006", "E2002", "E2003", "E2006",

@@ -11,11 +11,13 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from pullback.engines.xla.builder import Builder, HloValue, mlir_type
+from pullback.engines.registry import engine
+from pullback.engines.xla.builder import Builder
+from pullback.engines.xla.instructions import Block
+from pullback.engines.xla.printer import print_module
 from pullback.graph.dtypes import ALL, bfloat16, float64
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
 
@@ -88,16 +90,10 @@ def run_words(grid, write, *operands):
     """What `write(builder, *values)` gives on each device; an operand is a list of parts."""
     b = Builder(grid)
     types = [Type(parts[0].shape, dtype_of(parts[0])) for parts in operands]
-    args = [HloValue(b._fresh(), t) for t in types]
+    args = [b.value(t) for t in types]
     outs = write(b, *args)
-    kinds = ", ".join(mlir_type(o.type) for o in outs)
-    header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in args)
-    b.lines.append(f"return {', '.join(o.name for o in outs)} : {kinds}")
-    body = "\n".join(b.lines)
-    text = (
-        f"module @words attributes {{mhlo.num_replicas = {grid.size} : i32}} {{\n"
-        f"func.func public @main({header}) -> ({kinds}) {{\n{body}\n}}\n}}"
-    )
+    main = Block(tuple(args), b.instructions, tuple(outs))
+    text = print_module(main, attributes=f" attributes {{mhlo.num_replicas = {grid.size} : i32}}")
     group = engine("xla").group(grid)
     program = group.compile(text, [o.type for o in outs])
     made = program.run([group.put(p, t) for p, t in zip(operands, types, strict=True)])

@@ -15,11 +15,12 @@ from devices import Grid, assert_same, check_words, dtype_named, op, varying
 import pullback as pb
 from pullback import distributed
 from pullback.distributed import ProcessMismatch, WorkerLost
+from pullback.engines import processes
+from pullback.engines.registry import engine
 from pullback.errors import EngineError, OutOfMemory, PullbackError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.sharding.mesh import DeviceMesh
 
 T = Type((4,), float64)
@@ -140,7 +141,7 @@ def faults():
     mend()
     attempt(program, x)
     program, x, mend = failing(apart[1], short, 1)
-    heard = distributed._joined.pulse._failures
+    heard = processes.current().heartbeat._failures
     while k == 0 and not list(heard(engine("xla").group(apart[1]))):  # of it, before it starts
         time.sleep(0.01)
     attempt(program, x)
@@ -156,7 +157,7 @@ def faults():
     differing(lambda i: step(y, 0.5 + k * (i > 3)).item())
     program, x = summing(apart[3])
     other = summing(apart[3])[0]
-    other.executable.mark += 1
+    other.executable.checksum += 1
     differing(lambda i: (other if i == k else program).run([x])[0].wait())
     differing(lambda i: distributed.barrier("ab"[k]))
 

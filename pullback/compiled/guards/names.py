@@ -1,9 +1,8 @@
-"""What a function's code names: globals, attributes and imports, each with the line it is on."""
+"""The names in a function's code: globals, attributes and imports, each with its first line."""
 
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -15,7 +14,7 @@ from pullback.graph.where import SourceLine
 _GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 _LONGEST = 40  # a longer string is hardly the name of an attribute
-# Who names one of these reads attributes by names that are values, or all attributes there are.
+# Code with one of these names reads attributes by computed names, or all attributes there are.
 _COMPUTING = {"getattr", "hasattr", "attrgetter", "methodcaller", "__match_args__"}
 _REFLECTING = {"vars", "__dict__", "asdict", "astuple", "fields"}
 
@@ -26,7 +25,7 @@ class Names:
 
     globals: dict[str, SourceLine] = field(default_factory=dict)
     attributes: dict[str, SourceLine] = field(default_factory=dict)
-    imports: dict[str, SourceLine] = field(default_factory=dict)  # dots in front: relative ones
+    imports: dict[str, SourceLine] = field(default_factory=dict)  # relative ones with their dots
 
     @property
     def computes(self) -> bool:
@@ -39,15 +38,16 @@ class Names:
 
 @lru_cache(maxsize=4096)
 def names_of(code: CodeType) -> Names:
-    """All names in a function's code, and in the functions written inside it.
+    """Return all names in a function's code, and in the functions defined inside it.
 
     Strings that could be names count as attributes: `getattr(x, "scale")` reads one.
     """
-    found = Names()
-    for part in _parts(code):
-        level: list[Any] = [0, 0]  # an import is told its level, and then what it is for
+    found, parts = Names(), [code]
+    for part in parts:
+        parts.extend(c for c in part.co_consts if isinstance(c, CodeType))
+        level: list[Any] = [0, 0]  # IMPORT_NAME comes after its level and its `fromlist`
         for step in dis.get_instructions(part):
-            if step.opname == "EXTENDED_ARG":  # a part of the next one
+            if step.opname == "EXTENDED_ARG":  # belongs to the next instruction
                 continue
             name, where = step.argval, SourceLine(part, step.offset)
             if step.opname in _GLOBALS:
@@ -66,24 +66,17 @@ def names_of(code: CodeType) -> Names:
 
 
 def texts(x: Any) -> list[str]:
-    """The strings in a plain value that could be names of attributes."""
+    """Return the strings in a plain value that could be names of attributes."""
     if isinstance(x, (tuple, frozenset)):
         return sorted(text for part in x for text in texts(part))
     return [x] if isinstance(x, str) and x.isidentifier() and len(x) < _LONGEST else []
 
 
-def _parts(code: CodeType) -> Iterator[CodeType]:
-    stack = [code]
-    for part in stack:
-        stack.extend(c for c in part.co_consts if isinstance(c, CodeType))
-        yield part
-
-
 @lru_cache(maxsize=4096)
 def code_key(code: CodeType) -> tuple:
-    """What a function does, to compare: not its file, its lines, nor the names of its locals.
+    """Return what a function does, to compare: without its file, lines and names of locals.
 
-    The names of its arguments count, for callers may use them.
+    The names of its arguments count, because callers may use them.
     """
     count = code.co_argcount + code.co_kwonlyargcount
     return (
@@ -102,7 +95,7 @@ def _constant(value: Any) -> Any:
 
 
 def absolute(name: str, f: FunctionType) -> str:
-    """The name of a module that a function imports, in full."""
+    """Return the full name of a module that a function imports."""
     if not name.startswith("."):
         return name
     level = len(name) - len(name.lstrip("."))

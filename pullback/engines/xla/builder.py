@@ -1,4 +1,4 @@
-"""Graph to StableHLO text. Ops write their own lowering with the words of `Builder`."""
+"""Lower graphs to StableHLO. Each op writes its own lowering with the methods of `Builder`."""
 
 from __future__ import annotations
 
@@ -7,96 +7,83 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla import regions
 from pullback.engines.xla.collectives import Collectives
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.engines.xla.printer import attribute_text, print_module
 from pullback.errors import EngineError, PullbackError
-from pullback.graph.dtypes import DType, bool_, float32, int64
+from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
+from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.ops.sources import Result
 
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 
 
-class HloValue:
-    """An SSA value of the program that is being written."""
-
-    __slots__ = ("name", "type")
-
-    def __init__(self, name: str, type: Type) -> None:
-        self.name, self.type = name, type
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
-
-    @property
-    def dtype(self) -> DType:
-        return self.type.dtype
-
-
 class Builder(Collectives):
-    """Writes StableHLO, one instruction a line; with a `mesh`, for each of its devices."""
+    """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
         self.mesh = mesh
         self.communicates = False  # whether a collective was written
         self.spans = False  # whether the devices belong to several processes
-        self.apart = False  # whether XLA must run what communicates in a thread of its own
-        self.guards = False  # whether what is behind a barrier is chosen, and not handed on
-        self.lines: list[str] = []
-        self._outermost = self.lines  # those of the program itself, not of a region in it
-        self.checks: list[
-            tuple[HloValue, Any]
-        ] = []  # conditions that must hold, and whose they are
+        self.apart = False  # whether XLA must run communicating programs in their own thread
+        self.guards = False  # whether barriers select values instead of passing them on
+        self.instructions: list[HloInstruction] = []
+        self._outermost = self.instructions  # those of the program, not of one of its regions
+        self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
         self.current: Any = None  # the program's node that is being lowered
-        self.inner: Any = None  # the node of a graph that an op holds, if it is one's
+        self.inner: Any = None  # the node that is being lowered of a graph held by an op
         self._count = 0
         self._constants: dict[Any, HloValue] = {}
 
     # -- instructions -------------------------------------------------------------------------
 
     def op(
-        self, mnemonic: str, *xs: HloValue, out: Any, regions: str = "", **attributes: Any
+        self,
+        mnemonic: str,
+        *xs: HloValue,
+        out: Any,
+        regions: Block | Sequence[Block] = (),
+        **attributes: Any,
     ) -> Any:
-        """One instruction in generic form; `out` is its type, or a tuple of types.
+        """Add an instruction; `out` is the type of its result, or a tuple of types.
 
         Attributes are written by kind: a tuple of ints is a dense i64 array, an int is i64, a
-        bool is a bool, a string is taken as it stands.
+        bool is a bool, a string is MLIR text.
         """
         several = isinstance(out, tuple)
-        outs = out if several else (out,)
-        names = [self._fresh() for _ in outs]
-        operands = ", ".join(x.name for x in xs)
-        attrs = ", ".join(f"{k} = {attribute(v)}" for k, v in attributes.items())
-        ins = ", ".join(mlir_type(x.type) for x in xs)
-        results = ", ".join(map(mlir_type, outs))
-        results = f"({results})" if len(outs) != 1 else results
-        self.lines.append(
-            f'{", ".join(names)} = "{mnemonic}"({operands})'
-            f"{f' ({regions})' if regions else ''}{f' {{{attrs}}}' if attrs else ''}"
-            f" : ({ins}) -> {results}"
-        )
-        made = tuple(HloValue(n, t) for n, t in zip(names, outs, strict=True))
-        return made if several else made[0]
+        results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
+        blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
+        texts = {k: attribute_text(v) for k, v in attributes.items()}
+        self.instructions.append(HloInstruction(mnemonic, xs, results, texts, blocks))
+        return results if several else results[0]
+
+    def value(self, type: Type) -> HloValue:
+        """A new value, for a result or an argument."""
+        self._count += 1
+        return HloValue(f"%{self._count}", type)
 
     def constant(self, value: Any, dtype: DType) -> HloValue:
         """A constant from a number or an array, exact to the bit."""
         array = np.asarray(value, dtype.numpy)
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
-            made = HloValue(self._fresh(), Type(array.shape, dtype))
-            value = f"{dense(array, dtype)} : {mlir_type(made.type)}"
-            self.lines.append(f"{made.name} = stablehlo.constant {value}")
-            self._constants[key] = made
+            made = self._constants[key] = self.value(Type(array.shape, dtype))
+            self.instructions.append(
+                HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
+            )
         return self._constants[key]
 
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
-        """The value that `make` writes, written once for all who ask for it in one region."""
+        """The value for `key` in the current region, made by `make` at the first use."""
         if key not in self._constants:
             self._constants[key] = make()
         return self._constants[key]
 
     def full(self, type: Type, value: Any) -> HloValue:
-        """A number, spread over a type's shape."""
+        """A number, broadcast to a type's shape."""
         return self.broadcast(self.constant(value, type.dtype), type.shape)
 
     def broadcast(self, x: HloValue, shape: Sequence[int]) -> HloValue:
@@ -114,7 +101,7 @@ class Builder(Collectives):
         return [self.broadcast(x, shape) for x in xs]
 
     def broadcast_in_dim(self, x: HloValue, shape: Sequence[int], dims: Sequence[int]) -> HloValue:
-        """Place dimension i of `x` at `dims[i]` of `shape`, and repeat along the others."""
+        """Map dimension i of `x` to `dims[i]` of `shape`, and repeat along the others."""
         return self.op(
             "stablehlo.broadcast_in_dim", x,
             out=Type(tuple(shape), x.dtype), broadcast_dimensions=tuple(dims),
@@ -134,7 +121,7 @@ class Builder(Collectives):
         return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
-        """`direction` is EQ, NE, LT, LE, GT or GE; operands have one shape."""
+        """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""
         return self.op(
             "stablehlo.compare", x, y, out=Type(x.shape, bool_),
             comparison_direction=f"#stablehlo<comparison_direction {direction}>",
@@ -147,12 +134,12 @@ class Builder(Collectives):
     def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]:
         """The same values, behind an optimization barrier.
 
-        None is written into regions: XLA's CPU compiler ends the process over one in a loop whose
-        body it writes in one go. Elsewhere it takes what comes out of a barrier for the very
-        memory that went in, and may write over it where both are read by one fused loop. So only
-        a bit passes the barrier there (`guards`), and chooses the values, which no pass foresees.
+        Regions have no barriers: XLA's CPU compiler aborts on one in a loop whose body it fuses.
+        Elsewhere it lets a barrier's results share memory with its operands, and may overwrite
+        them where one fused loop reads both. With `guards`, only a bit passes the barrier and
+        selects the values, which no pass can predict.
         """
-        if self.lines is not self._outermost:
+        if self.instructions is not self._outermost:
             return xs
         held = (self.constant(True, bool_), *xs) if self.guards else xs
         made = self.op("stablehlo.optimization_barrier", *held, out=tuple([x.type for x in held]))
@@ -165,7 +152,7 @@ class Builder(Collectives):
         return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
 
     def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue:
-        """Reduce over `axes` (they are removed) with a binary instruction such as `add`."""
+        """Reduce over `axes`, which are removed, with a binary instruction such as `add`."""
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
         body = self.region(
             [Type((), x.dtype)] * 2,
@@ -177,18 +164,18 @@ class Builder(Collectives):
             out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
         )  # fmt: skip
 
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> str:
-        """A region with arguments of the given types: its text, for `op(regions=...)`."""
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block:
+        """A region with arguments of the given types, for `op(regions=...)`."""
         region = regions.Region(self, types)
         with region:
             region.results = list(body(*region.arguments))
-        assert not region.checks, "nothing hands the outcome of a check out of this region"
-        return str(region)
+        assert not region.checks, "the outcome of a check cannot leave this region"
+        return region.block
 
     def case(
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]:
-        """The results of the branch that `index` (i32[], in range) names."""
+        """The results of the branch selected by `index` (i32[], in range)."""
         return regions.case(self, index, branches)
 
     def loop(
@@ -199,14 +186,13 @@ class Builder(Collectives):
         stops: bool = True,
         axes: Sequence[str] = (),
     ) -> tuple[HloValue, ...]:
-        """The state after the last round; it `stops` when a check has failed, on all devices along
-        the mesh's `axes` alike."""
+        """The state after the last iteration; see `regions.loop`."""
         return regions.loop(self, init, condition, body, stops, axes)
 
     # -- programs -----------------------------------------------------------------------------
 
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None:
-        """Require `holds` (bool[]) at run time; `error` makes the exception when it does not."""
+        """Require `holds` (bool[]) at run time; `error` makes the exception if it is false."""
         inner = self.inner
         if inner is not None:
             self.checks.append(
@@ -218,10 +204,10 @@ class Builder(Collectives):
     def inline(
         self, graph: Graph, xs: Sequence[HloValue], held: bool = False
     ) -> tuple[HloValue, ...]:
-        """The values of a graph's outputs over `xs`.
+        """The values of a graph's outputs for the inputs `xs`.
 
-        A failed check belongs to the node that is lowered; the nodes of a graph that the user
-        wrote and an op holds (`held`) have lines of their own, which its error names.
+        A failed check belongs to the program's node that is being lowered. If an op holds a graph
+        that the user wrote (`held`), its error names the line of the inner node.
         """
         values: dict[Any, Any] = dict(zip(graph.inputs, xs, strict=True))
         outer, inner = self.current, self.inner
@@ -232,8 +218,8 @@ class Builder(Collectives):
         self.current, self.inner = outer, inner
         return tuple(values[y] for y in graph.outputs)
 
-    def _lower(self, node: Any, xs: list[Any]) -> Any:
-        if node.op.name == "Result":
+    def _lower(self, node: Node, xs: list[Any]) -> Any:
+        if isinstance(node.op, Result):
             return xs[0][node.op.index]
         out = _plain(node.type)
         try:
@@ -243,7 +229,7 @@ class Builder(Collectives):
         values = made if isinstance(made, tuple) else (made,)
         if not all(isinstance(v, HloValue) for v in values):
             raise EngineError(
-                "hlo must return a value that the builder made, or a tuple of them for several "
+                "hlo must return a value made by the builder, or a tuple of values for several "
                 f"results, got {made!r}",
                 op=node.op.title, where=node.where,
             )  # fmt: skip
@@ -255,36 +241,33 @@ class Builder(Collectives):
             )  # fmt: skip
         return made
 
-    def _fresh(self) -> str:
-        self._count += 1
-        return f"%{self._count}"
+
+def lower(graph: Graph, b: Builder) -> Block:
+    """A graph's program; checks add one result that says which of them held."""
+    arguments = tuple([b.value(_plain(x.type)) for x in graph.inputs])
+    results = b.inline(graph, arguments)
+    if b.checks:
+        results += (_error_word(b),)
+    if b.has_ballast:
+        results += (b.ballast(),)
+    return Block(arguments, b.instructions, results, graph.names)
 
 
 def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
-    """A graph as a StableHLO module; checks add one result that says which of them held.
+    """A graph as the text of a StableHLO module.
 
     XLA may write results into the buffers of `donated` inputs.
     """
     b = builder or Builder()
-    args = [HloValue(b._fresh(), _plain(x.type)) for x in graph.inputs]
-    outs = list(b.inline(graph, args))
-    if b.checks:
-        outs.append(_error_word(b))
-    if b.has_ballast:
-        outs.append(b.ballast())
-    marks = [" {jax.buffer_donor = true}" if i in donated else "" for i in range(len(args))]
-    header = ", ".join(f"{a.name}: {mlir_type(a.type)}{m}" for a, m in zip(args, marks))
-    kinds = ", ".join(mlir_type(o.type) for o in outs)
-    names = ", ".join(o.name for o in outs)
-    b.lines.append(f"return {names} : {kinds}" if outs else "return")
-    body = "\n".join(b.lines)
-    main = f"func.func public @main({header}) -> ({kinds}) {{\n{body}\n}}"
+    main = lower(graph, b)
+    donor = " {jax.buffer_donor = true}"
+    marks = [donor if i in donated else "" for i in range(len(graph.inputs))]
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
-    return f"module @pullback{count} {{\n{main}\n}}\n"
+    return print_module(main, marks, count)
 
 
 def result_types(graph: Graph, b: Builder) -> list[Type]:
-    """The types of what a graph's module returns."""
+    """The types of the results of a graph's module."""
     outs = [_plain(y.type) for y in graph.outputs]
     if b.checks:
         outs.append(Type(_word_shape(b), bool_))
@@ -292,17 +275,17 @@ def result_types(graph: Graph, b: Builder) -> list[Type]:
 
 
 def _plain(type: Any) -> Any:
-    """Shape and element type alone: a program of one device knows nothing of the others."""
+    """Shape and dtype alone: the program of one device knows nothing of the others."""
     if isinstance(type, tuple):
         return tuple([_plain(t) for t in type])
     return Type(type.shape, type.dtype) if type.varying or type.sharding else type
 
 
 def _error_word(b: Builder) -> HloValue:
-    """Which checks held, as one vector of bools.
+    """One vector of bools that says which checks held.
 
-    If the devices belong to several processes, every one gets a table with a row of each: a check
-    that failed on one process must not go unnoticed on the others.
+    If the devices belong to several processes, each gets a table with a row for every device: a
+    check that failed in one process must not go unnoticed in the others.
     """
     columns = [b.reshape(holds, (1, 1)) for holds, _ in b.checks]
     row = b.op("stablehlo.concatenate", *columns, out=Type((1, len(columns)), bool_), dimension=1)
@@ -313,38 +296,3 @@ def _error_word(b: Builder) -> HloValue:
 
 def _word_shape(b: Builder) -> tuple[int, ...]:
     return (b.mesh.size, len(b.checks)) if b.spans else (len(b.checks),)
-
-
-def mlir_type(type: Type) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in type.shape)}{type.dtype.hlo}>"
-
-
-def attribute(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return f"{int(value)} : {int64.hlo}"
-    return f"array<i64{': ' if value else ''}{', '.join(str(int(v)) for v in value)}>"
-
-
-def dense(array: np.ndarray, dtype: DType) -> str:
-    """A dense attribute: raw bytes in hexadecimal, so nothing is lost in print."""
-    if array.size == 0:
-        return "dense<>"
-    if dtype is bool_:
-        if array.size == 1:
-            return f"dense<{'true' if array.reshape(-1)[0] else 'false'}>"
-        # bools are packed into bits only in newer encodings: the list form is read by all
-        return f"dense<{_nested(array)}>"
-    return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'
-
-
-def _nested(array: np.ndarray) -> str:
-    if array.ndim == 0:
-        return "true" if array else "false"
-    return "[" + ", ".join(_nested(row) for row in array) + "]"
-
-
-from pullback.engines.xla import regions  # noqa: E402  (it is written with the words above)

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla import cluster, machine
+from pullback.engines import processes
+from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, explain
@@ -24,9 +25,9 @@ from pullback.errors import ArgumentError, EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
 
-# Without it jaxlib narrows 64-bit arrays. It keeps no reference of its own to this object.
+# Without this jaxlib narrows 64-bit arrays. It keeps no reference to the object.
 _X64 = _jax.config.Config("jax_enable_x64", True, include_in_jit_key=True)
-# Programs are saved in the oldest of these versions that has all they need.
+# Programs are saved in the oldest of these versions that can express them.
 STABLEHLO_VERSIONS = ("1.0.0", "1.8.0", "1.17.0")
 _CUDA_PLUGINS = ("xla_cuda13", "xla_cuda12")
 _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
@@ -34,7 +35,7 @@ _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 
 
 def _collect(phase: str, info: dict) -> None:
-    """XLA gives back host arrays on its own threads; Python's are freed when this is called."""
+    """Free host arrays that XLA released on its own threads."""
     if phase == "stop":
         _jax.collect_garbage()
 
@@ -43,13 +44,13 @@ gc.callbacks.append(_collect)
 
 
 class Client:
-    """XLA's devices: those of CUDA if the plugin is installed, else the CPU's.
+    """XLA's devices: GPUs if the CUDA plugin is installed, otherwise the CPU.
 
-    What is not sharded is on the first of them, `device`.
+    Values that are not sharded are on the first of them, `device`.
     """
 
     def __init__(self, platform: str | None = None) -> None:
-        self._cluster = cluster.current
+        self._cluster = processes.current().cluster
         chosen = platform or os.environ.get("PULLBACK_PLATFORM")
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
@@ -61,26 +62,26 @@ class Client:
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
         self.queue = Queue(self)
-        if "jax" not in sys.modules:  # which brings its own flag, and must keep it
+        if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
-            # In 0.10 the first transfer forgets the flag; set again, it stays.
+            # In 0.10 the first transfer resets the flag.
             self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
 
     # -- values -------------------------------------------------------------------------------
 
     def put(self, array: np.ndarray, type: Type) -> Any:
-        """Host to device. The caller hands the array over: it must not be written to again."""
+        """Transfer an array to the device; it must not be written to afterwards."""
         return self.transfer([array], type, self.place, self._own)
 
     def transfer(
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
     ) -> Any:
-        """Arrays of one type, each to its device, as one array of jaxlib's."""
+        """Transfer arrays of one type, each to its device, as one array of jaxlib."""
         jax_config = sys.modules.get("jax._src.config")
         if jax_config is None or type.dtype.bits < 64:
             return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        # The package jax, imported beside us, has put its own flag in place of ours.
+        # The package jax is imported too, and has replaced our flag by its own.
         before = jax_config.enable_x64.swap_local(True)
         try:
             return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
@@ -88,18 +89,18 @@ class Client:
             jax_config.enable_x64.set_local(before)
 
     def get(self, buffer: Any) -> np.ndarray:
-        """Device to host; on CPU without a copy, so the array is read-only."""
+        """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
         try:
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
-            # NumPy's buffer protocol knows neither bf16 nor memory that is not the host's. This
-            # call does, but it imports the package jax where that is installed: half a second.
+            # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
+            # it imports the package jax if that is installed, which takes half a second.
             return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:
             raise explain(error, "run") from None
 
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
-        """Return when a buffer over a group has been computed."""
+        """Return when a buffer on a group of devices has been computed."""
         if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
@@ -112,18 +113,18 @@ class Client:
         return isinstance(value, _jax.ArrayImpl) and value._sharding is self.place
 
     def owns_all(self, values: Sequence[Any]) -> bool:
-        """Whether all values are buffers on this client's device: asked at every compiled call."""
+        """Whether all values are buffers on this client's device; a part of every compiled call."""
         mine = self.place
         try:
             for value in values:
                 if value._sharding is not mine:
                     return False
-        except AttributeError:  # an array of the host, or nothing yet
+        except AttributeError:  # an array of the host, or None
             return False
         return True
 
     def copy(self, buffer: Any) -> Any:
-        """A buffer of its own with the same values."""
+        """Return a new buffer with the same values."""
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
         places = [self._devices], [self.place], [always]
         return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
@@ -135,7 +136,7 @@ class Client:
         return Executable(loaded, outs, self.place)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
-        """An executable as `Executable.serialise` gave it; None when XLA does not take it."""
+        """Load the result of `Executable.serialise`; return None if XLA rejects it."""
         loaded = self.loaded(code, self._devices, self._options)
         return None if loaded is None else Executable(loaded, outs, self.place)
 
@@ -153,14 +154,14 @@ class Client:
 
     @functools.cached_property
     def identity(self) -> list[bytes]:
-        """All that machine code depends on beside the text of its program."""
+        """Everything that machine code depends on besides the text of its program."""
         words = [
             version.__version__, getattr(version, "_git_hash", None), self.platform,
             self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
             *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
         ]  # fmt: skip
         if self.platform == "cpu" and len(self._client.local_devices()) > 1:
-            # XLA then has at least as many threads as there are devices
+            # XLA then has at least one thread for each device
             words.append(len(self._client.local_devices()))
         parts = [repr(words).encode(), self._options.SerializeAsString(), machine.processor()]
         parts.append(machine.library(_LIBRARY))
@@ -169,7 +170,7 @@ class Client:
         return parts
 
     def portable(self, text: str) -> bytes:
-        """StableHLO in its portable form: of the oldest version that can say it."""
+        """Return portable StableHLO, of the oldest version that can express the program."""
         for target in STABLEHLO_VERSIONS:
             try:
                 return _jax.mlir.serialize_portable_artifact(text, target)
@@ -180,7 +181,7 @@ class Client:
     # -- several devices ------------------------------------------------------------------------
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
-        """Devices by their numbers, in the order in which a program counts them."""
+        """Return devices by their numbers, in the order in which programs count them."""
         key = tuple(positions)
         found = self._groups.get(key)
         if found is None:
@@ -191,20 +192,20 @@ class Client:
         return found
 
     def start(self, program: Spmd, args: list[Shards]) -> list[Any]:
-        """Start a program that communicates on a group."""
+        """Start a program whose devices communicate."""
         if self._cluster is not None and len(program.group.processes) > 1:
             return self._cluster.start(program, args)
         return program.start(args)
 
     def options_for(self, devices: Sequence[Any]) -> Any:
-        """Compile options of a program that runs on several devices, one copy on each."""
-        made, count = _options(self.platform), len(devices)
+        """Return compile options for one replica of a program on each device."""
+        result, count = _options(self.platform), len(devices)
         ids = np.array([d.id for d in devices]).reshape(count, 1)
         assignment = xla_client.DeviceAssignment.create(ids)
-        for options in (made, made.executable_build_options):
+        for options in (result, result.executable_build_options):
             options.num_replicas = count
             options.device_assignment = assignment
-        return made
+        return result
 
 
 def _make_client(platform: str | None, joined: Cluster | None) -> Any:
@@ -212,7 +213,7 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
     if plugin is not None:
         try:
             return _make_cuda_client(plugin, joined)
-        except RuntimeError as error:  # the plugin is there, but no GPU that it could use
+        except RuntimeError as error:  # the plugin is installed, but finds no usable GPU
             reason = str(error).strip().splitlines()[0]
         if platform == "cuda" or joined is not None:
             raise EngineError(f"no GPU can be used: {reason}", code="E6002")
@@ -242,7 +243,7 @@ def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
 
 
 def _cpu_devices() -> int:
-    """How many devices the CPU is to look like."""
+    """Return the number of virtual devices of the CPU."""
     given = os.environ.get("PULLBACK_CPU_DEVICES") or "1"
     if not given.strip().isdecimal() or int(given) < 1:
         raise ArgumentError(f"PULLBACK_CPU_DEVICES must be a positive integer, got {given!r}")
@@ -273,11 +274,11 @@ def _cuda_plugin() -> pathlib.Path | None:
 
 def _options(platform: str) -> Any:
     options = xla_client.CompileOptions()
-    # A conversion to a shorter type and back rounds: XLA's GPU compiler takes the pair away.
+    # Converting to a shorter type and back must round: XLA's GPU compiler removes such pairs.
     options.env_option_overrides = [("xla_allow_excess_precision", False)]
     if platform == "cpu":
-        # It removes optimization barriers, in jaxlib 0.10 so early that common subexpressions are
-        # merged across them: what a checkpoint computes again would be kept after all.
+        # This pass removes optimization barriers, in jaxlib 0.10 so early that common
+        # subexpressions are merged across them: values that a checkpoint recomputes would be kept.
         debug = options.executable_build_options.debug_options
         debug.xla_disable_hlo_passes = "cse_barrier_expander"
     return options

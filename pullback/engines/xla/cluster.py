@@ -1,4 +1,4 @@
-"""Several processes as one client: XLA's coordination service, seen from one of them."""
+"""Several processes as one XLA client, connected through its coordination service."""
 
 from __future__ import annotations
 
@@ -10,25 +10,31 @@ import time
 import zlib
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
 from pullback.engines.xla.executable import explain
-from pullback.engines.xla.program_log import Ledger, LoggedFailure
+from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
 from pullback.errors import EngineError, OutOfMemory
 
-# XLA's own watch over processes ends those that are left, so it never finds anything out:
-# `pullback.distributed.heartbeat` does.
+if TYPE_CHECKING:
+    from pullback.distributed.heartbeat import Group, Heartbeat
+    from pullback.engines.xla.sharded import DeviceGroup, Shards, Spmd
+
+# XLA's own heartbeats end the processes that are left, so they never time out:
+# `pullback.distributed.heartbeat` finds lost processes.
 _NEVER = 10_000_000
-_LONG = 600  # a thread that waits for words must not wake up while Python ends
-_POLL, _SLOWEST_POLL = 2e-5, 1e-3  # seconds between two looks at a result
+_LONG = 600  # a thread that waits for a message must not wake up while Python ends
+_POLL, _SLOWEST_POLL = 2e-5, 1e-3  # seconds
 
 
 class Cluster:
-    """The processes that compute together, seen from one of them; the first has the `Service`.
+    """The processes that compute together, seen from one of them; process 0 has the `Service`.
 
-    `host` is the name by which the others reach this one; None finds it out.
+    The others reach this one under the name `host`; None lets Gloo find a name.
     """
+
+    heartbeat: Heartbeat  # what is known about the others, once all are connected
 
     def __init__(
         self, address: str, process: int, count: int, patience: float, host: str | None = None
@@ -40,14 +46,13 @@ class Cluster:
             rpc_timeout=_LONG, shutdown_timeout=10, shutdown_on_destruction=False,
             use_compression=False,
         )  # fmt: skip
-        self._ledgers: dict[str, Ledger] = {}
-        self.pulse: Any = None  # what is known about the others, once all are connected
+        self._logs: dict[str, ProgramLog] = {}
         self._kept: list[Any] = [self._runtime]
-        self._starting, self._telling = Aside(), Aside()
+        self._starting, self._exchanging = WorkerThread(), WorkerThread()
 
     def connect(self, timeout: float) -> None:
-        """Return when all processes are there. XLA's own limit would end the process."""
-        answer, end = self._starting.ask(self._runtime.connect), time.monotonic() + timeout
+        """Return when all processes are connected. XLA's own timeout would end the process."""
+        answer, end = self._starting.submit(self._runtime.connect), time.monotonic() + timeout
         while not answer:
             if time.monotonic() > end:
                 self.abandon()
@@ -74,30 +79,33 @@ class Cluster:
 
     # -- programs -------------------------------------------------------------------------------
 
-    def ledger(self, group: Any) -> Ledger:
+    def log(self, group: Group) -> ProgramLog:
         """The programs that this process started on a group of devices."""
-        return self._ledgers.setdefault(group.name, Ledger())
+        return self._logs.setdefault(group.name, ProgramLog())
 
-    def ledgers(self) -> dict[str, Any]:
-        """All of them, in words."""
-        return {name: ledger.words() for name, ledger in list(self._ledgers.items())}
+    def logs(self) -> dict[str, LogSummary]:
+        return {name: log.summary() for name, log in list(self._logs.items())}
 
-    def start(self, program: Any, args: list[Any]) -> list[Any]:
+    def start(self, program: Spmd, args: list[Shards]) -> list[Any]:
         """Start a program that communicates, as all processes of its group do."""
-        group = program.group
-        self.pulse.admit(group, program.mark, zlib.crc32(array("I", [x.mark for x in args])))
+        group, values = program.group, array("I", [x.checksum for x in args])
+        self.heartbeat.admit(group, program.checksum, zlib.crc32(values))
         try:
             made = self.attempt(lambda: program.start(args), group)
         except EngineError as error:
             self._failed(error, group)
             raise
-        self.ledger(group).results = set(map(id, made))
+        self.log(group).results = set(map(id, made))
         return made
 
-    def attempt(self, action: Callable[[], Any], group: Any, aside: Aside | None = None) -> Any:
-        """Do what may wait in XLA for other processes, such as to start a program: on CPU, some
-        run in the thread that starts them. So it is a thread of its own."""
-        answer = (aside or self._starting).ask(action)
+    def attempt(
+        self, action: Callable[[], Any], group: Group, thread: WorkerThread | None = None
+    ) -> Any:
+        """Do what may wait in XLA for other processes, in a thread of its own.
+
+        Starting a program is such an action: on CPU, some run in the thread that starts them.
+        """
+        answer = (thread or self._starting).submit(action)
         self._poll(lambda: bool(answer), group)
         made = answer[0]
         if isinstance(made, EngineError):
@@ -106,7 +114,7 @@ class Cluster:
             raise made
         return made
 
-    def wait(self, buffer: Any, group: Any) -> None:
+    def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer has been computed; raise if that will never be."""
         self._poll(buffer.is_ready, group)
         problem = None
@@ -114,100 +122,104 @@ class Cluster:
             buffer.block_until_ready()
         except Exception as error:
             problem = explain(error, "run")
-        if problem is not None:  # told here, without what XLA said before
+        if problem is not None:  # raised here, without XLA's error as its context
             self._blame(problem, group)
-            if id(buffer) in self.ledger(group).results:
+            if id(buffer) in self.log(group).results:
                 self._failed(problem, group)
             raise problem
 
-    def _poll(self, is_over: Callable[[], bool], group: Any) -> None:
-        """Blocking in XLA would be for ever when a process is lost."""
+    def _poll(self, is_over: Callable[[], bool], group: Group) -> None:
+        """Wait without blocking in XLA, which would never return when a process is lost."""
         pause = _POLL
         while not is_over():
             time.sleep(pause)
             pause = min(1.2 * pause, _SLOWEST_POLL)
-            self.pulse.check(group)
+            self.heartbeat.check(group)
 
-    def _blame(self, error: EngineError, group: Any) -> None:
-        """A program failed. If that is for a lost process, raise that: transports notice first.
+    def _blame(self, error: EngineError, group: Group) -> None:
+        """Raise `WorkerLost` if a program failed because a process is lost.
 
-        If it is not, all processes give another sign of life.
+        The transport notices that first. Otherwise all processes give another sign of life.
         """
         if not isinstance(error, OutOfMemory):
-            before = self.attempt(self.pulse.hear, group, self._telling)
-            self._poll(lambda: self.pulse.heard_again(group, before), group)
+            before = self.attempt(self.heartbeat.receive, group, self._exchanging)
+            self._poll(lambda: self.heartbeat.heard_again(group, before), group)
 
-    def _failed(self, error: EngineError, group: Any) -> None:
-        """The last program failed. If it lacked memory, it had not begun: all may go on after it,
-        if it failed on all. Else nobody knows how far the others came in it."""
-        ledger = self.ledger(group)
+    def _failed(self, error: EngineError, group: Group) -> None:
+        """Log that the last program failed.
+
+        A program that lacked memory had not begun: if it failed on all processes, they can go on.
+        After other errors nobody knows how far the others came in it.
+        """
+        log = self.log(group)
         final = not isinstance(error, OutOfMemory)
-        ledger.fail(LoggedFailure(ledger.count, self.process, error.message, final))
-        self.pulse.say()
+        log.fail(LoggedFailure(log.count, self.process, error.message, final))
+        self.heartbeat.say()
 
-    # -- words for all to read --------------------------------------------------------------------
+    # -- the key-value store that all processes share ---------------------------------------------
 
-    def tell(self, key: str, value: str) -> None:
+    def write(self, key: str, value: str) -> None:
         self._runtime.key_value_set(key, value, allow_overwrite=True)
 
-    def told(self, directory: str) -> dict[str, str]:
-        """All that was told under a directory, whose name ends with a slash."""
+    def read(self, directory: str) -> dict[str, str]:
+        """All entries of a directory, whose name ends with a slash."""
         return dict(self._runtime.key_value_dir_get(directory))
 
-    def exchange(self, key: str, value: str, directory: str, group: Any) -> dict[str, str]:
-        """Tell something, and hear what was told under a directory; raise if that never comes."""
+    def exchange(self, key: str, value: str, directory: str, group: Group) -> dict[str, str]:
+        """Write an entry and read a directory; raise if a process of the group is lost."""
 
-        def both() -> dict[str, str]:
-            self.tell(key, value)
-            return self.told(directory)
+        def write_and_read() -> dict[str, str]:
+            self.write(key, value)
+            return self.read(directory)
 
-        return self.attempt(both, group, self._telling)
+        return self.attempt(write_and_read, group, self._exchanging)
 
     def forget(self, key: str) -> None:
-        self._telling.ask(lambda: self._runtime.key_value_delete(key))
+        self._exchanging.submit(lambda: self._runtime.key_value_delete(key))
 
-    def telling(self) -> bool:
-        """Whether something is being told or heard."""
-        return self._telling.busy
+    def is_exchanging(self) -> bool:
+        return self._exchanging.busy
 
     # -- the end ----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Leave in order: all processes do."""
+        """Disconnect; all processes do."""
         with contextlib.suppress(Exception):
             self._runtime.shutdown()
 
     def abandon(self) -> None:
-        """Never free what waits for a lost process: that would wait for it too."""
+        """Never free objects that wait for a lost process: their destructors would wait, too."""
         if self._kept:
-            _keep_for_ever(self._kept)
+            _keep_forever(self._kept)
             _end_without_destructors()
             self._kept = []
 
 
-def _keep_for_ever(objects: Sequence[Any]) -> None:
+def _keep_forever(objects: Sequence[Any]) -> None:
     for kept in objects:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 def _end_without_destructors() -> None:
-    """When Python is over, end with its exit status; destructors of C++ would end it otherwise,
-    for threads are left behind in XLA."""
+    """End the process after Python's exit, with its exit status.
+
+    Destructors of C++ would abort it, because threads are left behind in XLA.
+    """
     with contextlib.suppress(AttributeError, OSError):  # where the C library has it
         library = ctypes.CDLL(None)
         library.on_exit(library._exit, None)
 
 
-class Aside:
-    """A thread that does one thing after the other, and may be left behind in one."""
+class WorkerThread:
+    """A thread that runs one action after the other, and may never return from one."""
 
     def __init__(self) -> None:
         self._actions: queue.SimpleQueue = queue.SimpleQueue()
         self._last: list[Any] | None = None
-        threading.Thread(target=self._run, daemon=True, name="pullback-aside").start()
+        threading.Thread(target=self._run, daemon=True, name="pullback-worker").start()
 
-    def ask(self, action: Callable[[], Any]) -> list[Any]:
-        """A list that will hold the result, or the exception."""
+    def submit(self, action: Callable[[], Any]) -> list[Any]:
+        """Return a list that will hold the result, or the exception."""
         answer: list[Any] = []
         self._last = answer
         self._actions.put((action, answer))
@@ -227,7 +239,7 @@ class Aside:
 
 
 class Service:
-    """The coordination service, which listens at an address of this machine."""
+    """XLA's coordination service, which listens at an address of this machine."""
 
     def __init__(self, address: str, count: int) -> None:
         self._service = _jax.get_distributed_runtime_service(
@@ -239,7 +251,4 @@ class Service:
         self._service.shutdown()
 
     def abandon(self) -> None:
-        _keep_for_ever([self._service])
-
-
-current: Cluster | None = None  # what a client that is made from now on belongs to
+        _keep_forever([self._service])

@@ -1,7 +1,7 @@
-"""Words for what devices say to each other. Devices are counted by their position in the mesh.
+"""Collectives: instructions through which the devices of a mesh communicate.
 
-`groups` are lists of positions that communicate, together all of the mesh, in the order in which
-their parts come.
+Devices are identified by their position in the mesh. `groups` are lists of positions that
+communicate with each other, in the order of their parts; together they cover the mesh.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.base import Groups, OpBuilder
 from pullback.graph.dtypes import (
     DType,
     bool_,
@@ -26,44 +27,30 @@ from pullback.graph.dtypes import (
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
-    from pullback.engines.xla.builder import HloValue
+    from pullback.engines.xla.instructions import Block, HloValue
 
-Groups = Sequence[Sequence[int]]
-
-_WIDER = {int16: int32, uint16: uint32}  # which NCCL has not
+_WIDER = {int16: int32, uint16: uint32}  # NCCL has no 16-bit integers
 
 
-class Collectives:
+class Collectives(OpBuilder):
     """The part of `Builder` that writes collectives."""
 
-    mesh: Any
     communicates: bool
     apart: bool
-    op: Any
-    constant: Any
-    full: Any
-    reshape: Any
-    convert: Any
-    compare: Any
-    select: Any
-    region: Any
-    reduce: Any
-    iota: Any
-    broadcast: Any
 
     def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]:
-        """Every device gets the reduction over its group, of each operand.
+        """Reduce each operand over the group of each device.
 
-        `kind` is add, multiply, maximum, minimum, and, or. Operands of one element type are one
-        instruction. NaN is larger than every number, and smaller.
+        `kind` is add, multiply, maximum, minimum, and, or. Operands of one dtype are one
+        instruction. The maximum and minimum with NaN are NaN.
         """
-        made: list[Any] = [None] * len(xs)
+        results: list[Any] = [None] * len(xs)
         coded: dict[tuple, list] = {}
         for i, x in enumerate(xs):
             if _by_gathering(x.dtype, kind):
                 parts = self.all_gather(self.reshape(x, (1, *x.shape)), groups, 0)
                 total = self._parts_reduced(parts, 0, len(groups[0]), kind)
-                made[i] = self.reshape(total, x.shape)
+                results[i] = self.reshape(total, x.shape)
             else:
                 key, how = _encode(self, x, kind)
                 coded.setdefault((key.dtype, how), []).append((i, key))
@@ -72,29 +59,29 @@ class Collectives:
             types = [x.type for x in given]
             found = self._exchange("all_reduce", given, groups, types, regions=body)
             for (i, _), y in zip(operands, found, strict=True):
-                made[i] = _decode(self, y, xs[i].dtype, kind)
-        return made
+                results[i] = _decode(self, y, xs[i].dtype, kind)
+        return results
 
     def reduce_scatter(self, x: HloValue, groups: Groups, dim: int, kind: str) -> HloValue:
-        """The k-th device of a group gets the k-th part along `dim` of the reduction."""
+        """Reduce over each group; its k-th device gets the k-th part along `dim`."""
         if _by_gathering(x.dtype, kind):
             parts = self.all_to_all(x, groups, dim, dim)
             return self._parts_reduced(parts, dim, len(groups[0]), kind)
         key, how = _encode(self, x, kind)
         out, body = _scaled(key.type, dim, 1, len(groups[0])), _combine(self, key.dtype, how)
-        made = self._exchange(
+        found = self._exchange(
             "reduce_scatter", [key], groups, [out], regions=body, scatter_dimension=dim
         )
-        return _decode(self, made[0], x.dtype, kind)
+        return _decode(self, found[0], x.dtype, kind)
 
     def all_gather(self, x: HloValue, groups: Groups, dim: int) -> HloValue:
-        """Every device gets what its group has, one after the other along `dim`."""
+        """Concatenate the operands of each group along `dim`, on every device."""
         out = _scaled(x.type, dim, len(groups[0]), 1)
         return self._exchange("all_gather", [x], groups, [out], all_gather_dim=dim)[0]
 
     def all_to_all(self, x: HloValue, groups: Groups, split: int, concat: int) -> HloValue:
-        """The k-th part along `split` goes to the k-th device of the group, which lays what it
-        gets one after the other along `concat`."""
+        """Send the k-th part along `split` to the k-th device of the group, which concatenates what
+        it receives along `concat`."""
         n = len(groups[0])
         out = _scaled(_scaled(x.type, split, 1, n), concat, n, 1)
         return self._exchange(
@@ -103,7 +90,7 @@ class Collectives:
         )[0]  # fmt: skip
 
     def collective_permute(self, x: HloValue, pairs: Sequence[tuple[int, int]]) -> HloValue:
-        """Position `target` gets what `source` has, for each pair; the others get zeros."""
+        """Send operands along pairs (source, target) of positions; other positions get zeros."""
         if not pairs:
             return self.full(x.type, 0)
         self.communicates = True
@@ -112,11 +99,11 @@ class Collectives:
         )
 
     def position(self) -> HloValue:
-        """The number of the device that runs the program, u32[]."""
+        """Return the position of the device that runs the program, u32[]."""
         return self.op("stablehlo.replica_id", out=Type((), uint32))
 
     def by_position(self, numbers: Sequence[int], dtype: DType = int64) -> HloValue:
-        """Of numbers, one for each position, that of the device that runs the program."""
+        """Select from numbers, one for each position, that of the device that runs the program."""
         table = self.constant(np.array(numbers), dtype)
         start = self.convert(self.position(), int32)
         found = self.op(
@@ -129,15 +116,18 @@ class Collectives:
         return self.apart and self.communicates
 
     def ballast(self) -> HloValue:
-        """Some work, as one more result: XLA's CPU client runs a program of less than 1,000
-        operations in the thread that starts it, which would wait for the other processes there."""
+        """Return an extra result that takes some work.
+
+        XLA's CPU client runs programs of less than 1,000 operations in the thread that starts them,
+        which would then wait for the other processes.
+        """
         here = self.convert(self.position(), float32)
         row = self.broadcast(here, (2048,))
         row = self.op("stablehlo.multiply", row, self.iota((2048,), float32, 0), out=row.type)
         return self.reduce("add", row, 0, (0,))
 
     def _parts_reduced(self, x: HloValue, dim: int, n: int, kind: str) -> HloValue:
-        """The reduction of `n` parts that lie one after the other along `dim`."""
+        """Reduce `n` parts that are concatenated along `dim`."""
         shape = (*x.shape[:dim], n, x.shape[dim] // n, *x.shape[dim + 1 :])
         start = ~np.zeros((), x.dtype.numpy) if kind == "and" else kind == "multiply"
         return self.reduce(kind, self.reshape(x, shape), start, (dim,))
@@ -162,25 +152,25 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
     return Type(shape, type.dtype)
 
 
-def _combine(b: Any, dtype: DType, kind: str) -> str:
-    """The region that joins two elements."""
+def _combine(b: OpBuilder, dtype: DType, kind: str) -> Block:
+    """Return the region that combines two elements."""
     one = Type((), dtype)
     return b.region([one, one], lambda x, y: [b.op(f"stablehlo.{kind}", x, y, out=one)])
 
 
-# -- element types --------------------------------------------------------------------------------
+# -- dtypes ---------------------------------------------------------------------------------------
 #
-# Which reductions of which types there are depends on the transport (threads, Gloo, NCCL). All have
-# those that are left here.
+# Transports (threads, Gloo, NCCL) differ in the reductions and dtypes that they support. Only what
+# all of them support is used.
 
 
 def _by_gathering(dtype: DType, kind: str) -> bool:
-    """Whether no transport reduces in this way: then all parts are sent, and reduced at home."""
+    """Whether a transport lacks a reduction: then parts are gathered and reduced locally."""
     return (dtype.is_complex and kind == "multiply") or (dtype.is_integer and kind in ("and", "or"))
 
 
-def _encode(b: Any, x: HloValue, kind: str) -> tuple[HloValue, str]:
-    """The operand in a type that can be reduced, and the reduction of that type."""
+def _encode(b: OpBuilder, x: HloValue, kind: str) -> tuple[HloValue, str]:
+    """Return the operand in a supported dtype, and its reduction."""
     if x.dtype is bool_:
         return b.convert(x, uint8), {"and": "minimum", "or": "maximum"}.get(kind, kind)
     if x.dtype.is_integer:
@@ -190,28 +180,28 @@ def _encode(b: Any, x: HloValue, kind: str) -> tuple[HloValue, str]:
     return x, kind
 
 
-def _decode(b: Any, y: HloValue, dtype: DType, kind: str) -> HloValue:
+def _decode(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
     if dtype.is_float and y.dtype is not dtype:
         wide = float64 if dtype is float64 else float32
-        y = b.op("stablehlo.bitcast_convert", _turned(b, y), out=Type(y.shape, wide))
+        y = b.op("stablehlo.bitcast_convert", _flip_negative(b, y), out=Type(y.shape, wide))
     return b.convert(y, dtype)
 
 
-def _ordered(b: Any, x: HloValue, kind: str) -> HloValue:
-    """Floats as integers of the same order: libraries disagree about NaN, and may lose it.
+def _ordered(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
+    """Return floats as integers of the same order, because transports disagree about NaN.
 
-    It wins here, as the largest or the smallest of all.
+    NaN becomes the largest or the smallest of all.
     """
     x = b.convert(x, float64 if x.dtype is float64 else float32)
     code = int64 if x.dtype is float64 else int32
-    key = _turned(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))
+    key = _flip_negative(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))
     limits = np.iinfo(code.numpy)
     wins = b.full(key.type, limits.max if kind == "maximum" else limits.min)
     return b.select(b.compare("NE", x, x), wins, key)
 
 
-def _turned(b: Any, key: HloValue) -> HloValue:
-    """Negative floats have descending bits: turn them around, or back."""
+def _flip_negative(b: OpBuilder, key: HloValue) -> HloValue:
+    """Reverse the order of negative floats, whose bits descend; an involution."""
     mask = b.full(key.type, np.iinfo(key.dtype.numpy).max)
-    turned = b.op("stablehlo.xor", key, mask, out=key.type)
-    return b.select(b.compare("LT", key, b.full(key.type, 0)), turned, key)
+    flipped = b.op("stablehlo.xor", key, mask, out=key.type)
+    return b.select(b.compare("LT", key, b.full(key.type, 0)), flipped, key)

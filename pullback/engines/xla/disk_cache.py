@@ -1,15 +1,16 @@
-"""Executables on disk: one file per key, which a later process loads instead of compiling.
+"""A cache of executables on disk: one file for each key, which later processes load.
 
-A file is written beside its place and renamed, so a reader sees all of it or nothing. Nothing is
-trusted: each file repeats its key and carries a checksum over key and content; what does not fit
-is deleted, compiled again and written afresh. So there is no need to force it to the disk, and
-writing one costs about 0.1 ms. No failure of the disk reaches the program.
+A file is written under a temporary name and renamed, so a reader sees all of it or nothing. Nothing
+is trusted: each file repeats its key and has a checksum over key and content; a file that does not
+match is deleted, and its program compiled again. So writes need not be flushed to the disk, and
+take about 0.1 ms. Errors of the disk never reach the user's program.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import stat
 import struct
@@ -24,15 +25,15 @@ _MAGIC = b"PULLBACK"
 _HEADER = struct.Struct("<8sI32sQ32s")  # magic, format, key, length, checksum
 _ENTRY, _TEMPORARY = ".xla", ".tmp"
 _SIZE = 2 * 2**30
-_TOUCH_AFTER = 3600.0  # seconds between two notes that an entry was used
+_TOUCH_AFTER = 3600.0  # seconds between two updates of the time when an entry was used
 _ABANDONED_AFTER = 3600.0  # an unfinished file this old belongs to a process that was killed
-# Of a bound, what may be written between two looks at the whole directory.
+# The fraction of the bound that is written between two scans of the directory.
 _SLACK = 64
 _ADVICE = "PULLBACK_CACHE_DIR sets another directory, PULLBACK_CACHE=0 turns the cache off"
 
 
 def key_of(parts: Iterable[bytes]) -> bytes:
-    """The name of an executable: a hash over everything that it depends on."""
+    """Return the key of an executable: a hash over everything that it depends on."""
     digest = hashlib.sha256(b"%d" % FORMAT)
     for part in parts:
         digest.update(b"%d:" % len(part))
@@ -41,18 +42,18 @@ def key_of(parts: Iterable[bytes]) -> bytes:
 
 
 class DiskCache:
-    """A private directory of executables, bounded in bytes; without a directory, none."""
+    """A private directory of executables, bounded in bytes; disabled without a directory."""
 
     def __init__(self, directory: str | None, limit: int = _SIZE) -> None:
         self.directory = os.path.abspath(directory or ".")
         self.limit = limit
         self.on = bool(directory and limit)
-        self.checked = self._told = self._unwritable = False
+        self.checked = self._warned = self._unwritable = False
 
     # -- entries ------------------------------------------------------------------------------
 
     def read(self, key: bytes) -> bytes | None:
-        """The executable of that key; None where there is none that can be trusted."""
+        """Return the executable of a key; None if there is none that can be trusted."""
         if not self._usable():
             return None
         path = self._path(key)
@@ -65,17 +66,17 @@ class DiskCache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._tell(f"reading {path} failed ({error.strerror})")
+            self._warn(f"reading {path} failed ({error.strerror})")
             return None
         payload = _unwrapped(key, content)
         if payload is None:
             self.forget(key)
         elif time.time() - status.st_mtime > _TOUCH_AFTER:
-            _quietly(os.utime, path)  # the least recently used ones are removed first
+            _quietly(os.utime, path)  # the least recently used are removed first
         return payload
 
     def write(self, key: bytes, payload: bytes) -> None:
-        """Keep an executable, if the disk lets us."""
+        """Store an executable, unless the disk fails."""
         content = _wrapped(key, payload)
         if self._unwritable or len(content) > self.limit or not self._usable():
             return
@@ -83,9 +84,9 @@ class DiskCache:
             self._put(self._path(key), content)
         except OSError as error:
             self._unwritable = True
-            self._tell(f"writing to {self.directory} failed ({error.strerror})")
+            self._warn(f"writing to {self.directory} failed ({error.strerror})")
             return
-        # Keys are evenly spread: on average a look at the whole directory for each 1/64 of it.
+        # Keys are evenly distributed: on average this scans the directory for each 1/64 of it.
         if int.from_bytes(key[:8], "little") * self.limit < len(content) * _SLACK << 64:
             self.make_room()
 
@@ -102,7 +103,7 @@ class DiskCache:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS
         try:
             handle = os.open(temporary, flags, 0o600)
-        except FileNotFoundError:  # someone removed the whole directory
+        except FileNotFoundError:  # the directory was removed
             os.makedirs(self.directory, 0o700, exist_ok=True)
             handle = os.open(temporary, flags, 0o600)
         try:
@@ -116,7 +117,7 @@ class DiskCache:
     # -- the directory ------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Remove what killed processes left, and the least recently used beyond the bound."""
+        """Remove files that killed processes left, and the least recently used beyond the bound."""
         now, total, entries = time.time(), 0, []
         for found, status in self._files():
             if found.name.endswith(_ENTRY):
@@ -132,7 +133,7 @@ class DiskCache:
             total -= size
 
     def used(self) -> int:
-        """Bytes on disk."""
+        """Return the number of bytes on disk."""
         return sum(status.st_size for _, status in self._files())
 
     def clear(self) -> None:
@@ -141,7 +142,7 @@ class DiskCache:
             _quietly(os.unlink, found.path)
 
     def _files(self) -> Iterator[tuple[os.DirEntry, os.stat_result]]:
-        """Our own files; whatever else lies there is not ours to count or remove."""
+        """Iterate over the files of the cache; others are not counted or removed."""
         if not self._usable():
             return
         try:
@@ -150,41 +151,39 @@ class DiskCache:
                     if entry.name.endswith((_ENTRY, _TEMPORARY)):
                         try:
                             yield entry, entry.stat(follow_symlinks=False)
-                        except OSError:  # removed meanwhile by another process
+                        except OSError:  # removed by another process
                             continue
         except OSError:
             return
 
     def _usable(self) -> bool:
-        """Whether there is a directory that nobody else can write to; made when it is missing."""
+        """Whether there is a directory that nobody else can write to; create a missing one."""
         if self.on and not self.checked:
             try:
                 os.makedirs(self.directory, 0o700, exist_ok=True)
                 self.checked = self._is_ours(self.directory, os.stat(self.directory))
             except OSError as error:
-                self._tell(f"there is no directory {self.directory} ({error.strerror})")
+                self._warn(f"there is no directory {self.directory} ({error.strerror})")
                 self.on = False
         return self.on
 
     def _is_ours(self, path: str, status: os.stat_result) -> bool:
-        """Code that another user may have written is not run: the cache is off from then on."""
+        """Turn the cache off if another user may have written a file: its code must not run."""
         if not hasattr(os, "geteuid"):
             return True
         if status.st_uid != os.geteuid():
-            self._tell(f"{path} belongs to another user and is not used")
+            self._warn(f"{path} belongs to another user and is not used")
         elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            self._tell(f"{path} can be written to by others and is not used; `chmod go-w` it")
+            self._warn(f"{path} can be written to by others and is not used; `chmod go-w` it")
         else:
             return True
         self.on = False
         return False
 
-    def _tell(self, what: str) -> None:
-        """One line in the log, once."""
-        if not self._told:
-            self._told = True
-            import logging
-
+    def _warn(self, what: str) -> None:
+        """Log one warning, once."""
+        if not self._warned:
+            self._warned = True
             message = "pullback: the cache of compiled programs: %s. %s."
             logging.getLogger("pullback").warning(message, what, _ADVICE)
 
@@ -209,7 +208,7 @@ def _wrapped(key: bytes, payload: bytes) -> bytes:
 
 
 def _unwrapped(key: bytes, content: bytes) -> bytes | None:
-    """The payload of a file, if it is whole, of this format, and of this key."""
+    """Return the payload of a file, if it is complete, of this format, and of this key."""
     if len(content) < _HEADER.size:
         return None
     magic, version, owner, length, checksum = _HEADER.unpack_from(content)
@@ -230,7 +229,7 @@ def _from_environment() -> DiskCache:
 
 
 def _default_directory() -> str | None:
-    """`pullback` in the user's folder for caches; None for a user without a home."""
+    """Return `pullback` in the user's cache directory; None for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "pullback") if os.path.isabs(base) else None
 
@@ -239,7 +238,7 @@ _current: DiskCache | None = None
 
 
 def disk_cache() -> DiskCache:
-    """The cache of this process, as the environment said when it was first needed."""
+    """Return the cache of this process, configured by the environment at first use."""
     global _current
     if _current is None:
         _current = _from_environment()
@@ -247,6 +246,6 @@ def disk_cache() -> DiskCache:
 
 
 def use(cache: DiskCache | None) -> None:
-    """Put another cache in place; None goes back to what the environment says."""
+    """Use another cache; None restores the one that the environment configures."""
     global _current
     _current = cache

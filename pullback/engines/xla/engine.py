@@ -1,4 +1,4 @@
-"""The XLA engine: Graph to StableHLO, compiled and run by PJRT."""
+"""The XLA engine: graphs are lowered to StableHLO, compiled and run by PJRT."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import weakref
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
 from pullback.engines.xla.builder import Builder, module, result_types
+from pullback.engines.xla.client import Client
 from pullback.engines.xla.disk_cache import disk_cache, key_of
+from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.graph.compile_split import Segment, segments
@@ -20,16 +22,17 @@ from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, Structure
 from pullback.graph.node import Node
 from pullback.graph.types import Type
+from pullback.sharding.mesh import DeviceMesh
 
 if TYPE_CHECKING:
     from pullback.engines.xla.sharded import DeviceGroup
 
 # what a piece computes, which inputs it may overwrite, and the mesh that it runs on
-Piece = tuple[Structure, tuple[int, ...], Any]
+Piece = tuple[Structure, tuple[int, ...], DeviceMesh | None]
 
-# What a program takes in memory. XLA does not say it; the resident size was measured over many
-# programs to be 0.1 MiB and 15 to 30 times the size of the serialised code, and this is never
-# less. Where there is no serialised code, the text tells it roughly.
+# The memory of a program, which XLA does not report. Measured over many programs, the resident size
+# is 0.1 MiB plus 15 to 30 times the size of the serialised code; this is an upper bound. Without
+# serialised code, the text gives a rough estimate.
 _BASE, _PER_CODE, _PER_TEXT = 128 * 1024, 32, 100
 
 
@@ -39,33 +42,33 @@ class XlaEngine:
     name = "xla"
 
     def __init__(self, platform: str | None = None) -> None:
-        from pullback.engines.xla.client import Client
-
         self.client = Client(platform)
         self.platform = self.client.platform
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
-        # Pieces that are in use: another program with the same layers takes them from here.
+        # Pieces in use, for other programs with the same layers.
         self._pieces: weakref.WeakValueDictionary[Piece, XlaProgram]
         self._pieces = weakref.WeakValueDictionary()
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram | XlaSequence:
-        """The program, or the sequence of its pieces if it repeats itself.
+        """Compile a graph, as a sequence of pieces if it repeats itself.
 
-        The buffers of `donated` inputs may be used for its results.
+        Results may reuse the buffers of `donated` inputs.
         """
         refuse_too_large(graph)
         return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
 
     def compile_on(
-        self, mesh: Any, graph: Graph, donated: Sequence[int] = ()
+        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = ()
     ) -> SpmdProgram | XlaSequence:
-        """The program of one device of a mesh, for all of them; it runs on `Shards`."""
+        """Compile the program of one device of a mesh, for all of them; it runs on `Shards`."""
         refuse_too_large(graph)
         return self._in_pieces(graph, donated, mesh) or self._compile_on(mesh, graph, donated)
 
-    def _in_pieces(self, graph: Graph, donated: Sequence[int], mesh: Any) -> XlaSequence | None:
-        """A graph that repeats itself as a sequence, of which equal pieces are compiled once."""
+    def _in_pieces(
+        self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None
+    ) -> XlaSequence | None:
+        """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
         parts = segments(graph)
         if not parts:
             return None
@@ -74,33 +77,33 @@ class XlaEngine:
         known = {s: found for s in pieces if (found := self._pieces.get(s)) is not None}
         new = {s: p.graph for s, p in zip(pieces, parts, strict=True) if s not in known}
         one = self._compile if mesh is None else functools.partial(self._compile_on, mesh)
-        # XLA compiles one program on one core; on a mesh, all processes keep to one order
+        # XLA compiles a program on one core; on a mesh, all processes compile in the same order.
         with ThreadPoolExecutor(2 if mesh is None else 1) as pool:
             compiled = pool.map(one, new.values(), [d for _, d, _ in new])
-            made = dict(zip(new, compiled, strict=True))
-        self._pieces.update(made)
-        known |= made
+            added = dict(zip(new, compiled, strict=True))
+        self._pieces.update(added)
+        known |= added
         pairs = [(p, known[s]) for p, s in zip(parts, pieces, strict=True)]
         put = self.put if mesh is None else self.group(mesh).spread
-        return XlaSequence(put, graph, pairs, {program.origin for program in made.values()})
+        return XlaSequence(put, graph, pairs, {program.origin for program in added.values()})
 
     def give_back(self) -> None:
-        """Hand the memory of dropped programs back to the system."""
+        """Return the memory of dropped programs to the system."""
         machine.give_back()
 
     def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
-        """A program in StableHLO's portable form, which later versions read, and its checks."""
+        """Return a program as portable StableHLO, which later versions can read, and its checks."""
         builder = Builder()
         builder.guards = True  # it may run on a CPU
         text = module(graph, builder, donated)
         return self.client.portable(text), [check for _, check in builder.checks]
 
-    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> Any:
-        """A portable program, compiled; `checks` is how many its last result tells of."""
+    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> Executable:
+        """Compile a portable program; its last result tells the outcome of `checks` checks."""
         more = [Type((checks,), bool_)] if checks else []
         return self._code(data, [*outs, *more]).executable
 
-    def _builder(self, mesh: Any = None) -> Builder:
+    def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
         builder = Builder(mesh)
         builder.guards = self.platform == "cpu"
         return builder
@@ -111,7 +114,9 @@ class XlaEngine:
         code = self._code(text, result_types(graph, builder))
         return XlaProgram(self.client, code, graph, builder.checks)
 
-    def _compile_on(self, mesh: Any, graph: Graph, donated: Sequence[int] = ()) -> SpmdProgram:
+    def _compile_on(
+        self, mesh: DeviceMesh, graph: Graph, donated: Sequence[int] = ()
+    ) -> SpmdProgram:
         builder, group = self._builder(mesh), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
@@ -119,17 +124,17 @@ class XlaEngine:
         code = self._code(text, result_types(graph, builder), group)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
-        code.executable.mark = zlib.crc32(text.encode())
+        code.executable.checksum = zlib.crc32(text.encode())
         return SpmdProgram(self.client, code, graph, builder.checks)
 
-    def group(self, mesh: Any) -> DeviceGroup:
-        """The devices of a mesh, which have a part each of a value on it."""
+    def group(self, mesh: DeviceMesh) -> DeviceGroup:
+        """Return the devices of a mesh."""
         return self.client.group(mesh.devices)
 
     def _code(
         self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None
     ) -> Code:
-        """Machine code: loaded from the disk, or compiled and kept there."""
+        """Load machine code from the disk, or compile it and store it there."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
         identity = self._identity if group is None else key_of(group.identity)
@@ -153,7 +158,7 @@ class XlaEngine:
 
 
 def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:
-    """For each piece, the inputs that it may overwrite: donated ones that nobody needs after it."""
+    """Return for each piece the inputs that it may overwrite: donated ones that it uses last."""
     last = {x: k for k, part in enumerate(parts) for x in part.takes}
     gone = set(donated)
     return [

@@ -1,19 +1,19 @@
-"""StableHLO programs as plain data: instructions in blocks, between reading and writing text."""
+"""StableHLO programs as plain data: the Builder and the reader make it, the printer writes it."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.builder import dense, mlir_type
 from pullback.graph import dtypes
+from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
 
-# Attributes that say what holds without them too; portable programs leave them out.
+# Attributes whose default means the same as leaving them out, as portable programs do.
 _DEFAULTS = {
     "indices_are_sorted": "false",
     "unique_indices": "false",
@@ -26,50 +26,127 @@ _DEFAULTS = {
     "#stablehlo.result_accuracy_mode<DEFAULT>>",
 }
 _ONES = ("window_strides", "base_dilations", "window_dilations", "lhs_dilation", "rhs_dilation")
-_ALWAYS = ("feature_group_count", "batch_group_count")  # an instruction is not valid without them
+_ALWAYS = ("feature_group_count", "batch_group_count")  # an instruction is invalid without them
 _DTYPES = {d.hlo: d for d in dtypes.ALL}
 
+Key = tuple[Any, ...]
 
-@dataclasses.dataclass
+
+class HloValue:
+    """An SSA value. Values are compared by identity; `name` is what the text calls it."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, name: str, type: Type) -> None:
+        self.name, self.type = name, type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+
+@dataclasses.dataclass(eq=False, slots=True)
 class HloInstruction:
-    """One instruction: values are numbers, attributes are as MLIR prints them.
+    """One instruction; attributes are MLIR text.
 
-    `array` is the data of a constant; `where` is the place in the program's text.
+    `array` is the data of a constant; `where` is the place in the text it was read from.
     """
 
-    name: str  # without `stablehlo.`
-    operands: tuple[int, ...]
-    operand_types: tuple[Type, ...]
-    results: tuple[int, ...]
-    types: tuple[Type, ...]
+    mnemonic: str  # with the dialect: `stablehlo.add`
+    operands: tuple[HloValue, ...]
+    results: tuple[HloValue, ...]
     attributes: dict[str, str]
-    regions: tuple[Block, ...]
-    where: str
+    regions: tuple[Block, ...] = ()
+    where: str = ""
     array: np.ndarray | None = None
-    graphs: tuple[Any, ...] = ()  # its regions, once they have been read as graphs
+    graphs: tuple[Any, ...] = ()  # the regions as graphs, once they have been read as such
+
+    @property
+    def name(self) -> str:
+        return self.mnemonic.removeprefix("stablehlo.")
+
+    @property
+    def operand_types(self) -> tuple[Type, ...]:
+        return tuple([x.type for x in self.operands])
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple([y.type for y in self.results])
 
     def __getitem__(self, attribute: str) -> Any:
-        """An attribute as numbers, strings, tuples of them, or a dict for named lists."""
+        """An attribute as a number, a string, a tuple of them, or a dict for named lists."""
         return value_of(self.attributes[attribute])
 
     def get(self, attribute: str, default: Any) -> Any:
         return self[attribute] if attribute in self.attributes else default
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False, slots=True)
 class Block:
-    """The body of a function or of a region: what it takes, does and gives."""
+    """The body of a function or of a region."""
 
-    arguments: tuple[int, ...]
-    types: tuple[Type, ...]
+    arguments: tuple[HloValue, ...]
     instructions: list[HloInstruction]
-    results: tuple[int, ...]
-    result_types: tuple[Type, ...]
+    results: tuple[HloValue, ...]
     names: tuple[str | None, ...] = ()  # of a function's arguments
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple([x.type for x in self.arguments])
+
+
+def captured(i: HloInstruction) -> list[HloValue]:
+    """The values from outside that an instruction's regions use, in the order of use."""
+    return list(dict.fromkeys([x for region in i.regions for x in _free(region)]))
+
+
+def _free(block: Block) -> list[HloValue]:
+    inside = {*block.arguments, *[r for i in block.instructions for r in i.results]}
+    used = [x for i in block.instructions for x in (*i.operands, *captured(i))]
+    return [x for x in dict.fromkeys([*used, *block.results]) if x not in inside]
+
+
+# -- comparison -----------------------------------------------------------------------------------
+
+
+def instruction_key(
+    i: HloInstruction, operands: Iterable[Any], known: Mapping[HloValue, Any]
+) -> Key:
+    """A key that is equal for equal instructions, whatever their values are called.
+
+    `operands` and `known` have keys for the operands and for values that regions capture; a
+    captured value without one is its own key.
+    """
+    regions = tuple([_block_key(r, known) for r in i.regions])
+    # Without the precision: ours is the highest that has an effect, so at least the requested one.
+    attributes = tuple([(k, v) for k, v in i.attributes.items() if k != "precision_config"])
+    return i.mnemonic, attributes, i.types, tuple(operands), regions
+
+
+def constant_key(i: HloInstruction) -> Key:
+    assert i.array is not None
+    return "constant", i.types, i.array.tobytes()
+
+
+def _block_key(block: Block, around: Mapping[HloValue, Any]) -> Key:
+    known = dict(around)
+    known.update({i.results[0]: constant_key(i) for i in block.instructions if i.array is not None})
+    instructions = [i for i in block.instructions if i.array is None]
+    inner = [*block.arguments, *[y for i in instructions for y in i.results]]
+    known.update({v: ("here", n) for n, v in enumerate(inner)})
+    keys = [instruction_key(i, [known.get(x, x) for x in i.operands], known) for i in instructions]
+    return block.types, tuple(keys), tuple([known.get(y, y) for y in block.results])
+
+
+# -- attributes and types -------------------------------------------------------------------------
 
 
 def without_defaults(attributes: dict[str, str]) -> dict[str, str]:
-    """The attributes that change something, in alphabetical order."""
+    """The attributes that differ from their defaults, in alphabetical order."""
     return {k: v for k, v in sorted(attributes.items()) if k in _ALWAYS or not _is_default(k, v)}
 
 
@@ -84,7 +161,7 @@ def _is_default(name: str, text: str) -> bool:
 
 
 def type_of(text: str) -> Type | None:
-    """The type that MLIR writes so; None if no tensor of ours has it."""
+    """The type that MLIR prints as `text`; None if our tensors cannot have it."""
     found = re.fullmatch(r"tensor<((?:\d+x)*)([a-z0-9<>]+)>", text)
     if found is None or found[2] not in _DTYPES:
         return None
@@ -92,7 +169,7 @@ def type_of(text: str) -> Type | None:
 
 
 def value_of(text: str) -> Any:
-    """An attribute's text as a value."""
+    """Parse an attribute."""
     if text in ("true", "false"):
         return text == "true"
     if found := re.fullmatch(r"(-?\d+) : i\d+", text):
@@ -121,43 +198,42 @@ def _numbers(text: str) -> Any:
     return found if text.startswith("[") else found[0]
 
 
-# -- the form that is written ---------------------------------------------------------------------
+# -- the normal form ------------------------------------------------------------------------------
 
 
 def normal(block: Block) -> Block:
-    """The same program without dead instructions; each region has constants of its own.
+    """The same program without dead instructions, with its own constants in each region.
 
-    A constant stands once, before the first instruction that takes it. Whatever wrote or moved
-    constants, the same program has the same form.
+    A constant comes once, before the first instruction that uses it. So the form does not depend
+    on who wrote the program and where its constants were.
     """
     return _Normal().block(block, {})
 
 
 class _Normal:
     def __init__(self) -> None:
-        self.next = 0
+        self.count = 0
 
-    def fresh(self, count: int) -> tuple[int, ...]:
-        self.next += count
-        return tuple(range(self.next - count, self.next))
+    def fresh(self, values: Iterable[HloValue]) -> tuple[HloValue, ...]:
+        made = tuple([HloValue(f"%{n}", v.type) for n, v in enumerate(values, self.count)])
+        self.count += len(made)
+        return made
 
-    def block(self, block: Block, outer: dict[int, Any]) -> Block:
-        """`outer` has the new numbers of values around the block, and constants as they were."""
+    def block(self, block: Block, outer: dict[HloValue, Any]) -> Block:
+        """`outer` maps the values around the block to new values, and constants to themselves."""
         known = dict(outer)
         made: list[HloInstruction] = []
-        constants: dict[tuple, int] = {}
-        arguments = self.fresh(len(block.arguments))
+        constants: dict[Key, HloValue] = {}
+        arguments = self.fresh(block.arguments)
         known.update(zip(block.arguments, arguments, strict=True))
 
-        def value(number: int) -> int:
-            found = known[number]
+        def value(old: HloValue) -> HloValue:
+            found = known[old]
             if not isinstance(found, HloInstruction):
                 return found
-            array = found.array
-            assert array is not None
-            key = (found.types, array.tobytes())
+            key = constant_key(found)
             if key not in constants:
-                (constants[key],) = self.fresh(1)
+                (constants[key],) = self.fresh(found.results)
                 made.append(dataclasses.replace(found, results=(constants[key],)))
             return constants[key]
 
@@ -165,12 +241,12 @@ class _Normal:
         for i in block.instructions:
             if not needed.intersection(i.results):
                 continue
-            if i.name == "constant":
+            if i.array is not None:
                 known[i.results[0]] = i
                 continue
             operands = tuple([value(x) for x in i.operands])
             regions = tuple([self.block(r, known) for r in i.regions])
-            results = self.fresh(len(i.results))
+            results = self.fresh(i.results)
             known.update(zip(i.results, results, strict=True))
             attributes = without_defaults(i.attributes)
             made.append(
@@ -182,8 +258,8 @@ class _Normal:
         return dataclasses.replace(block, arguments=arguments, instructions=made, results=results)
 
 
-def live(block: Block) -> set[int]:
-    """The values that the results of a block depend on, also through regions."""
+def live(block: Block) -> set[HloValue]:
+    """The values that a block's results depend on, also through regions."""
     needed = set(block.results)
     for i in reversed(block.instructions):
         if needed.intersection(i.results):
@@ -191,57 +267,3 @@ def live(block: Block) -> set[int]:
             for region in i.regions:
                 needed |= live(region)
     return needed
-
-
-def written(block: Block) -> str:
-    """A function's body as a module in MLIR's generic form; names are locations of arguments."""
-    names = block.names or (None,) * len(block.arguments)
-    header = ", ".join(
-        f"%{a}: {mlir_type(t)} loc({'unknown' if n is None else quoted(n)})"
-        for a, t, n in zip(block.arguments, block.types, names, strict=True)
-    )
-    kinds = ", ".join(map(mlir_type, block.result_types))
-    values = ", ".join([f"%{y}" for y in block.results])
-    lines = list(_lines(block))
-    lines.append(f"return {values} : {kinds} loc(unknown)" if values else "return loc(unknown)")
-    main = f"func.func public @main({header}) -> ({kinds}) {{"
-    return "\n".join(["module @pullback {", main, *lines, "} loc(unknown)", "} loc(unknown)", ""])
-
-
-def _lines(block: Block) -> Iterator[str]:
-    for i in block.instructions:
-        results = ", ".join([f"%{r}" for r in i.results])
-        if i.array is not None:
-            (kind,) = i.types
-            value = f"{dense(i.array, kind.dtype)} : {mlir_type(kind)}"
-            yield f"{results} = stablehlo.constant {value} loc(unknown)"
-            continue
-        operands = ", ".join([f"%{x}" for x in i.operands])
-        attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])
-        yield f'{results} = "stablehlo.{i.name}"({operands})' + (" (" if i.regions else "")
-        for n, region in enumerate(i.regions):
-            yield "{" if n == 0 else ", {"
-            yield from _region(region)
-        ins, outs = map(_types, (i.operand_types, i.types))
-        end = f"{') ' if i.regions else ''}{{{attributes}}} : {ins} -> {outs} loc(unknown)"
-        yield end
-
-
-def _region(block: Block) -> Iterator[str]:
-    pairs = zip(block.arguments, block.types, strict=True)
-    header = ", ".join([f"%{a}: {mlir_type(t)} loc(unknown)" for a, t in pairs])
-    yield f"^bb0({header}):"
-    yield from _lines(block)
-    values = ", ".join([f"%{y}" for y in block.results])
-    yield f'"stablehlo.return"({values}) : {_types(block.result_types)} -> () loc(unknown)'
-    yield "}"
-
-
-def _types(types: Sequence[Type]) -> str:
-    return f"({', '.join(map(mlir_type, types))})"
-
-
-def quoted(name: str) -> str:
-    """A string as MLIR writes it: bytes that are not plain are two hexadecimal digits."""
-    plain = [chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in name.encode()]
-    return f'"{"".join(plain)}"'

@@ -1,4 +1,4 @@
-"""What jaxlib asks about arrays: their abstract values, and on which devices they are."""
+"""Classes that jaxlib needs for its arrays: abstract values and shardings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pullback.graph.types import Type
 
 
 class Aval:
-    """What jaxlib asks about an array: its abstract value."""
+    """The abstract value of an array: its shape and dtype."""
 
     __slots__ = ("dtype", "ndim", "shape")
     weak_type = False
@@ -24,7 +24,7 @@ _avals: dict[Type, Aval] = {}
 
 
 def aval_of(type: Type) -> Aval:
-    """The abstract value of a type, made once."""
+    """Return the abstract value of a type, from a cache."""
     aval = _avals.get(type)
     if aval is None:
         aval = remember(_avals, type, Aval(type), bound=4096)
@@ -53,8 +53,8 @@ class OnDevice(_jax.SingleDeviceSharding):  # type: ignore[misc, name-defined]
 class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
     """Places an array on each of several devices, each with its own values.
 
-    To jaxlib the shape of one is the shape of all. (It must not be told that they are copies of
-    one array: then it transfers the first to all devices.)
+    For jaxlib, the shape of one part is the shape of the whole. (If the sharding claimed that the
+    parts are copies of one array, jaxlib would transfer the first to all devices.)
     """
 
     memory_kind = None
@@ -66,7 +66,7 @@ class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
         self._set = set(devices)
         self._here = is_fully_addressable
 
-    # Properties, for the package jax, imported beside us, replaces plain attributes.
+    # Properties, because the package jax, if it is imported, replaces plain attributes.
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -88,12 +88,12 @@ class OnDevices(_jax.Sharding):  # type: ignore[misc, name-defined]
 
 
 def device_list(devices: Sequence[Any]) -> Any:
-    made = getattr(xla_client, "DeviceList", None) or _jax.DeviceList
-    return made(tuple(devices))
+    cls = getattr(xla_client, "DeviceList", None) or _jax.DeviceList
+    return cls(tuple(devices))
 
 
 def result_handler(type: Type, sharding: Any) -> Any:
-    """Makes arrays of what a program returns."""
+    """Return a handler that converts the results of a program to arrays."""
     try:
         return _jax.array_result_handler(aval_of(type), sharding, True, True)
     except TypeError:  # jaxlib 0.12 has no `skip_checks`

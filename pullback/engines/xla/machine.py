@@ -1,4 +1,4 @@
-"""The machine: what its code depends on beside the program, and its memory."""
+"""Properties of the machine that compiled code depends on, and its memory."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _CPU_LINES = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags", b"Fe
 
 
 def processor() -> bytes:
-    """The model and the instructions of the processor.
+    """Return the model and the instruction sets of the processor.
 
-    Code for another one may end the process, or round in another way.
+    Code for another processor may crash, or round differently.
     """
     try:
-        # The first core tells all; the kernel writes this text anew for each one that is read.
+        # The first core is enough: the kernel generates this text for each core that is read.
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             first = file.read(8192).split(b"\n\n")[0]
     except OSError:
         first = b""
     lines = [line for line in first.splitlines() if line.startswith(_CPU_LINES)]
-    if not lines:  # elsewhere nothing tells the instructions: code stays on its machine
+    if not lines:  # instruction sets are unknown on other systems: code stays on its machine
         lines = [part.encode() for part in (platform.processor(), platform.node())]
     return b"\n".join([sys.platform.encode(), platform.machine().encode(), *lines])
 
 
 def driver() -> bytes:
-    """The version of the NVIDIA driver, where there is one."""
+    """Return the version of the NVIDIA driver, if there is one."""
     try:
         with open("/proc/driver/nvidia/version", "rb") as file:
             return file.read(4096)
@@ -39,7 +39,7 @@ def driver() -> bytes:
 
 
 def library(path: str | os.PathLike) -> bytes:
-    """What changes when a shared library is built anew: its size, its beginning and its end.
+    """Return what identifies a build of a shared library: its size, beginning and end.
 
     The beginning holds the addresses of its functions, the end the sizes of its sections.
     """
@@ -54,6 +54,6 @@ def library(path: str | os.PathLike) -> bytes:
 
 
 def give_back() -> None:
-    """Hand freed memory back to the system; the C library of Linux keeps it otherwise."""
+    """Return freed memory to the system, which the C library of Linux would keep."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

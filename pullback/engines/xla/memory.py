@@ -1,4 +1,4 @@
-"""How much memory programs take."""
+"""The memory that programs use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class MemoryUse(NamedTuple):
-    """Bytes that a program takes while it runs: all of it is there at its peak."""
+    """Bytes that a program uses while it runs; at the peak, all of them."""
 
     arguments: int
     results: int

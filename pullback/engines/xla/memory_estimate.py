@@ -1,7 +1,7 @@
-"""What a program takes in memory, read off its StableHLO without compiling it.
+"""Estimate the memory that a program needs, from its StableHLO, without compiling it.
 
-XLA fuses: most elementwise results never exist in memory. The rules here are a model of what its
-CPU compiler does, kept simple and compared with what it reports (tests/api/test_memory_plan.py).
+XLA fuses: most elementwise results never exist in memory. The rules here are a simple model of
+its CPU compiler; tests/api/test_memory_plan.py compares them with what XLA reports.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from pullback.engines.xla.builder import HloValue
-from pullback.engines.xla.recorder import Recorded, RecordedInstruction
+from pullback.engines.xla.builder import Builder, lower
+from pullback.engines.xla.instructions import HloInstruction, HloValue, captured, instruction_key
 from pullback.graph.compile_split import segments
 from pullback.graph.graph import Graph
+from pullback.graph.node import Node
 from pullback.graph.types import Type
 
-# The operand under another shape or name: no memory of its own.
+# Instructions whose results share the memory of their operands.
 _SAME = {"reshape", "optimization_barrier", "bitcast_convert"}
-# Instructions that read and write whole arrays: they begin and end a fused loop.
+# Instructions that read and write whole arrays; fused loops begin and end there.
 _WHOLE = {
     "dot_general", "convolution", "reduce", "reduce_window", "select_and_scatter", "sort",
     "scatter", "while", "case", "custom_call", "rng_bit_generator", "triangular_solve",
@@ -29,7 +30,7 @@ _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
     "cosine", "tan", "power", "divide", "sqrt", "rsqrt", "cbrt", "atan2", "remainder",
 }  # fmt: skip
-# Of those, what XLA writes with two operands: `logistic(x)` is `1 / (1 + exp(-x))`.
+# Those of them that XLA writes with two operands: `logistic(x)` is `1 / (1 + exp(-x))`.
 _OF_TWO = {"logistic", "power", "divide", "atan2", "remainder"}
 
 
@@ -47,106 +48,161 @@ class Buffer:
 
 
 class Footprint:
-    """The buffers of a program; sizes are in bytes. With a mesh, of one device's."""
+    """The buffers of a program, with sizes in bytes; with a mesh, those of one device."""
 
     def __init__(self, graph: Graph, mesh: Any = None) -> None:
-        made = Recorded(graph, mesh)
-        self.arguments = sum(x.type.nbytes for x in made.inputs)
-        self.results = sum(y.type.nbytes for y in made.outputs)
-        flow = _Flow(made.instructions, made.inputs, made.outputs)
-        # A program that repeats itself is run in pieces: what they hand on is written.
+        builder = _Recorder(mesh)
+        main = lower(graph, builder)
+        outputs = main.results[: len(graph.outputs)]  # without the result of run-time checks
+        self.arguments = sum(x.type.nbytes for x in main.arguments)
+        self.results = sum(y.type.nbytes for y in outputs)
+        flow = _Flow(main.instructions, main.arguments, outputs, builder.origins)
+        # A program that repeats itself runs in pieces: values passed between them are written.
         for k, segment in enumerate(segments(graph)):
-            flow.handed.update(flow.root(made.values[y]) for y in segment.gives)
+            flow.handed.update(flow.root(builder.values[y]) for y in segment.gives)
             for node in segment.stands_for.values():
                 flow.piece.setdefault(node, k)
         flow.work_out()
         self.buffers = list(flow.buffers.values())
-        # Of the orders in which a program can run, XLA takes one that needs little.
+        # Of the possible orders of execution, XLA chooses one that needs little memory.
         plans = [_simulate(flow, flow.steps), _simulate(flow, _frugal(flow))]
         self.temporaries, self.live = min(plans, key=lambda plan: plan[0])
 
 
+class _Recorder(Builder):
+    """Remembers which node an instruction was written for, and the value of each node."""
+
+    def __init__(self, mesh: Any) -> None:
+        super().__init__(mesh)
+        self.guards = True  # as on a CPU, whose compiler is modelled
+        self.node: Node | None = None  # the innermost node with a line of the user's program
+        self.origins: Origins = {}
+        self.values: dict[Node, HloValue] = {}
+
+    def op(self, mnemonic: str, *xs: HloValue, **rest: Any) -> Any:
+        made = super().op(mnemonic, *xs, **rest)
+        self.origins[self.instructions[-1]] = self.node, self.current
+        return made
+
+    def _lower(self, node: Node, xs: list[Any]) -> Any:
+        outer = self.node
+        if outer is None or node.where is not None:
+            self.node = node
+        try:
+            made = super()._lower(node, xs)
+        finally:
+            self.node = outer
+        if isinstance(made, HloValue):
+            self.values[node] = made
+        return made
+
+
+# For each instruction the node it was written for, and the program's node that this is part of.
+Origins = dict[HloInstruction, tuple[Node | None, Node | None]]
+
+
 @dataclass(eq=False)
 class _Step:
-    """A fused loop, or a whole instruction: what it reads from memory and what it writes."""
+    """A fused loop or a whole instruction, with the values it reads from and writes to memory."""
 
-    instruction: RecordedInstruction
-    reads: list[str]
-    after: set[str]  # what must be written before, though it is not read
-    writes: list[str]
+    instruction: HloInstruction
+    reads: list[HloValue]
+    after: set[HloValue]  # values that must be written before, though they are not read
+    writes: list[HloValue]
     inside: int  # bytes that only exist while it runs
 
     @property
     def overwrites(self) -> bool:
-        """Whether it may write over an operand that it is the last to read."""
-        return self.instruction.kind not in _WHOLE or self.instruction.kind == "while"
+        """Whether it may overwrite an operand that is not read afterwards."""
+        return self.instruction.name not in _WHOLE or self.instruction.name == "while"
 
 
 @dataclass
 class _Loop:
-    """How a value is computed from what is in memory."""
+    """How a value is computed from values in memory."""
 
-    sources: dict[str, None]
-    after: set[str] = field(default_factory=set)
+    sources: dict[HloValue, None]
+    after: set[HloValue] = field(default_factory=set)
     costly: bool = False
 
 
 class _Flow:
-    """Which values of a program exist in memory, and the steps that read and write them."""
+    """The values of a program that exist in memory, and the steps that read and write them."""
 
     def __init__(
         self,
-        instructions: list[RecordedInstruction],
+        instructions: Sequence[HloInstruction],
         inputs: Sequence[HloValue],
         outputs: Sequence[HloValue],
+        origins: Origins,
     ) -> None:
-        self.inputs = {x.name for x in inputs}
-        values = [*inputs, *[y for i in instructions for y in i.results]]
-        self.sizes = {v.name: v.type.nbytes for v in values}
-        self.same: dict[str, str] = {}
-        self.tied: dict[str, list[str]] = {}  # what a barrier makes a value wait for
-        for i in instructions:
-            if i.kind in _SAME:
+        self.inputs, self.origins = set(inputs), origins
+        self.same: dict[HloValue, HloValue] = {}  # values that share another one's memory
+        self.tied: dict[HloValue, list[HloValue]] = {}  # values that a barrier waits for
+        distinct = self._distinct([i for i in instructions if i.array is None])
+        for i in distinct:
+            if i.name in _SAME:
                 for x, y in zip(i.operands, i.results, strict=True):
-                    self.same[y.name] = self.root(x)
+                    self.same[y] = self.root(x)
                     if len(i.operands) > 1:
-                        self.tied[y.name] = [self.root(x) for x in i.operands]
+                        self.tied[y] = [self.root(x) for x in i.operands]
                     elif x in self.tied:
-                        self.tied[y.name] = self.tied[x]
-        self.outputs = {self.root(y.name) for y in outputs}
+                        self.tied[y] = self.tied[x]
+        self.outputs = {self.root(y) for y in outputs}
         self.held = {x for tied in self.tied.values() for x in tied}
-        self.instructions = self._needed(instructions)
-        self.readers: dict[str, list[RecordedInstruction]] = {}
+        self.instructions = self._needed(distinct)
+        self.readers: dict[HloValue, list[HloInstruction]] = {}
         for i in self.instructions:
-            for x in dict.fromkeys(map(self.root, i.operands)):
+            for x in dict.fromkeys(map(self.root, self.reads[i])):
                 self.readers.setdefault(x, []).append(i)
-        self.buffers: dict[str, Buffer] = {}  # what is stored, without inputs and outputs
-        self.piece: dict[Any, int] = {}  # which piece of the program a node is in
-        self.handed: set[str] = set()  # what one piece hands on to others
+        self.buffers: dict[HloValue, Buffer] = {}  # stored values that are not inputs or outputs
+        self.piece: dict[Any, int] = {}  # the piece of the program that a node is in
+        self.handed: set[HloValue] = set()  # values that one piece passes to others
         self.steps: list[_Step] = []
+
+    def _distinct(self, instructions: Sequence[HloInstruction]) -> list[HloInstruction]:
+        """The instructions without repeated ones, which XLA merges; fills in `reads`."""
+        # The values that an instruction reads, also within its regions.
+        self.reads: dict[HloInstruction, list[HloValue]] = {}
+        defined = self.inputs.union(*[i.results for i in instructions])
+        found: dict[Any, HloInstruction] = {}
+        for i in instructions:
+            operands = list(map(self.root, i.operands))
+            outer = {x: self.root(x) for x in captured(i)}
+            barrier = i.name == "optimization_barrier"
+            first = found.setdefault(i if barrier else instruction_key(i, operands, outer), i)
+            if first is not i:
+                self.same.update(zip(i.results, first.results, strict=True))
+            else:
+                inner = [x for x in outer.values() if x in defined and x not in operands]
+                self.reads[i] = [*operands, *inner]
+        return list(self.reads)
 
     def work_out(self) -> _Flow:
         self.steps = list(self._steps())
         for step in self.steps:
             for x in step.reads:
-                if x in self.buffers and step.instruction.backward:
+                if x in self.buffers and _is_backward(self.origin(step.instruction)[0]):
                     node = self.buffers[x].node
                     self.buffers[x].kept = node is not None and not node.backward
         return self
 
+    def origin(self, i: HloInstruction) -> tuple[Node | None, Node | None]:
+        return self.origins.get(i, (None, None))
+
     def piece_of(self, step: _Step) -> int:
-        return self.piece.get(step.instruction.part_of, 0)
+        return self.piece.get(self.origin(step.instruction)[1], 0)
 
-    def root(self, name: str) -> str:
-        return self.same.get(name, name)
+    def root(self, x: HloValue) -> HloValue:
+        return self.same.get(x, x)
 
-    def _needed(self, instructions: list[RecordedInstruction]) -> list[RecordedInstruction]:
-        """What the outputs depend on, without values that are others under another name."""
+    def _needed(self, instructions: list[HloInstruction]) -> list[HloInstruction]:
+        """The instructions that the outputs depend on and that write memory of their own."""
         needed = set(self.outputs)
         kept = []
         for i in reversed(instructions):
-            if i.kind not in _SAME and any(y.name in needed for y in i.results):
-                needed.update(map(self.root, i.operands))
+            if i.name not in _SAME and not needed.isdisjoint(i.results):
+                needed.update(map(self.root, self.reads[i]))
                 kept.append(i)
         return kept[::-1]
 
@@ -156,27 +212,16 @@ class _Flow:
             loop = self._loop(i, loops)
             writes = [y for y in i.results if self._is_stored(i, y, loop)]
             for y in i.results:
-                loops[y.name] = _Loop({y.name: None}) if y in writes else loop
+                loops[y] = _Loop({y: None}) if y in writes else loop
             for y in writes:
-                if y.name not in self.outputs:
-                    self.buffers[y.name] = Buffer(y.type, i.node)
+                if y not in self.outputs:
+                    self.buffers[y] = Buffer(y.type, self.origin(i)[0])
             if writes:
-                names = [y.name for y in writes]
-                yield _Step(i, list(loop.sources), loop.after, names, self._inside(i))
+                yield _Step(i, list(loop.sources), loop.after, writes, _inside(i))
 
-    def _inside(self, i: RecordedInstruction) -> int:
-        """Bytes that an instruction takes for itself while it runs."""
-        if i.kind in ("while", "case"):
-            return _body(i)
-        if i.kind == "convolution":  # operands are copied into the order that XLA wants
-            order = i.attributes["dimension_numbers"]
-            copied = "<[b," not in order, "i, o]" not in order
-            return sum(self.sizes[x] for x, c in zip(i.operands, copied, strict=True) if c)
-        return 0
-
-    def _loop(self, i: RecordedInstruction, loops: dict[str, _Loop]) -> _Loop:
-        made = _Loop({}, set(), i.kind in _COSTLY)
-        for x in i.operands:
+    def _loop(self, i: HloInstruction, loops: dict[HloValue, _Loop]) -> _Loop:
+        made = _Loop({}, set(), i.name in _COSTLY)
+        for x in self.reads[i]:
             read = loops.get(self.root(x))
             if read is not None:  # a constant is not read
                 made.sources |= read.sources
@@ -187,50 +232,69 @@ class _Flow:
                     made.after |= loops[other].sources.keys()
         return made
 
-    def _is_stored(self, i: RecordedInstruction, y: HloValue, loop: _Loop) -> bool:
-        """Whether a value is written to memory: where a whole instruction makes or reads it, at a
-        barrier, and where each reader would have to do costly work on several operands again."""
-        if i.kind in _WHOLE or any(y.name in s for s in (self.outputs, self.held, self.handed)):
+    def _is_stored(self, i: HloInstruction, y: HloValue, loop: _Loop) -> bool:
+        """Whether a value is written to memory.
+
+        It is if a whole instruction makes or reads it, at a barrier, and if every reader would
+        have to repeat costly work on several operands.
+        """
+        if i.name in _WHOLE or any(y in s for s in (self.outputs, self.held, self.handed)):
             return True
-        readers = self.readers.get(y.name, [])
-        if any(r.kind in _WHOLE and not _folds(i, r) for r in readers):
+        readers = self.readers.get(y, [])
+        if any(r.name in _WHOLE and not _folds(i, r) for r in readers):
             return True
-        if i.kind in _OF_TWO and self._is_read_apart(readers):
+        if i.name in _OF_TWO and self._is_read_apart(readers):
             return True
         return loop.costly and len(readers) > 1 and len(loop.sources) > 1
 
-    def _is_read_apart(self, readers: list[RecordedInstruction]) -> bool:
-        """Whether several loops read a value, or what cheap work makes of it."""
-        while len(readers) == 1 and readers[0].kind not in _WHOLE | _COSTLY:
+    def _is_read_apart(self, readers: list[HloInstruction]) -> bool:
+        """Whether several loops read a value, or the result of cheap work on it."""
+        while len(readers) == 1 and readers[0].name not in _WHOLE | _COSTLY:
             (y,) = readers[0].results
-            readers = self.readers.get(y.name, [])
+            readers = self.readers.get(y, [])
         return len(readers) > 1
 
 
-def _folds(i: RecordedInstruction, reader: RecordedInstruction) -> bool:
-    """Whether a whole instruction reads a value as it is made, without having it written."""
-    if i.kind == "transpose":
-        return reader.kind == "dot_general"
-    return i.kind in ("iota", "broadcast_in_dim")
+def _folds(i: HloInstruction, reader: HloInstruction) -> bool:
+    """Whether a whole instruction computes its operand while it reads it."""
+    if i.name == "transpose":
+        return reader.name == "dot_general"
+    return i.name in ("iota", "broadcast_in_dim")
 
 
-def _body(i: RecordedInstruction) -> int:
-    """What the body of a loop or branch needs for itself."""
-    read = {x for j in i.body for x in j.operands}
-    last = [y for j in i.body for y in j.results if y.name not in read]
-    flow = _Flow(i.body, [], last).work_out()
+def _inside(i: HloInstruction) -> int:
+    """Bytes that an instruction needs for itself while it runs."""
+    if i.name in ("while", "case"):
+        return _body(i)
+    if i.name == "convolution":  # XLA copies operands into the layout that it needs
+        order = i.attributes["dimension_numbers"]
+        copied = "<[b," not in order, "i, o]" not in order
+        return sum(x.type.nbytes for x, c in zip(i.operands, copied, strict=True) if c)
+    return 0
+
+
+def _body(i: HloInstruction) -> int:
+    """Bytes that the regions of a loop or conditional need."""
+    body = [j for region in i.regions for j in region.instructions]
+    read = {x for j in body for x in (*j.operands, *captured(j))}
+    last = [y for j in body for y in j.results if y not in read]
+    flow = _Flow(body, [], last, {}).work_out()
     return _simulate(flow, flow.steps)[0] if flow.steps else 0
 
 
+def _is_backward(node: Node | None) -> bool:
+    return node is not None and node.backward
+
+
 def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
-    """The most bytes of temporaries that are there at once, and which they are."""
+    """The largest number of bytes of temporaries that exist at once, and those temporaries."""
     waiting = _waiting(flow)
-    live: dict[str, int] = {}
+    live: dict[HloValue, int] = {}
     best = 0
-    at: list[str] = []
+    at: list[HloValue] = []
     for _, group in groupby(steps, flow.piece_of):
         own = list(group)
-        # What a piece takes and gives is there from its beginning to its end.
+        # What a piece takes and gives exists from its beginning to its end.
         given = [y for step in own for y in step.writes if y in flow.handed]
         live |= {y: flow.buffers[y].nbytes for y in given if y in flow.buffers}
         for step in own:
@@ -251,8 +315,8 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
     return best, [flow.buffers[x] for x in at]
 
 
-def _reused(step: _Step, written: dict[str, int], dying: list[int]) -> int:
-    """How much a step writes over operands of which it is the last reader."""
+def _reused(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
+    """The bytes that a step writes over operands which it is the last to read."""
     total = 0
     for size in written.values() if step.overwrites else ():
         if size in dying:
@@ -262,7 +326,7 @@ def _reused(step: _Step, written: dict[str, int], dying: list[int]) -> int:
 
 
 def _frugal(flow: _Flow) -> list[_Step]:
-    """The steps in an order that at each point takes the one which grows memory the least."""
+    """The steps, ordered greedily by how little each grows the memory in use."""
     waiting = _waiting(flow)
     writer = {y: step for step in flow.steps for y in step.writes}
     missing: dict[_Step, int] = {}
@@ -294,9 +358,9 @@ def _frugal(flow: _Flow) -> list[_Step]:
     return order
 
 
-def _waiting(flow: _Flow) -> dict[str, int]:
-    """How many steps read each value."""
-    counts: dict[str, int] = {}
+def _waiting(flow: _Flow) -> dict[HloValue, int]:
+    """The number of steps that read each value."""
+    counts: dict[HloValue, int] = {}
     for step in flow.steps:
         for x in step.reads:
             counts[x] = counts.get(x, 0) + 1

@@ -1,4 +1,4 @@
-"""Programs on a mesh of XLA's devices."""
+"""The XLA engine on a mesh of devices."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from pullback.distributed import agree_on_program, process_index
-from pullback.distributed.rendezvous import these
+from pullback.engines import processes
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
+from pullback.engines.xla.engine import XlaEngine
+from pullback.engines.xla.program import SpmdProgram
+from pullback.engines.xla.sequence import XlaSequence
+from pullback.engines.xla.sharded import Shards
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import layout
-from pullback.static.fingerprints import fingerprint
 
 
 class Spread(OnMesh):
-    """A value whose parts are buffers of the devices."""
+    """A value whose parts are buffers on the devices of a mesh."""
 
-    def __init__(self, engine: XlaMesh, type: Type, shards: Any) -> None:
+    def __init__(self, engine: XlaMesh, type: Type, shards: Shards) -> None:
         super().__init__(engine, type)
         self.shards = shards
 
@@ -34,16 +36,16 @@ class Spread(OnMesh):
 
 
 class XlaMesh(MeshEngine):
-    """XLA on a mesh: one program, which every device runs on its parts."""
+    """XLA on a mesh: every device runs the same program on its parts."""
 
-    def __init__(self, mesh: DeviceMesh, xla: Any) -> None:
+    def __init__(self, mesh: DeviceMesh, xla: XlaEngine) -> None:
         super().__init__(mesh)
         self.xla, self.name, self.platform = xla, xla.name, xla.platform
         self.group = xla.group(mesh)
         if not self.group.here:
             raise EngineError(
-                f"process {process_index()} has no device of {mesh}: they belong to "
-                f"{these(self.group.processes)}",
+                f"process {processes.current().index} has no device of {mesh}: they belong to "
+                f"{processes.show(self.group.processes)}",
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size
@@ -62,16 +64,22 @@ class XlaMesh(MeshEngine):
 
 
 class XlaMeshProgram(MeshProgram):
-    """A program that all devices run; its checks are those of the whole one."""
+    """A program that all devices run; its checks are attributed to the whole program."""
 
     engine: XlaMesh
+    compiled: SpmdProgram | XlaSequence
 
     def __init__(
-        self, engine: XlaMesh, graph: Graph, local: Graph, compiled: Any, stands_for: dict
+        self,
+        engine: XlaMesh,
+        graph: Graph,
+        local: Graph,
+        compiled: SpmdProgram | XlaSequence,
+        stands_for: dict,
     ) -> None:
         super().__init__(engine, graph, local, compiled)
         self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
-        # Those of an op in a graph that was written out have lines of their own.
+        # Checks of an op in a graph that was inlined have lines of their own.
         self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
         self.memory, self.work = compiled.memory, compiled.work
@@ -86,24 +94,16 @@ class XlaMeshProgram(MeshProgram):
 
     def run(self, args: list[Spread]) -> list[Any]:
         if not self._agreed:
-            # and no process comes late to what it starts: Gloo waits 30 s for a first connection
-            described = fingerprint(self.local)[:16], _described(self.graph)
-            agree_on_program(*described, self.engine.group)
+            # This also starts them together: Gloo waits 30 s for a first connection.
+            processes.current().agree_on_program(self.graph, self.local, self.engine.group)
             self._agreed = True
-        made = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
+        results = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
             Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]
-            for y, t in zip(made, self.types, strict=False)
+            for y, t in zip(results, self.types, strict=False)
         ]
-        return values + made[len(self.types) :]
+        return values + results[len(self.types) :]
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         inner = zip(self.lines, lines, strict=True)
         return self.compiled.failures(word, [own or line for own, line in inner])
-
-
-def _described(graph: Graph) -> str:
-    """A program in words that every process finds for the same one."""
-    last = next((n for n in reversed(graph.nodes) if n.where is not None), graph.nodes[-1])
-    where = "" if last.where is None else f" ({last.where})"
-    return f"{len(graph.nodes)} ops up to {last.op.title}{where}"

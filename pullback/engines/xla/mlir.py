@@ -1,24 +1,23 @@
-"""jaxlib's MLIR bindings: StableHLO text and portable bytes, read into plain data and printed.
+"""Read StableHLO text and portable bytes into `HloInstruction`s with jaxlib's MLIR bindings.
 
-Tried with jaxlib 0.10 to 0.12, like `client.py`. They are loaded when a program is first read.
+Tested with jaxlib 0.10 to 0.12, like `client.py`. The bindings are loaded at the first use.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla.instructions import Block, HloInstruction, type_of
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, type_of
 from pullback.errors import ArgumentError, ParseError, PullbackError, VerificationError
 from pullback.graph.dtypes import DType
 from pullback.graph.types import Type
 
-DEPTH = 64  # how deep functions may call each other
-MOST = 200_000  # instructions of a program, with those of a function counted at each call
+DEPTH = 64  # the most functions that may call each other in a chain
+MOST = 200_000  # instructions of a program that calls functions, counted at each call
 _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
 
 
@@ -32,10 +31,10 @@ def _context() -> Any:
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context.append_dialect_registry(registry)
-    for dialect in (_stablehlo, _chlo, _sdy):  # what is not read is named, if it is known
+    for dialect in (_stablehlo, _chlo, _sdy):  # errors can name operations of these
         dialect.register_dialect(context)
     context.dialects["func"]  # loads it
-    # What goes wrong is raised; MLIR would print it as well.
+    # Errors are raised; without this, MLIR prints them as well.
     context.attach_diagnostic_handler(lambda diagnostic: True)
     return context
 
@@ -49,7 +48,7 @@ def read(program: str | bytes) -> Block:
 
 
 def _expand(module: Any, program: str | bytes) -> None:
-    """Write functions of CHLO, which JAX's texts have, out in StableHLO."""
+    """Replace operations of CHLO, which JAX uses, by StableHLO."""
     from jaxlib.mlir import passmanager
     from jaxlib.mlir._mlir_libs import _stablehlo
 
@@ -58,7 +57,7 @@ def _expand(module: Any, program: str | bytes) -> None:
     try:
         with module.context:
             passmanager.PassManager.parse(passes).run(module.operation)
-    except Exception as error:  # of MLIR's
+    except Exception as error:  # MLIR's
         raise _unreadable(error, program) from None
 
 
@@ -68,7 +67,7 @@ def pretty(text: str) -> str:
 
 
 def portable(text: str) -> bytes:
-    """A module in StableHLO's portable form, of the oldest version that can say it."""
+    """A module in StableHLO's portable form, for the oldest version that can express it."""
     from jaxlib.mlir._mlir_libs import _stablehlo
 
     from pullback.engines.xla.client import STABLEHLO_VERSIONS
@@ -76,7 +75,7 @@ def portable(text: str) -> bytes:
     module = _module(text)
     for version in STABLEHLO_VERSIONS:
         try:
-            # jaxlib's own word for it would also rewrite functions of complex numbers
+            # jaxlib's own function would also rewrite functions of complex numbers
             return _stablehlo.serialize_portable_artifact(module, version)
         except Exception as error:
             failure = error
@@ -94,14 +93,14 @@ def _module(program: str | bytes) -> Any:
         if isinstance(program, bytes):
             program = program.decode()
         return ir.Module.parse(program, context)
-    except Exception as error:  # of MLIR's, or bytes that are no text
+    except Exception as error:  # MLIR's, or the bytes are not UTF-8
         raise _unreadable(error, program) from None
 
 
 def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
-    """What MLIR says, at the line and the column that it names."""
-    words = str(error).strip().splitlines() or [type(error).__name__]
-    for line in words:
+    """MLIR's error, at the line and column it names."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    for line in lines:
         found = re.match(r'\s*error: "-":(\d+):(\d+): (.*)', line)
         if found and isinstance(program, str):
             row, column = int(found[1]), int(found[2])
@@ -109,19 +108,18 @@ def _unreadable(error: Exception, program: str | bytes) -> PullbackError:
             what = f"the StableHLO program cannot be read, {found[3].strip()}"
             return ParseError(what, line=row, column=column, source=source)
     return VerificationError(
-        f"the StableHLO program cannot be read: {words[0]}", code="E6003",
+        f"the StableHLO program cannot be read: {lines[0]}", code="E6003",
         hint="It must be StableHLO as text, or bytes in StableHLO's portable form.",
     )  # fmt: skip
 
 
 class _Reader:
-    """Walks a module; every value gets a number. Functions are read where they are called."""
+    """Reads a module's `main`; the bodies of functions are inlined where they are called."""
 
     def __init__(self, module: Any) -> None:
-        self.numbers: dict[Any, int] = {}
-        self.count = 0
+        self.values: dict[Any, HloValue] = {}
+        self.count = 0  # of values and instructions
         self.open = ["main"]  # the functions that are being read
-        self.count = 0
         self.functions: dict[str, Any] = {}
         for op in module.body.operations:
             f = op.operation
@@ -138,19 +136,13 @@ class _Reader:
         return self.block(body)
 
     def block(self, block: Any) -> Block:
-        arguments = self.new(block.arguments)
+        arguments = self.new(block.arguments, "an argument")
         instructions, end = self.instructions(block)
-        return Block(
-            arguments,
-            _types(block.arguments, "an argument"),
-            instructions,
-            self.known(end.operands),
-            _types(end.operands, _where(end.location)),
-            tuple([_name(x.location) for x in block.arguments]),
-        )
+        names = tuple([_name(x.location) for x in block.arguments])
+        return Block(arguments, instructions, self.known(end.operands), names)
 
     def instructions(self, block: Any) -> tuple[list[HloInstruction], Any]:
-        """Those of a block, with those of functions that it calls, and the last, which returns."""
+        """The instructions of a block, with calls inlined, and its last one, which returns."""
         *body, end = [op.operation for op in block.operations]
         made = []
         for op in body:
@@ -160,77 +152,62 @@ class _Reader:
     def called(self, op: Any) -> list[HloInstruction]:
         name = str(op.attributes["callee"]).removeprefix("@").strip('"')
         if name in self.open or len(self.open) == DEPTH:
-            raise unsupported("func.call", _where(op.location), f"It calls {name} once more.")
+            raise unsupported("func.call", _where(op.location), "It is recursive or too deep.")
         (body,) = self.functions[name].regions[0].blocks
-        self.numbers.update(zip(body.arguments, self.known(op.operands), strict=True))
+        self.values.update(zip(body.arguments, self.known(op.operands), strict=True))
         self.open.append(name)
         made, end = self.instructions(body)
         self.open.pop()
-        self.numbers.update(zip(op.results, self.known(end.operands), strict=True))
+        self.values.update(zip(op.results, self.known(end.operands), strict=True))
         return made
 
     def instruction(self, op: Any) -> HloInstruction:
         where = _where(op.location)
         self.count += 1
         if self.count > MOST and len(self.open) > 1:
-            raise unsupported("func.call", where, f"Written out there are more than {MOST:,}.")
-        dialect, _, name = op.name.partition(".")
-        if dialect != "stablehlo":
+            raise unsupported("func.call", where, f"Inlined, there are more than {MOST:,}.")
+        if not op.name.startswith("stablehlo."):
             raise unsupported(op.name, where)
-        operands, operand_types = self.known(op.operands), _types(op.operands, where)
-        types = _types(op.results, where)
-        array = _constant(op, types[0]) if name == "constant" else None
-        attributes = {} if name == "constant" else _attributes(op)
         regions = []
         for region in op.regions:
             if len(region.blocks) != 1:
                 raise unsupported(op.name, where)
             regions.append(self.block(region.blocks[0]))
-        return HloInstruction(
-            name, operands, operand_types, self.new(op.results), types, attributes,
-            tuple(regions), where, array,
-        )  # fmt: skip
+        operands, results = self.known(op.operands), self.new(op.results, where)
+        if op.name == "stablehlo.constant":
+            array, attributes = _constant(op, results[0].type), {}
+        else:
+            array, attributes = None, _attributes(op)
+        return HloInstruction(op.name, operands, results, attributes, tuple(regions), where, array)
 
-    def new(self, values: Any) -> tuple[int, ...]:
+    def new(self, values: Any, where: str) -> tuple[HloValue, ...]:
         made = []
         for v in values:
-            self.numbers[v] = self.count
-            made.append(self.count)
+            type = type_of(str(v.type))
+            if type is None:
+                raise unsupported(f"the type {v.type}", where)
+            self.values[v] = HloValue(f"%{self.count}", type)
+            made.append(self.values[v])
             self.count += 1
         return tuple(made)
 
-    def known(self, values: Any) -> tuple[int, ...]:
-        return tuple([self.numbers[v] for v in values])
+    def known(self, values: Any) -> tuple[HloValue, ...]:
+        return tuple([self.values[v] for v in values])
 
 
 def unsupported(name: str, where: str, more: str = "") -> VerificationError:
     return VerificationError(
-        f"{name} at {where} is outside of the StableHLO that can be read",
+        f"{name} at {where} is not supported by from_stablehlo",
         code="E6003",
         instruction=name,
         place=where,
-        hint=f"{more} docs/interop.md lists the instructions that can.".lstrip(),
+        hint=f"{more} docs/interop.md lists the supported instructions.".lstrip(),
     )
 
 
-def _types(values: Any, where: str) -> tuple[Type, ...]:
-    made = []
-    for v in values:
-        found = type_of(str(v.type))
-        if found is None:
-            raise unsupported(f"the type {v.type}", where)
-        made.append(found)
-    return tuple(made)
-
-
 def _attributes(op: Any) -> dict[str, str]:
-    return dict(_named(op.attributes))
-
-
-def _named(attributes: Any) -> Iterator[tuple[str, str]]:
-    for i in range(len(attributes)):
-        named = attributes[i]
-        yield named.name, str(named.attr)
+    named = [op.attributes[i] for i in range(len(op.attributes))]
+    return {n.name: str(n.attr) for n in named}
 
 
 def _name(location: Any) -> str | None:
@@ -256,7 +233,7 @@ def _where(location: Any) -> str:
 def _constant(op: Any, type: Type) -> np.ndarray:
     """A constant's data, exact to the bit."""
     if type.dtype.is_complex or type.dtype.numpy.isbuiltin != 1:
-        return _from_text(op, type)  # the bindings have no buffers of these
+        return _from_text(op, type)  # the bindings offer no buffers of these dtypes
     return np.array(np.broadcast_to(np.asarray(op.attributes["value"]), type.shape))
 
 
@@ -270,13 +247,13 @@ def _from_text(op: Any, type: Type) -> np.ndarray:
         words = re.findall(r"[-+0-9a-zA-Z.]+", text[1])
         parts = np.array([_number(w, kind.real) for w in words], kind.real.numpy)
         flat = np.frombuffer(parts.tobytes(), kind.numpy)
-    if flat.size == 1:  # one value for all elements
+    if flat.size == 1:  # a splat
         return np.full(type.shape, flat[0], kind.numpy)
     return flat.reshape(type.shape)
 
 
 def _number(text: str, kind: DType) -> Any:
-    """A float; one that decimals do not say is written as its bits."""
+    """A float, written as decimals or as its bits in hexadecimal."""
     if text.startswith("0x"):
         bits = int(text, 16).to_bytes(kind.numpy.itemsize, "little")
         return np.frombuffer(bits, kind.numpy)[0]

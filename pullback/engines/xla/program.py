@@ -1,4 +1,4 @@
-"""A compiled program, and what its run-time checks said."""
+"""Compiled programs, and the outcome of their run-time checks."""
 
 from __future__ import annotations
 
@@ -7,63 +7,60 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pullback.engines.base import Check, ProgramBase
+from pullback.engines.processes import show
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, dependence
-from pullback.graph.node import Node
 
 if TYPE_CHECKING:
+    from pullback.engines.xla.builder import HloValue
+    from pullback.engines.xla.client import Client
     from pullback.engines.xla.sharded import DeviceGroup
-
-Check = tuple[Any, Node]  # makes the error, and the node whose check it is
 
 
 class Code(NamedTuple):
-    """Machine code, where it came from, and about how many bytes it takes in memory.
-
-    `origin` is "disk"; "missed", compiled because it was not on disk; or "compiler".
-    """
+    """Machine code, its origin as of `Program`, and about how many bytes it takes in memory."""
 
     executable: Any
     origin: str
     nbytes: int
 
 
-class XlaProgram:
-    """A compiled program; with checks, its last result says which of them held."""
+class XlaProgram(ProgramBase):
+    """A compiled program; if it has checks, its last result says which of them held."""
 
-    host_scalars = False  # the packed scalars are a buffer like the others
-
-    def __init__(self, client: Any, code: Code, graph: Graph, checks: list) -> None:
+    def __init__(
+        self, client: Client, code: Code, graph: Graph, checks: Sequence[tuple[HloValue, Check]]
+    ) -> None:
         self.client, self.executable, self.origin = client, code.executable, code.origin
         self.nbytes = code.nbytes + 1024 * len(graph.nodes)
         self.run = code.executable.run
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
-        # Where the checks are in the graph; the graph itself is not needed any more.
+        # Positions of the checks in the graph, which is not kept.
         index = {node: i for i, node in enumerate(graph.nodes)} if checks else {}
         self.places = [index[node] for _, node in self.checks]
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        super().__init__(graph)
         self._check_masks = check_masks(graph, self.checks)
 
     def memory(self) -> MemoryUse:
-        """What a run takes, as XLA says."""
+        """Return the memory of a run, according to XLA."""
         return self.executable.memory()
 
     def work(self) -> tuple[float, float]:
         return self.executable.work()
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
-        """The outputs that depend on a failed check, with its error at the line of the check."""
+        """Return the outputs that depend on a failed check, with its error at the check's line."""
         return failed_outputs(self.checks, self._check_masks, self.failed(word), lines)
 
     def failed(self, word: Any) -> dict[int, str]:
-        """The checks that failed, from the result that says it, and where they did, if it is not
-        everywhere."""
+        """Return the checks that failed, according to the last result, and on which processes."""
         return dict.fromkeys(np.flatnonzero(~self.client.get(word)).tolist(), "")
 
 
 class SpmdProgram(XlaProgram):
-    """A compiled program for all devices of a mesh: it takes and gives `Shards`."""
+    """A compiled program for all devices of a mesh: it takes and returns `Shards`."""
 
     def failed(self, word: Any) -> dict[int, str]:
         group: DeviceGroup = self.executable.group
@@ -77,12 +74,11 @@ class SpmdProgram(XlaProgram):
 def _where(processes: list[int], group: DeviceGroup) -> str:
     if processes == group.processes:
         return ""
-    name = "process" if len(processes) == 1 else "processes"
-    return f", on {name} {', '.join(map(str, processes))}"
+    return f", on {show(processes)}"
 
 
 def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
-    """For each output, which checks it depends on, as bits."""
+    """Return for each output the checks that it depends on, as bits."""
     marks: dict[Any, int] = {}
     for i, (_, node) in enumerate(checks):
         marks[node] = marks.get(node, 0) | 1 << i
@@ -92,7 +88,7 @@ def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:
 def failed_outputs(
     checks: Sequence[Check], masks: Sequence[int], failed: dict[int, str], lines: Sequence[Any]
 ) -> dict[int, PullbackError]:
-    """The outputs that depend on a check that did not hold, each with the first such error."""
+    """Return the outputs that depend on a failed check, each with the first such error."""
     found = {}
     for output, mask in enumerate(masks):
         mine = [i for i in failed if mask >> i & 1]

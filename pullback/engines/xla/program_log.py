@@ -1,18 +1,20 @@
-"""What a process did on a group of devices, for the other processes to compare."""
+"""A log of the programs that a process started on a group of devices, for others to compare."""
 
 from __future__ import annotations
 
 import threading
 import zlib
 from array import array
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-_LONGEST = 1 << 17  # more than a process can be ahead of what it has heard of another
+_CAPACITY = 1 << 17  # more than a process can be ahead of what it has heard of another
 
 
 class LoggedFailure(NamedTuple):
-    """A program that could not be run: its number, on which process and why, and whether another
-    is left in it for ever."""
+    """A program that could not be run: its number, on which process, and why.
+
+    It is `final` if another process never comes out of the program.
+    """
 
     number: int
     process: int
@@ -20,10 +22,19 @@ class LoggedFailure(NamedTuple):
     final: bool
 
 
-class Ledger:
-    """The programs that were started on a group, in their order; `failure` is the last one.
+class LogSummary(NamedTuple):
+    """The state of a log, which other processes receive."""
 
-    Threads that start programs, that wait for results and that tell other processes share it.
+    started: int
+    programs: int  # checksum over all programs that were started
+    values: int  # checksum over all values that were passed to them
+    failure: LoggedFailure | None
+
+
+class ProgramLog:
+    """The programs that were started on a group, in order; `failure` is the last one.
+
+    Threads that start programs, that wait for results and that talk to other processes share it.
     """
 
     def __init__(self) -> None:
@@ -31,38 +42,36 @@ class Ledger:
         self.count = 0
         self.failure: LoggedFailure | None = None
         self.results: set[int] = set()  # of the last program: the arrays, by identity
-        # after each program: a sum over all that were started so far, and over what was put in
+        # after each program: checksums over all that were started so far, and over their inputs
         self._programs, self._values = array("I"), array("I")
 
     def begin(self, program: int, values: int) -> None:
-        """A program is about to be started; marks tell it from others, and what is put in, as far
-        as that must be the same on all processes."""
+        """Log a program that is about to start, by checksums of the program and of those of its
+        inputs that must be the same on all processes."""
         with self._lock:
-            for sums, mark in ((self._programs, program), (self._values, values)):
-                if len(sums) == _LONGEST:
-                    del sums[: _LONGEST // 2]
-                sums.append(zlib.crc32(mark.to_bytes(4), sums[-1] if sums else 0))
+            for sums, checksum in ((self._programs, program), (self._values, values)):
+                if len(sums) == _CAPACITY:
+                    del sums[: _CAPACITY // 2]
+                sums.append(zlib.crc32(checksum.to_bytes(4), sums[-1] if sums else 0))
             self.count += 1
 
     def fail(self, failure: LoggedFailure) -> None:
-        """A program could not be run; after one that is `final` none can."""
+        """Log that a program could not be run; after a `final` failure none can."""
         if self.failure is None or not self.failure.final:
             self.failure = failure
 
-    def differs(self, words: list[Any]) -> str:
-        """What another process, which said `words` about itself, did otherwise."""
-        number, programs, values, _ = words
+    def difference(self, other: LogSummary) -> str:
+        """Return what the process that sent a summary did differently; "" if nothing."""
         with self._lock:
-            place = number - 1 - (self.count - len(self._programs))
+            place = other.started - 1 - (self.count - len(self._programs))
             if not 0 <= place < len(self._programs):
                 return ""
-            mine = self._programs[place], self._values[place]
-        if mine[0] != programs:
+            programs, values = self._programs[place], self._values[place]
+        if programs != other.programs:
             return "ran another program"
-        return "put other values into a program" if mine[1] != values else ""
+        return "put other values into a program" if values != other.values else ""
 
-    def words(self) -> list[Any]:
+    def summary(self) -> LogSummary:
         with self._lock:
-            if not self.count:
-                return [0, 0, 0, self.failure]
-            return [self.count, self._programs[-1], self._values[-1], self.failure]
+            programs, values = (s[-1] if s else 0 for s in (self._programs, self._values))
+            return LogSummary(self.count, programs, values, self.failure)

@@ -1,31 +1,34 @@
-"""Choices and loops: instructions whose regions are written with the words of `Builder`.
+"""Conditionals and loops: instructions with regions.
 
-A check inside a region has its outcome handed out of it, as one more result of the instruction:
-true for a branch that was not taken, and over all rounds of a loop together.
+The outcome of a check inside a region becomes one more result of the instruction: true for a
+branch that was not taken, and the conjunction over all iterations of a loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback.engines.xla.builder import Builder, HloValue, mlir_type
+from pullback.engines.xla.instructions import Block, HloValue
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import Type
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.builder import Builder
 
 FLAG = Type((), bool_)
 
 
 class Region:
-    """A block of its own inside the program: its arguments, instructions and results.
+    """A nested block; within `with region:`, the Builder adds its instructions there.
 
-    Constants are written anew in it, for what it defines is not visible outside. Checks made
-    inside are kept apart: who writes the region must hand their outcome out of it.
+    It has its own constants, because what it defines is not visible outside. The code that makes
+    a region must pass on the outcome of its checks.
     """
 
     def __init__(self, b: Builder, types: Sequence[Type]) -> None:
         self.b = b
-        self.arguments = [HloValue(b._fresh(), t) for t in types]
+        self.arguments = [b.value(t) for t in types]
         self.results: list[HloValue] = []
         self.checks: list[tuple[HloValue, Any]] = []
         self._inside: tuple = ([], {}, self.checks)
@@ -39,21 +42,18 @@ class Region:
 
     def _swap(self) -> None:
         b, inside = self.b, self._inside
-        self._inside = b.lines, b._constants, b.checks
-        b.lines, b._constants, b.checks = inside
+        self._inside = b.instructions, b._constants, b.checks
+        b.instructions, b._constants, b.checks = inside
 
-    def __str__(self) -> str:
-        names = ", ".join(v.name for v in self.results)
-        kinds = ", ".join(mlir_type(v.type) for v in self.results)
-        header = ", ".join(f"{a.name}: {mlir_type(a.type)}" for a in self.arguments)
-        lines = [*self._inside[0], f'"stablehlo.return"({names}) : ({kinds}) -> ()']
-        return "{\n^bb0(" + header + "):\n" + "\n".join(lines) + "\n}"
+    @property
+    def block(self) -> Block:
+        return Block(tuple(self.arguments), self._inside[0], tuple(self.results))
 
 
 def case(
     b: Builder, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
 ) -> tuple[HloValue, ...]:
-    """The results of the branch that `index` (i32[], in range) names."""
+    """The results of the branch selected by `index` (i32[], in range)."""
     regions = [Region(b, ()) for _ in branches]
     for region, branch in zip(regions, branches, strict=True):
         with region:
@@ -66,7 +66,7 @@ def case(
             region.results += [holds if own else held for holds, _ in other.checks]
     checks = [check for region in regions for check in region.checks]
     out = tuple([r.type for r in regions[0].results])
-    made = b.op("stablehlo.case", index, out=out, regions=", ".join(map(str, regions)))
+    made = b.op("stablehlo.case", index, out=out, regions=[r.block for r in regions])
     b.checks += [(flag, who) for flag, (_, who) in zip(made[count:], checks, strict=True)]
     return made[:count]
 
@@ -79,16 +79,17 @@ def loop(
     stops: bool = True,
     axes: Sequence[str] = (),
 ) -> tuple[HloValue, ...]:
-    """The state after the last round: `body` runs while `condition` holds.
+    """The state after the last iteration: `body` runs while `condition` holds.
 
-    It `stops` when a check has failed, for what follows may never end. Devices that communicate in
-    it, along `axes`, then stop together: one alone would leave the others waiting for it.
+    With `stops`, the loop ends when a check has failed, because it might not end otherwise.
+    Devices that communicate in it, along the mesh's `axes`, then stop together: a device that
+    stopped alone would leave the others waiting.
     """
     types = [x.type for x in init]
     test = Region(b, types)
     with test:
         test.results = [condition(*test.arguments)]
-    if test.checks:  # a condition's region has no way out for them: its value becomes a state
+    if test.checks:  # they cannot leave a condition's region: its value becomes part of the state
         first = condition(*init)
         return loop(
             b, [*init, first], lambda *xs: xs[-1], lambda *xs: _with(condition, body(*xs[:-1])),
@@ -102,22 +103,22 @@ def loop(
             held = b.all_reduce(held, b.mesh.groups(axes), "and")
     for holds in held:
         with step:
-            so_far = HloValue(b._fresh(), FLAG)
+            so_far = b.value(FLAG)
             step.results.append(b.op("stablehlo.and", so_far, holds, out=FLAG))
         step.arguments.append(so_far)
         with test:
-            goes_on = HloValue(b._fresh(), FLAG)
+            goes_on = b.value(FLAG)
             if stops:
                 test.results = [b.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
         test.arguments.append(goes_on)
     start = [*init, *[b.constant(True, bool_)] * len(step.checks)]
     out = tuple([x.type for x in start])
-    made = b.op("stablehlo.while", *start, out=out, regions=f"{test}, {step}")
+    made = b.op("stablehlo.while", *start, out=out, regions=(test.block, step.block))
     flags = made[len(init) :]
     b.checks += [(flag, who) for flag, (_, who) in zip(flags, step.checks, strict=True)]
     return made[: len(init)]
 
 
 def _with(condition: Callable[..., HloValue], state: Sequence[HloValue]) -> list[HloValue]:
-    """The state of a loop that remembers whether it goes on."""
+    """The state of a loop, followed by whether it continues."""
     return [*state, condition(*state)]

@@ -1,4 +1,4 @@
-"""A program run as a sequence of smaller ones, of which equal ones were compiled once."""
+"""A program that runs as a sequence of smaller ones; equal ones are compiled once."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Check, ProgramBase
 from pullback.engines.xla.memory import MemoryUse
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.errors import PullbackError
 from pullback.graph.compile_split import Segment
 from pullback.graph.dtypes import uint64
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 
 
-class XlaSequence:
-    """Runs the pieces of a graph one after the other; buffers go when their last user started."""
+class XlaSequence(ProgramBase):
+    """Runs the pieces of a graph in order; buffers are freed when their last user has started."""
 
-    host_scalars = True  # it wants the packed scalars on the host, to hand each piece its own
+    host_scalars = True  # packed scalars are split on the host, for each piece its own
 
     def __init__(
         self,
@@ -31,9 +32,9 @@ class XlaSequence:
     ) -> None:
         self._put = put
         self.pieces = [program for _, program in parts]
-        # of pieces that were made for it: one that was compiled tells for all
+        # If any of the new pieces was compiled, the program counts as compiled.
         self.origin = next((o for o in ("missed", "compiler", "disk") if o in origins), "memory")
-        # those shared with other programs count for each
+        # Pieces that programs share count for each of them.
         self.nbytes = sum(p.nbytes for p in set(self.pieces)) + 1024 * len(graph.nodes)
         places = {x: i for i, x in enumerate(graph.inputs)}
         for segment, _ in parts:
@@ -44,11 +45,11 @@ class XlaSequence:
         self._outputs = [places[y] for y in graph.outputs]
         self._steps = _steps(parts, places, set(self._outputs))
         self.checks = [check for part in parts for check in _checks(*part)]
-        self.input_masks = dependence(graph, {x: 1 << i for i, x in enumerate(graph.inputs)})
+        super().__init__(graph)
         self._check_masks = check_masks(graph, self.checks)
 
     def run(self, args: list[Any]) -> list[Any]:
-        """Start every piece; the results, and last the words of those that have checks."""
+        """Start every piece; return the results, and last the outcomes of checks."""
         values = [*args, *[None] * (self._size - len(args))]
         words = []
         for run, takes, words_of, gives, over, checked in self._steps:
@@ -56,18 +57,18 @@ class XlaSequence:
             if words_of is not None:
                 mine = args[-1][words_of]
                 given.append(self._put(mine, Type(mine.shape, uint64)))
-            made = run(given)
+            results = run(given)
             if checked:
-                words.append(made.pop())
-            for i, value in zip(gives, made, strict=True):
+                words.append(results.pop())
+            for i, value in zip(gives, results, strict=True):
                 values[i] = value
             for i in over:
                 values[i] = None
-        results = [values[i] for i in self._outputs]
-        return [*results, Words(words)] if words else results
+        outputs = [values[i] for i in self._outputs]
+        return [*outputs, Words(words)] if words else outputs
 
     def memory(self) -> MemoryUse:
-        """What a run takes: what pieces hand on to later ones, and what XLA says of each piece."""
+        """Return the memory of a run: values passed between pieces, and temporaries of each."""
         size = [t.nbytes for t in self._types]
         outputs, count = set(self._outputs), self._count
         live = most = 0
@@ -78,12 +79,12 @@ class XlaSequence:
         return MemoryUse(sum(size[:count]), sum(size[i] for i in outputs), most)
 
     def work(self) -> tuple[float, float]:
-        """The floating-point operations and the traffic of all pieces."""
+        """Return the floating-point operations and the memory traffic of all pieces."""
         found = [piece.work() for piece in self.pieces]
         return sum(flops for flops, _ in found), sum(traffic for _, traffic in found)
 
     def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
-        """The outputs that depend on a failed check, with its error at the line of the check."""
+        """Return the outputs that depend on a failed check, with its error at the check's line."""
         checked = [piece for piece in self.pieces if piece.checks]
         failed: dict[int, str] = {}
         before = 0
@@ -94,7 +95,7 @@ class XlaSequence:
 
 
 class Words:
-    """What the checks of several pieces said."""
+    """The outcomes of the checks of several pieces."""
 
     def __init__(self, words: list[Any]) -> None:
         self.words = words
@@ -106,7 +107,7 @@ class Words:
 def _steps(
     parts: Sequence[tuple[Segment, XlaProgram]], places: dict[Node, int], kept: set[int]
 ) -> list[tuple]:
-    """For each piece: what it runs, what it takes and gives, and what nobody needs after it."""
+    """Return for each piece what it runs, takes and gives, and which values it uses last."""
     last: dict[int, int] = {}
     for k, (segment, _) in enumerate(parts):
         for x in (*segment.takes, *segment.gives):
@@ -124,10 +125,10 @@ def _steps(
     return steps
 
 
-def _checks(segment: Segment, program: XlaProgram) -> list[tuple[Any, Node]]:
-    """The checks of a piece, at the nodes of the whole program that they belong to here.
+def _checks(segment: Segment, program: XlaProgram) -> list[Check]:
+    """Return the checks of a piece with their nodes in the whole program.
 
-    The program may have been compiled for an equal piece elsewhere.
+    The program of the piece may have been compiled for an equal piece elsewhere.
     """
     own = segment.graph.nodes
     errors = [error for error, _ in program.checks]

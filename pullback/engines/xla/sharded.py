@@ -1,7 +1,7 @@
 """Values and programs on several devices: one part on each, one program for all.
 
-XLA is handed the program of one device, with its collectives written out, as so many replicas of
-it. (Partitions, the other form it knows, need its own partitioner in jaxlib 0.10 to 0.12.)
+XLA gets the program of one device, with explicit collectives, as one replica for each device.
+(Partitions, its other form, need its own partitioner in jaxlib 0.10 to 0.12.)
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Shards:
-    """A value of which every device of a group has a part; all parts have one type."""
+    """A value of which every device of a group has a part; all parts have the same type."""
 
-    __slots__ = ("array", "group", "mark", "type")
+    __slots__ = ("array", "checksum", "group", "type")
 
-    def __init__(self, group: DeviceGroup, type: Type, array: Any, mark: int = 0) -> None:
+    def __init__(self, group: DeviceGroup, type: Type, array: Any, checksum: int = 0) -> None:
         self.group, self.type, self.array = group, type, array
-        self.mark = mark  # what tells it from other values, if all processes were given it
+        self.checksum = checksum  # of a value that must be the same on all processes
 
     def is_ready(self) -> bool:
         """Whether the parts in this process have been computed."""
@@ -42,13 +42,13 @@ class Shards:
         self.group.client.wait(self.array, self.group)
 
     def buffers(self) -> dict[int, Any]:
-        """By position in the group, the parts in this process as buffers of one device."""
+        """Return the parts in this process as buffers of one device, by position in the group."""
         group, aval = self.group, aval_of(self.type)
         parts = zip(group.here, group.places, self.array._arrays, strict=True)
         return {k: _jax.ArrayImpl(aval, on, [x], True, _skip_checks=True) for k, on, x in parts}
 
     def parts(self) -> dict[int, np.ndarray]:
-        """By position in the group, the parts in this process as arrays of the host."""
+        """Return the parts in this process as arrays of the host, by position in the group."""
         self.wait()
         return {k: self.group.client.get(x) for k, x in self.buffers().items()}
 
@@ -57,7 +57,7 @@ class Shards:
 
 
 class DeviceGroup:
-    """Devices of a client in the order in which programs count them."""
+    """Devices of a client, in the order in which programs count them."""
 
     def __init__(self, client: Client, positions: tuple[int, ...]) -> None:
         self.client, self.positions = client, positions
@@ -67,7 +67,7 @@ class DeviceGroup:
         mine = client.device.process_index
         self.here = [k for k, d in enumerate(self.devices) if d.process_index == mine]
         self.local = [self.devices[k] for k in self.here]
-        # a part on the client's own device is a buffer like those that are not sharded
+        # A part on the client's own device is a buffer like those that are not sharded.
         self.places = [client.place if d == client.device else OnDevice(d) for d in self.local]
         self.sharding = OnDevices(self.devices, len(self.here) == len(self.devices))
         self.options = client.options_for(self.devices)
@@ -78,32 +78,32 @@ class DeviceGroup:
     # -- values -------------------------------------------------------------------------------
 
     def put(self, parts: Sequence[np.ndarray | None], type: Type, same: bool = False) -> Shards:
-        """A value from its parts, one for each position; those of other processes may be None.
+        """Transfer the parts of a value, one for each position; other processes' may be None.
 
-        The caller hands the arrays over: they must not be written to again. If all parts must be
-        the `same`, so they must be on other processes.
+        The arrays must not be written to afterwards. With `same`, all parts must be equal, also
+        those of other processes.
         """
         given: list[Any] = [parts[k] for k in self.here]
-        made = self.client.transfer(given, type, self.sharding, self.local)
-        apart = same and len(self.processes) > 1
-        return Shards(self, type, made, _mark(given[0]) if apart else 0)
+        array = self.client.transfer(given, type, self.sharding, self.local)
+        compared = same and len(self.processes) > 1
+        return Shards(self, type, array, _checksum(given[0]) if compared else 0)
 
     def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
-        """A value from an array of the host: position k gets a copy of `array[slices[k]]`."""
+        """Transfer an array: position k gets a copy of `array[slices[k]]`."""
         parts: list = [None] * len(self)
         for k in self.here:
             parts[k] = np.array(array[slices[k]], order="C")
         return self.put(parts, type)
 
     def spread(self, array: np.ndarray, type: Type) -> Shards:
-        """The same array on every device."""
+        """Transfer the same array to every device."""
         return self.put([array] * len(self), type, same=True)
 
     def join(self, buffers: dict[int, Any], type: Type) -> Shards:
-        """A value from buffers that are where they belong, such as `Shards.buffers` gives."""
+        """Combine buffers that are on the right devices, as those of `Shards.buffers`."""
         given = [buffers[k] for k in self.here]
-        made = _jax.ArrayImpl(aval_of(type), self.sharding, given, True, _skip_checks=True)
-        return Shards(self, type, made)
+        array = _jax.ArrayImpl(aval_of(type), self.sharding, given, True, _skip_checks=True)
+        return Shards(self, type, array)
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, Shards) and value.group is self
@@ -111,40 +111,40 @@ class DeviceGroup:
     # -- programs -----------------------------------------------------------------------------
 
     def compile(self, text: str | bytes, outs: Sequence[Type]) -> Spmd:
-        """The program of one device, for all of them."""
+        """Compile the program of one device, for all of them."""
         loaded = self.client.compiled(text, device_list(self.devices), self.options)
         return Spmd(self, loaded, outs)
 
     def load(self, code: bytes, outs: Sequence[Type]) -> Spmd | None:
-        """An executable as `Spmd.serialise` gave it; None when XLA does not take it."""
+        """Load the result of `Spmd.serialise`; return None if XLA rejects it."""
         loaded = self.client.loaded(code, device_list(self.devices), self.options)
         return None if loaded is None else Spmd(self, loaded, outs)
 
     @property
     def identity(self) -> list[bytes]:
-        """All that machine code depends on beside the text of its program."""
+        """Everything that machine code depends on besides the text of its program."""
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
-def _mark(array: np.ndarray) -> int:
+def _checksum(array: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 class Spmd(Executable):
     """A compiled program that runs on all devices of a group at once."""
 
-    collective = True  # whether they communicate in it
-    ballast = False  # whether its last result is of no use
-    mark = 0  # what tells it from other programs, on every process alike
+    collective = True  # whether the devices communicate
+    ballast = False  # whether the last result is not used
+    checksum = 0  # identifies the program, on every process alike
 
     def __init__(self, group: DeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
         super().__init__(loaded, outs, group.sharding)
         self.group, self.outs = group, tuple(outs)
 
     def run(self, args: list[Shards]) -> list[Shards]:
-        """Start the program; its results may still be being computed."""
-        made = self.group.client.queue.run(self, args) if self.collective else self.start(args)
-        results = [Shards(self.group, t, y) for t, y in zip(self.outs, made, strict=True)]
+        """Start the program; the devices may still be computing its results."""
+        arrays = self.group.client.queue.run(self, args) if self.collective else self.start(args)
+        results = [Shards(self.group, t, y) for t, y in zip(self.outs, arrays, strict=True)]
         return results[:-1] if self.ballast else results
 
     def start(self, args: list[Shards]) -> list[Any]:
@@ -154,10 +154,9 @@ class Spmd(Executable):
 class Queue:
     """Starts programs that communicate, in the same order on every device.
 
-    On CPU each device's program takes a thread of XLA's pool, which has as many threads as there
-    are devices, and keeps it while it waits for the others. With two such programs in flight each
-    may have some of the threads, and neither ever gets the rest; so there the next one starts when
-    the last one is over.
+    On CPU each device's program occupies a thread of XLA's pool, which has one thread for each
+    device, while it waits for the others. Two such programs in flight may each hold some of the
+    threads and deadlock; so the next one starts when the last one has ended.
     """
 
     def __init__(self, client: Client) -> None:
@@ -178,6 +177,6 @@ class Queue:
         """Return when no program that communicates is running."""
         if self._last is not None:
             last, self._last = self._last, None
-            # its error is told to whoever reads its results
+            # its error is raised when its results are read
             with contextlib.suppress(EngineError):
                 self._client.wait(*last)

@@ -1,84 +1,75 @@
-"""What other writers of StableHLO say in another way than `to_stablehlo` does, in its words."""
+"""Rewrite instructions of other writers of StableHLO into those that `to_stablehlo` writes."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 from pullback.engines.xla.builder import COMPARISONS
-from pullback.engines.xla.instructions import Block, HloInstruction
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.types import Type
 
 
-def in_our_words(block: Block) -> Block:
-    """The same program; each instruction that we have other words for is said in those."""
-    return _Translator().block(block)
+def rewrite(block: Block) -> Block:
+    """The same program, made of the instructions that the ops are lowered to."""
+    return _Rewriter().block(block)
 
 
-class _Translator:
+class _Rewriter:
     def __init__(self) -> None:
-        self.same: dict[int, int] = {}  # values that are others
-        self.last = 0
+        self.same: dict[HloValue, HloValue] = {}  # values that were replaced by others
 
     def block(self, block: Block) -> Block:
         made: list[HloInstruction] = []
         for i in block.instructions:
             operands = tuple([self.same.get(x, x) for x in i.operands])
-            regions = tuple(map(self.block, i.regions))
-            i = dataclasses.replace(i, operands=operands, regions=regions)
-            translate = TRANSLATED.get(i.name)
-            made += translate(self, i) if translate else [i]
+            i = replace(i, operands=operands, regions=tuple(map(self.block, i.regions)))
+            rule = RULES.get(i.name)
+            made += rule(self, i) if rule else [i]
         results = tuple([self.same.get(y, y) for y in block.results])
-        return dataclasses.replace(block, instructions=made, results=results)
-
-    def fresh(self) -> int:
-        """A number that no value has: those of a program are not negative."""
-        self.last -= 1
-        return self.last
+        return replace(block, instructions=made, results=results)
 
     def compare(self, i: HloInstruction) -> list[HloInstruction]:
-        """How is told, also where the element type leaves no choice."""
-        kind = COMPARISONS[i.operand_types[0].dtype.kind]
-        told = {"compare_type": f"#stablehlo<comparison_type {kind}>"}
-        return [dataclasses.replace(i, attributes={**told, **i.attributes})]
+        """Add the kind of comparison, also where the dtype leaves no choice."""
+        kind = COMPARISONS[i.operands[0].dtype.kind]
+        added = {"compare_type": f"#stablehlo<comparison_type {kind}>"}
+        return [replace(i, attributes={**added, **i.attributes})]
 
     def convert(self, i: HloInstruction) -> list[HloInstruction]:
-        """To the type that a value has already: it is that value."""
+        """Drop a conversion to the type that the operand has."""
         if i.operand_types != i.types:
             return [i]
         self.same[i.results[0]] = i.operands[0]
         return []
 
     def iota(self, i: HloInstruction) -> list[HloInstruction]:
-        """Floats are counted as integers."""
-        (type,) = i.types
-        if not type.dtype.is_float:
+        """Count floats as integers."""
+        (result,) = i.results
+        if not result.dtype.is_float:
             return [i]
-        counted, n = type.with_dtype(int64), self.fresh()
+        counted = HloValue(result.name, result.type.with_dtype(int64))
         return [
-            dataclasses.replace(i, results=(n,), types=(counted,)),
-            HloInstruction("convert", (n,), (counted,), i.results, i.types, {}, (), i.where),
+            replace(i, results=(counted,)),
+            HloInstruction("stablehlo.convert", (counted,), i.results, {}, where=i.where),
         ]
 
     def select(self, i: HloInstruction) -> list[HloInstruction]:
-        """One condition for all elements is a tensor of it."""
-        given, (type,) = i.operand_types[0], i.types
-        if given.shape == type.shape:
+        """Broadcast a single condition to all elements."""
+        condition, (result,) = i.operands[0], i.results
+        if condition.shape == result.shape:
             return [i]
-        spread, n = Type(type.shape, bool_), self.fresh()
+        spread = HloValue(condition.name, Type(result.shape, bool_))
         dims = {"broadcast_dimensions": "array<i64>"}
-        operands, types = (n, *i.operands[1:]), (spread, *i.operand_types[1:])
+        name = "stablehlo.broadcast_in_dim"
         return [
-            HloInstruction(
-                "broadcast_in_dim", i.operands[:1], (given,), (n,), (spread,), dims, (), i.where
-            ),
-            dataclasses.replace(i, operands=operands, operand_types=types),
+            HloInstruction(name, (condition,), (spread,), dims, where=i.where),
+            replace(i, operands=(spread, *i.operands[1:])),
         ]
 
 
-TRANSLATED = {
-    "compare": _Translator.compare,
-    "convert": _Translator.convert,
-    "iota": _Translator.iota,
-    "select": _Translator.select,
+RULES = {
+    "compare": _Rewriter.compare,
+    "convert": _Rewriter.convert,
+    "iota": _Rewriter.iota,
+    "select": _Rewriter.select,
 }

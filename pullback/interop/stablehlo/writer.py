@@ -1,20 +1,21 @@
-"""Graphs as StableHLO: lowered, brought into the normal form, printed or serialised."""
+"""Write graphs as StableHLO: lowered, in the normal form, as text or portable bytes."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, overload
 
 from pullback.engines.xla import mlir
-from pullback.engines.xla.builder import Builder, HloValue, mlir_type, module
-from pullback.engines.xla.instructions import Block, normal, quoted, written
+from pullback.engines.xla.builder import Builder, module
+from pullback.engines.xla.instructions import Block, HloValue, normal
+from pullback.engines.xla.printer import mlir_type, print_module, quoted
 from pullback.graph.graph import Graph
-from pullback.static.module import require_module
+from pullback.static.module import Module, require_module
 
 
 class Unchecked(Builder):
-    """Writes programs without run-time checks, which StableHLO has no words for."""
+    """Leaves out run-time checks, which StableHLO cannot express."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,12 +25,19 @@ class Unchecked(Builder):
         self.asked += 1
 
 
-def to_stablehlo(program: Any, portable: bool = False) -> str | bytes:
+@overload
+def to_stablehlo(program: Module | Graph, portable: Literal[False] = False) -> str: ...
+@overload
+def to_stablehlo(program: Module | Graph, portable: Literal[True]) -> bytes: ...
+@overload
+def to_stablehlo(program: Module | Graph, portable: bool) -> str | bytes: ...
+def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes:
     """A module or graph as a StableHLO program with one function, `main`.
 
-    It is text, or with `portable` bytes in StableHLO's portable form, which later versions of
-    it read. Inputs keep their names, as the locations of `main`'s arguments, and outputs their
-    order. Checks at run time are left out: there, an index out of range is moved until it fits.
+    The result is text; with `portable`, it is bytes in StableHLO's portable form, which later
+    versions of StableHLO can read. Inputs keep their names, as the locations of `main`'s
+    arguments, and outputs keep their order. Run-time checks are left out: an index out of range
+    is clamped.
 
     >>> import pullback as pb
     >>> trace = pb.trace(lambda x: pb.sin(x) + x, pb.tensor([1.0, 2.0]))
@@ -44,20 +52,22 @@ def to_stablehlo(program: Any, portable: bool = False) -> str | bytes:
     """
     if not isinstance(program, Graph):
         program = require_module("to_stablehlo", program).graph
-    block = lowered(program)
-    text = written(block)
-    return mlir.portable(text) if portable else _named(mlir.pretty(text), block)
+    main = lowered(program, Unchecked())
+    # Portable bytes hold locations: names for arguments, and nothing that depends on the text.
+    names = [f" loc({'unknown' if n is None else quoted(n)})" for n in main.names]
+    text = print_module(main, names, location=" loc(unknown)")
+    return mlir.portable(text) if portable else _named(mlir.pretty(text), main)
 
 
-def lowered(graph: Graph, builder: Builder | None = None) -> Block:
+def lowered(graph: Graph, builder: Unchecked) -> Block:
     """A graph's StableHLO in the normal form."""
-    block = mlir.read(module(graph, builder or Unchecked()))
-    return normal(dataclasses.replace(block, names=graph.names))
+    # MLIR reads the text, because instructions are compared with others that it has read.
+    return normal(replace(mlir.read(module(graph, builder)), names=graph.names))
 
 
-def _named(text: str, block: Block) -> str:
-    """MLIR's print with the names of the arguments, which it leaves out with all locations."""
-    plain = [f"%arg{i}: {mlir_type(t)}" for i, t in enumerate(block.types)]
-    named = [f"{a} loc({quoted(n or f'x{i}')})" for i, (a, n) in enumerate(zip(plain, block.names))]
+def _named(text: str, main: Block) -> str:
+    """Add the names of the arguments to MLIR's text, which omits all locations."""
+    plain = [f"%arg{i}: {mlir_type(t)}" for i, t in enumerate(main.types)]
+    named = [f"{a} loc({quoted(n or f'x{i}')})" for i, (a, n) in enumerate(zip(plain, main.names))]
     head = "func.func public @main("
     return text.replace(head + ", ".join(plain), head + ", ".join(named), 1)

@@ -1,4 +1,4 @@
-"""Reading the text form: from characters to a Module.
+"""The parser of the text form.
 
 The grammar, as EBNF; `#` starts a comment, line ends inside brackets do not count:
 

@@ -1,4 +1,4 @@
-"""Literals of constants: nested or flat lists of numbers, as arrays of a declared type."""
+"""Convert literals of constants, nested or flat lists of numbers, to arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pullback.ops.text import Nan, Pair
 
 
 def array_of(literal: Any, type: Type) -> np.ndarray:
-    """The array; nothing is allocated before the literal is known to have its size."""
+    """The array of a literal, allocated only after its size has been checked."""
     flat, shape = _flat(literal)
     if not _fits(shape, type.shape):
         if len(shape) > 1 or len(flat) == type.size:
@@ -35,16 +35,16 @@ def _flat(literal: Any) -> tuple[list, tuple[int, ...]]:
     while level and type(level[0]) is tuple:
         widths = {len(x) if type(x) is tuple else -1 for x in level}
         if len(widths) > 1:
-            raise VerificationError("the rows of a literal must be alike", code="E3010")
+            raise VerificationError("the rows of a literal must have the same shape", code="E3010")
         shape.append(widths.pop())
         level = [y for x in level for y in x]
     if any(type(x) is tuple for x in level):
-        raise VerificationError("the rows of a literal must be alike", code="E3010")
+        raise VerificationError("the rows of a literal must have the same shape", code="E3010")
     return level, tuple(shape)
 
 
 def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
-    """Whether a literal is of the declared shape, or a flat list of as many elements."""
+    """Whether a literal has the declared shape, or is a flat list of as many elements."""
     if shape == declared or (0 in declared and shape == declared[: declared.index(0) + 1]):
         return True
     return len(shape) == 1 and bool(declared) and shape[0] == math.prod(declared)
@@ -87,5 +87,5 @@ def _floats(flat: list, dtype: DType) -> np.ndarray:
 def _require(holds: bool, dtype: DType) -> None:
     if not holds:
         raise VerificationError(
-            f"an element of the literal is no {dtype}", code="E4005", dtype=dtype.name
+            f"an element of the literal is not a valid {dtype}", code="E4005", dtype=dtype.name
         )

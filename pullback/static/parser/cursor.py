@@ -1,4 +1,4 @@
-"""The walk over tokens, and what every rule of the grammar is made of."""
+"""A cursor over the tokens, with the parts that all rules of the grammar share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 from pullback.errors import TextPosition
 from pullback.static.parser.tokens import Tokens, shown
 
-DEPTH = 64  # how deep lists, graphs and applied words may nest
+DEPTH = 64  # the deepest nesting of lists, graphs and applied words
 START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _NUMBER = frozenset("0123456789.+-")
 
 
 class Cursor:
-    """Walks the tokens; `at` is the next one, and `line` the line that it is on."""
+    """A position in the tokens; `at` is the next token, and `line` its line."""
 
     def __init__(self, text: str) -> None:
         self.tokens = Tokens(text)
@@ -31,7 +31,7 @@ class Cursor:
         self.at += 1
 
     def skip(self) -> None:
-        """Over line ends, inside brackets."""
+        """Skip line ends, which do not count inside brackets."""
         while self.words[self.at] == "\n":
             self.at += 1
             self.line += 1
@@ -44,7 +44,7 @@ class Cursor:
         return found
 
     def identity(self) -> int:
-        """`%7`."""
+        """Read `%7`."""
         found = self.words[self.at]
         if len(found) < 2 or found[0] != "%":
             self.fail("a value")
@@ -65,7 +65,7 @@ class Cursor:
         return word[:1] in _NUMBER and (len(word) > 1 or word.isdigit())
 
     def listed(self, item: Callable[[], Any], close: str) -> list:
-        """Items up to `close`, with commas between them; the last one may be followed by one."""
+        """Read items separated by commas up to `close`; a trailing comma is allowed."""
         made = []
         self.skip()
         while self.words[self.at] != close:
@@ -81,10 +81,10 @@ class Cursor:
     def enter(self) -> None:
         self.depth += 1
         if self.depth > DEPTH:
-            self.tokens.fail(self.at, f"lists and graphs may nest {DEPTH} deep", "syntax")
+            self.tokens.fail(self.at, f"lists and graphs may nest at most {DEPTH} deep", "syntax")
 
     def place(self) -> TextPosition:
-        """Where the next token is; the first one of a line needs no search."""
+        """The place of the next token; the first token of a line needs no search."""
         at, line = self.at, self.line
         if at == 0 or self.words[at - 1] == "\n":
             return TextPosition(line, self.indents[line - 1] + 1)

@@ -1,6 +1,6 @@
-"""The parser: tokens to a Module. `pullback.static.parser` has the grammar.
+"""Parse text into a Module; `pullback.static.parser` has the grammar.
 
-What the text states is taken down as it stands; whether it makes sense is for linking to say.
+The parser checks syntax only. Linking checks the meaning.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
-from pullback.static.module import Instruction, Module
+from pullback.static.instructions import Instruction
+from pullback.static.module import Module
 from pullback.static.parser.reader import Reader
 from pullback.static.parser.statements import stated
 from pullback.static.profiles import CORE, PROFILES
 
-_HALF = re.compile("[\ud800-\udfff]")  # what a string may hold and no UTF-8 does
+_SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in str, but not in UTF-8
 _ENDS = frozenset(("\n", ";", "", ")"))
 
 
 def parse(text: str | bytes) -> Module:
-    """The module that a text states. It raises on bad syntax; `verify` looks at the meaning.
+    """Parse a module. Bad syntax raises an error; `verify` checks the meaning.
 
     >>> import pullback as pb
     >>> module = pb.ir.parse('''
     ... %0 = Input() {name: "x"} : Tensor<f32, [2]>
-    ... %1 = Mul(%0, %0) : tensor<f32[2]>   # lenient forms are read, and written in one way
+    ... %1 = Mul(%0, %0) : tensor<f32[2]>   # other spellings are accepted
     ... outputs: %1
     ... ''')
     >>> print(module)
@@ -37,12 +38,12 @@ def parse(text: str | bytes) -> Module:
         text = _decoded(bytes(text))
     elif not isinstance(text, str):
         raise ArgumentError(
-            f"parse: takes a text or its bytes, got {type(text).__name__}",
-            hint="Of a file, give what it holds: path.read_bytes().",
+            f"parse: takes a str or bytes, got {type(text).__name__}",
+            hint="Pass the contents of a file: path.read_bytes().",
         )
-    elif not text.isascii() and (half := _HALF.search(text)):
-        raise _no_utf8(text[: half.start()], f"half a character, U+{ord(half[0]):04X}")
-    return _Parser(text.removeprefix("\ufeff")).module()  # an editor's mark at the start
+    elif not text.isascii() and (found := _SURROGATE.search(text)):
+        raise _no_utf8(text[: found.start()], f"surrogate U+{ord(found[0]):04X}")
+    return _Parser(text.removeprefix("\ufeff")).module()  # without a byte order mark
 
 
 def _decoded(data: bytes) -> str:
@@ -54,7 +55,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _no_utf8(before: str, what: str) -> ParseError:
-    """The error after a text that is right so far."""
+    """The error at the end of the valid part of a text."""
     before = before.removeprefix("\ufeff")
     line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
     return ParseError(
@@ -93,7 +94,7 @@ class _Parser(Reader):
             self.at += 1
 
     def body(self, close: str) -> Module:
-        """Instructions, then the line of outputs."""
+        """Read instructions, then the line of outputs."""
         made: list[Instruction] = []
         types: dict[int, Type] = {}
         declared: tuple[int, list[int]] | None = None
@@ -122,7 +123,7 @@ class _Parser(Reader):
         return Module(made, outputs, self.profile, end)
 
     def identities(self) -> list[int]:
-        """`outputs: %1, %2`."""
+        """Read `outputs: %1, %2`."""
         self.at += 1
         self.expect(":")
         made = []

@@ -1,4 +1,4 @@
-"""Types and parameters: the parts of an instruction."""
+"""Read types, parameters and applications: the parts of an instruction."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pullback.errors import ParseError, PullbackError
 from pullback.graph.dtypes import NAMES
 from pullback.graph.types import Type
 from pullback.ops.text import Applied, Nan, Pair, Range, Word
+from pullback.sharding.spec import Sharding
 from pullback.static.parser.cursor import DEPTH, START, Cursor
 from pullback.static.parser.tokens import shown
 
@@ -18,7 +19,7 @@ _ASSIGN = frozenset("=:")
 
 
 class Reader(Cursor):
-    """Reads types, parameters, and applications of names to them."""
+    """Reads the parts of an instruction; the parser reads the body of inner graphs."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -26,7 +27,7 @@ class Reader(Cursor):
 
     @abstractmethod
     def body(self, close: str) -> Any:
-        """An inner graph, up to `close`."""
+        """Read an inner graph, up to `close`."""
 
     # -- types --------------------------------------------------------------------------------
 
@@ -41,7 +42,7 @@ class Reader(Cursor):
         return tuple(made)
 
     def type(self) -> Type:
-        """`Tensor<f32, [2, 3]>`, which is one token, or a looser form of it."""
+        """Read `Tensor<f32, [2, 3]>`, which is a single token, or a looser spelling."""
         word = self.words[self.at]
         known = self.types.get(word)
         if known is not None:
@@ -64,13 +65,13 @@ class Reader(Cursor):
         self.expect("<")
         dtype = NAMES.get(self.words[self.at])
         if dtype is None:
-            self.fail("an element type")
+            self.fail("a dtype")
         self.at += 1
         if self.words[self.at] == ",":
             self.at += 1
         self.expect("[")
         start, shape = self.at, self.listed(self.dimension, "]")
-        if len(shape) > DEPTH:  # more than an array has
+        if len(shape) > DEPTH:  # the limit of NumPy
             self.tokens.fail(start, f"a tensor has at most {DEPTH} dimensions", "syntax")
         said: dict[str, Any] = {"sharding": None, "varying": ()}
         while self.words[self.at] == ",":
@@ -91,9 +92,7 @@ class Reader(Cursor):
         return found
 
     def sharding(self) -> Any:
-        """What `Sharding.plain` lists."""
-        from pullback.sharding.spec import Sharding
-
+        """Read the list that `Sharding.plain` gives."""
         found = self.value()
         try:
             return Sharding.from_plain(*found)
@@ -112,7 +111,7 @@ class Reader(Cursor):
     # -- values -------------------------------------------------------------------------------
 
     def value(self) -> Any:
-        """A parameter, or a part of one."""
+        """Read a parameter, or a part of one."""
         word = self.words[self.at]
         first = word[:1]
         if first == "[":
@@ -139,7 +138,7 @@ class Reader(Cursor):
         return self.fail("a value")
 
     def item(self) -> Any:
-        """An element of a list, which may be a range."""
+        """Read an element of a list, which may be a range."""
         made = self.value()
         if self.words[self.at] != ":":
             return made
@@ -189,7 +188,7 @@ class Reader(Cursor):
         return Nan(bits)
 
     def applied(self, word: str) -> Any:
-        """A graph, or a word applied to values."""
+        """Read a graph, or a word applied to values."""
         self.enter()
         if word == "graph":
             self.at += 2
@@ -207,7 +206,7 @@ class Reader(Cursor):
     # -- applications -------------------------------------------------------------------------
 
     def application(self) -> tuple[str, list[int], tuple, dict[str, Any]]:
-        """`Op(operands and parameters) {key: value}`."""
+        """Read `Op(operands and parameters) {key: value}`."""
         name = self.word("an instruction")
         operands: list[int] = []
         arguments: list = []
@@ -234,7 +233,7 @@ class Reader(Cursor):
         return name, operands, tuple(arguments), keys
 
     def key(self, keys: dict[str, Any]) -> None:
-        """`key: value` or `key = value`."""
+        """Read `key: value` or `key = value`."""
         name = self.word("the name of a parameter")
         if name in keys:
             self.at -= 1

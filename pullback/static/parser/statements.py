@@ -1,4 +1,4 @@
-"""From what a line states to an instruction: one form for what may be written in several ways."""
+"""Make instructions of parsed lines; different spellings give the same instruction."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pullback.errors import PullbackError, TextPosition, VerificationError
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.text import Word
-from pullback.static.module import Instruction
+from pullback.static.instructions import BINARY, CONSTANTS, Instruction, constant_name
 from pullback.static.parameters import bind
 from pullback.static.parser.constants import array_of
-from pullback.static.text import BINARY, CONSTANTS
 
 _CONSTANTS = {*CONSTANTS.values(), "ConstTensor"}
 _DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
@@ -27,7 +26,7 @@ def stated(
     types: tuple[Type, ...],
     place: TextPosition,
 ) -> Instruction:
-    """The instruction that a line states; what is wrong with it is noted, not raised."""
+    """The instruction of a line; an error in it is stored as its `problem`, not raised."""
     if op == "BinOp":
         op, arguments, keys = _binary(arguments, keys)
     made = Instruction(results, op, operands, types=types, line=place.line, column=place.column)
@@ -45,7 +44,7 @@ def stated(
 
 
 def _binary(arguments: tuple, keys: Mapping[str, Any]) -> tuple[str, tuple, Mapping[str, Any]]:
-    """`BinOp(Add, ...)` is the op itself; what is none of the four stays as it is."""
+    """Replace `BinOp(Add, ...)` by the op; a BinOp of an unknown op is kept."""
     if len(arguments) == 1 and not keys:
         word, rest = arguments[0], dict[str, Any]()
     else:
@@ -63,17 +62,17 @@ def _as_given(arguments: tuple, keys: Mapping[str, Any]) -> Mapping:
 def _input(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
     name = keys.get("name", "")
     if arguments or type(name) is not str or not name or len(keys) > 1:
-        what = 'an input needs a name, and nothing else: Input() {name: "x"}'
+        what = 'an input needs a name and nothing else: Input() {name: "x"}'
         raise VerificationError(what, code="E4004")
     return made._replace(name=name)
 
 
 def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> Instruction:
-    """The constant under the one name that its type has."""
+    """The constant, under the name that belongs to its type."""
     if not arguments and list(keys) == ["value"]:
         arguments, keys = (keys["value"],), {}
     if keys or len(arguments) != 1:
-        raise VerificationError("a constant is one literal: ConstF32(0.5)", code="E4005")
+        raise VerificationError("a constant needs one literal: ConstF32(0.5)", code="E4005")
     made = made._replace(literal=arguments[0])
     if len(made.types) != 1:
         return made
@@ -89,5 +88,4 @@ def _constant(made: Instruction, arguments: tuple, keys: Mapping[str, Any]) -> I
         array = array_of(arguments[0], type)
     except PullbackError as error:
         return made._replace(problem=error.with_traceback(None))
-    name = CONSTANTS.get(type.dtype, "ConstTensor") if not type.shape else "ConstTensor"
-    return made._replace(op=name, literal=array)
+    return made._replace(op=constant_name(type), literal=array)

@@ -1,7 +1,6 @@
 """Tokens of the text form, found by one regular expression.
 
-The parser is handed the tokens' texts alone, which is fast; where a token stands is looked up
-again when an error has to say so.
+For speed, the parser gets only the texts of tokens; their places are computed for errors alone.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import NoReturn
 
 from pullback.errors import ParseError, TextPosition
 
-# The patterns never give back what they took, so the time is linear. A malformed number or an
-# unclosed string is one token: the parser says what is wrong with it. The last token is empty.
+# The patterns do not backtrack, so the time is linear. A malformed number or an unclosed string is
+# one token, which the parser reports. The last token is empty.
 TOKEN = re.compile(
     r"""(?: [ \t\r]++ | \#[^\n]*+ )*+
     ( \n
@@ -33,11 +32,11 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"'}
 _ESCAPE = re.compile(r"\\(.)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_DIGITS = 1000  # no number that is 64 bits wide needs as many
+_DIGITS = 1000  # more than any 64-bit number needs
 
 
 class Tokens:
-    """The tokens of a text, and where they are."""
+    """The tokens of a text and their places."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -49,17 +48,17 @@ class Tokens:
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each line begins."""
+        """The offset of each line."""
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
     def place(self, index: int, inside: int = 0) -> TextPosition:
-        """Line and column of a token, or of a character inside it."""
+        """The line and column of a token, or of a character inside it."""
         offset = self.offsets[index] + inside
         line = bisect_right(self.starts, offset)
         return TextPosition(line, offset - self.starts[line - 1] + 1)
 
     def fail(self, index: int, message: str, code: str | None = None, inside: int = 0) -> NoReturn:
-        """Raise the error at a token; one that is no token at all is what is wrong."""
+        """Raise an error at a token; an invalid token is reported instead."""
         wrong = None if code else _lexical(self.words[index])
         if wrong is not None:
             code, message = wrong
@@ -68,7 +67,7 @@ class Tokens:
         raise ParseError(message, line=line, column=column, source=source, code=code)
 
     def string(self, index: int) -> str:
-        """The string that a token writes."""
+        """The value of a string token."""
         word = self.words[index]
         if len(word) < 2 or word[-1] != '"' or _lexical(word):
             self.fail(index, "the string is not closed before the end of the line", "E1003")
@@ -77,12 +76,12 @@ class Tokens:
             return inner
         for match in _ESCAPE.finditer(inner):
             if match[1] not in _ESCAPES:
-                what = f'\\{match[1]} is no escape; known are \\n \\r \\t \\\\ \\"'
+                what = f'invalid escape \\{match[1]}; valid are \\n \\r \\t \\\\ \\"'
                 self.fail(index, what, "E1004", match.start() + 1)
         return _ESCAPE.sub(lambda m: _ESCAPES[m[1]], inner)
 
     def number(self, index: int) -> int | float:
-        """The number that a token writes: an integer of 64 bits, or a float."""
+        """The value of a number token: an integer of 64 bits, or a float."""
         word = self.words[index]
         if _INTEGER.fullmatch(word) and len(word) <= _DIGITS:
             value = int(word)
@@ -98,14 +97,14 @@ class Tokens:
 
 
 def shown(word: str) -> str:
-    """A token in a message."""
+    """A token as messages show it."""
     if word in ("", "\n"):
         return "the end of the line" if word else "the end of the text"
     return f"`{word}`" if len(word) <= 40 else f"`{word[:37]}...`"
 
 
 def _lexical(word: str) -> tuple[str, str] | None:
-    """The code and message for what is no token, whatever stands around it."""
+    """The error code and message for an invalid token."""
     first = word[:1]
     if first == '"':
         closed = len(re.fullmatch(r'"(?:[^"\\]++|\\.)*+("?)', word)[1])  # type: ignore[index]

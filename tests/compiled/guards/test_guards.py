@@ -15,7 +15,7 @@ from counters import counting
 from stale import environment, honest
 
 import pullback as pb
-from pullback.compiled.guards.snapshot import walk
+from pullback.compiled.guards.walk import walk
 
 ATTRIBUTES = "class C: pass\nc = C()\nc.a, c.b = 1.0, 2.0\n"
 RECORD = "@dataclasses.dataclass\nclass C:\n    k: float\nc = C(2.0)\n"

@@ -24,12 +24,12 @@ from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import testing
+from pullback.engines.registry import engine
 from pullback.errors import EngineError, IndexOutOfRange
 from pullback.graph.dtypes import float32, float64, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import results
 from pullback.graph.types import Type
-from pullback.lazy.program import engine
 from pullback.ops.control.holder import hold
 from pullback.ops.sources import placeholder
 from pullback.sharding.partition.simulate import simulated
@@ -113,7 +113,7 @@ def test_operands_of_one_type_are_reduced_by_one_instruction():
 
     def write(b, *values):
         made = b.all_reduce(values, grid.groups(("x",)), "add")
-        seen.extend(line for line in b.lines if "all_reduce" in line)
+        seen.extend(i for i in b.instructions if i.name == "all_reduce")
         return made
 
     made = run_words(grid, write, xs, ys, zs)
@@ -347,7 +347,7 @@ import threading
 import numpy as np
 from devices import Grid, op, varying
 from pullback.graph.graph import Graph
-from pullback.lazy.program import engine
+from pullback.engines.registry import engine
 
 grid = Grid(x=8)
 v = varying("v", (16, 16), "x")

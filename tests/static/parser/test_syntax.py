@@ -98,7 +98,7 @@ def test_a_byte_order_mark_in_front_does_not_count():
 
 
 def test_what_is_no_text_and_what_is_no_module():
-    with pytest.raises(pb.PullbackError, match=r"parse: takes a text .* got PosixPath .test_sy"):
+    with pytest.raises(pb.PullbackError, match=r"parse: takes a str .* got PosixPath .test_sy"):
         pb.ir.parse(Path("model.ir"))
     text = X + "outputs: %0"
     graph = pb.ir.parse(text).graph

@@ -1,7 +1,7 @@
-"""diff: two modules side by side in their canonical forms.
+"""diff: show two modules side by side in their canonical forms.
 
-Instructions are matched by what they do, not by their numbers: one more instruction at the top
-does not make all below it differ.
+Instructions are matched by what they do, not by their numbers, so that an instruction added at
+the top does not make all others differ.
 """
 
 from __future__ import annotations
@@ -12,19 +12,28 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from pullback.cli.diagnostics import blaming, report
-from pullback.cli.options import command
-from pullback.cli.source import Source, Trouble
-from pullback.cli.style import BLUE, GREEN, RED, Style, printable, terminal_width
-from pullback.static.module import Instruction, Module, canonicalise, fingerprint
+from pullback.cli.diagnostics import (
+    BLUE,
+    GREEN,
+    RED,
+    CommandError,
+    Source,
+    Style,
+    printable,
+    report,
+    terminal_width,
+)
+from pullback.cli.options import FILE, command
+from pullback.static.instructions import Instruction
+from pullback.static.module import Module, canonicalise, fingerprint
 from pullback.static.text import Writer
 
-LEAST = 24  # columns for a side
+NARROWEST = 24  # columns of a side
 Lines = Sequence[Instruction]
 
 
 class Row(NamedTuple):
-    """What stands side by side; `mark` is a space for equals, | for others, < or > for one side."""
+    """Two lines side by side; `mark` is a space if equal, | if different, < or > if alone."""
 
     mark: str
     left: str
@@ -33,23 +42,21 @@ class Row(NamedTuple):
 
 def register(commands: Any) -> None:
     parser = command(
-        commands, "diff", _diff, "compare two modules in their canonical forms",
-        description="Show two modules side by side in their canonical forms. "
+        commands, "diff", _diff, "show two modules side by side in their canonical forms",
         "The status is 1 if they differ.",
     )  # fmt: skip
-    parser.add_argument("left", help="a module, or - for the standard input")
-    parser.add_argument("right", help="another one")
-    parser.add_argument("--width", type=int, help="columns to write (default: the terminal's)")
-    parser.add_argument("--changes", action="store_true", help="leave out what is equal")
+    parser.add_argument("left", help=FILE)
+    parser.add_argument("right", help="the module to compare with")
+    parser.add_argument("--width", type=int, help="columns to use (default: the terminal's)")
+    parser.add_argument("--changes", action="store_true", help="leave out equal lines")
 
 
 def _diff(args: argparse.Namespace) -> int:
     if args.left == args.right == "-":
-        raise Trouble("the standard input can be read once")
+        raise CommandError("the standard input can be read only once")
     modules, marks = [], []
     for path in (args.left, args.right):
-        source = Source.read(path)
-        with blaming(source):
+        with Source(path) as source:
             modules.append(canonicalise(source.module))
             marks.append(fingerprint(modules[-1]))
     rows = list(compared(*modules))
@@ -84,8 +91,10 @@ def compared(left: Module, right: Module) -> Iterator[Row]:
 
 
 def _aligned(a: Lines, b: Lines) -> Iterator[tuple[Instruction | None, Instruction | None]]:
-    """What belongs together, in order: instructions that are alike, between them those of the same
-    op, and others where as many stand for as many; None stands where there is no counterpart."""
+    """Pairs of matching instructions, in order, with None if there is no counterpart.
+
+    Equal instructions match; between them, those of the same op, and runs of the same length.
+    """
     for tag, xs, ys in _matched(a, b, _kind):
         if tag == "equal":
             yield from zip(xs, ys, strict=True)
@@ -118,8 +127,8 @@ def _outputs(module: Module) -> str:
 
 
 def side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]:
-    """The rows in two columns; long lines go on below themselves."""
-    room = max(LEAST, (width - 3) // 2)
+    """The rows in two columns; long lines are wrapped."""
+    room = max(NARROWEST, (width - 3) // 2)
     colours = {"|": BLUE, "<": RED, ">": GREEN}
     for mark, left, right in rows:
         sides = _wrapped(left, room), _wrapped(right, room)
@@ -130,13 +139,9 @@ def side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """Lines of at most `room` characters; what goes on is indented."""
+    """Lines of at most `room` characters; continuation lines are indented."""
     made = []
-    for line in text.split("\n"):
-        line = printable(line)
-        made.append(line[:room])
-        rest = line[room:]
-        while rest:
-            made.append("    " + rest[: room - 4])
-            rest = rest[room - 4 :]
+    for line in map(printable, text.split("\n")):
+        rest = range(room, len(line), room - 4)
+        made += [line[:room], *["    " + line[k : k + room - 4] for k in rest]]
     return made

@@ -1,0 +1,243 @@
+"""verify, format, canon, hash, grad, ops, export and import."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pullback.cli.diagnostics import CommandError, Diagnostic, Source, report, report_failures
+from pullback.cli.options import FILE, command, profile_option
+from pullback.errors import PullbackError
+from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
+from pullback.static.autodiff import GradientOptions, autodiff
+from pullback.static.descriptions import instruction_entries
+from pullback.static.literals import type_text
+from pullback.static.module import Module, canonicalise, fingerprint, verify
+from pullback.static.profiles import EXTENDED
+
+AS_OPTIONS = {  # how the command line writes the arguments that hints show
+    'write profile="extended"': "use --profile extended",
+    "seed=True": "--seed NAME",
+    "output=": "--output %",
+}
+
+
+def register(commands: Any) -> None:
+    parser = command(commands, "verify", _verify, "check modules against the rules of the IR")
+    parser.add_argument("file", nargs="+", help="modules; - is the standard input")
+    profile_option(parser, "check against this profile instead of the module's own")
+
+    parser = command(
+        commands, "format", _format, "print a module in the standard layout",
+        "Comments are dropped.",
+    )  # fmt: skip
+    parser.add_argument("file", help=FILE)
+    parser.add_argument(
+        "--check", action="store_true", help="print no module; exit with 1 if the layout differs"
+    )
+
+    parser = command(commands, "canon", _canon, "print a module in its canonical form")
+    parser.add_argument("file", help=FILE)
+
+    parser = command(
+        commands, "hash", _hash, "print fingerprints, which are equal for equivalent modules"
+    )
+    parser.add_argument("file", nargs="+", help="modules; - is the standard input")
+
+    _register_grad(commands)
+
+    parser = command(commands, "ops", _ops, "list the instructions with profile and derivative")
+    parser.add_argument("name", nargs="*", help="list only these, with an example of each")
+    profile_option(parser, "list only the instructions and derivatives of this profile")
+
+    parser = command(commands, "export", _export, "print a module as StableHLO")
+    parser.add_argument("file", help=FILE)
+    parser.add_argument(
+        "--portable", action="store_true", help="write bytes that later versions can read"
+    )
+    parser.add_argument("--out", metavar="FILE", help="write to a file")
+
+    parser = command(commands, "import", _import, "print StableHLO as a module")
+    parser.add_argument("file", help="StableHLO as text or portable bytes, or - for stdin")
+
+
+def _register_grad(commands: Any) -> None:
+    parser = command(
+        commands, "grad", _grad, "print a module that also computes gradients",
+        "The gradients of one output follow the module's outputs.",
+    )  # fmt: skip
+    parser.add_argument("file", help=FILE)
+    parser.add_argument(
+        "--wrt", action="append", metavar="NAMES",
+        help="differentiate with respect to these: names of inputs or values such as %%3, "
+        "separated by commas (default: all float inputs)",
+    )  # fmt: skip
+    parser.add_argument("--output", metavar="%N", help="the output, if there are several")
+    parser.add_argument(
+        "--seed", metavar="NAME", help="make the output's cotangent an input of this name"
+    )
+    profile_option(parser, "differentiate in this profile instead of the module's own")
+    parser.add_argument("--no-verify", action="store_true", help="verify neither module")
+    parser.add_argument(
+        "--strict-ops", action="store_true",
+        help="refuse instructions without a derivative rule even if no derivative needs one",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="give gradients of all float values")
+
+
+def _print(args: argparse.Namespace, module: Module, **results: Any) -> int:
+    text = module.text()
+    if args.json:
+        return report(module=text, **results)
+    print(text)
+    return 0
+
+
+# -- verify, format, canon, hash ------------------------------------------------------------------
+
+
+def _for_each(
+    args: argparse.Namespace, work: Callable[[Module], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[Diagnostic]]:
+    """The result for each file, and the errors: one bad file does not hide the others."""
+    found, failures = [], []
+    if args.file.count("-") > 1:
+        raise CommandError("the standard input can be read only once")
+    for path in args.file:
+        try:
+            with Source(path) as source:
+                found.append({"file": source.name, **work(source.module)})
+        except Diagnostic as failure:
+            failures.append(failure)
+    return found, failures
+
+
+def _verify(args: argparse.Namespace) -> int:
+    def checked(module: Module) -> dict[str, Any]:
+        if args.profile:
+            module = Module(module.instructions, module.outputs, args.profile, module.end)
+        verify(module)
+        return {"profile": module.profile, **_summary(module)}
+
+    found, failures = _for_each(args, checked)
+    return report_failures(failures, args.json, modules=found)
+
+
+def _summary(module: Module) -> dict[str, Any]:
+    graph = module.graph
+    pairs = zip(graph.names, graph.inputs, strict=True)
+    return {
+        "instructions": len(module.instructions),
+        "inputs": [{"name": name, "type": type_text(x.type)} for name, x in pairs],
+        "outputs": [type_text(y.type) for y in graph.outputs],
+    }
+
+
+def _format(args: argparse.Namespace) -> int:
+    with Source(args.file) as source:
+        text = source.module.text()
+    same = source.data.decode("utf-8").rstrip("\n") == text
+    if args.json:
+        report(module=text, formatted=same)
+    elif not args.check:
+        print(text)
+    elif not same:
+        print(f"{source.name} is not in the standard layout")
+    return 1 if args.check and not same else 0
+
+
+def _canon(args: argparse.Namespace) -> int:
+    with Source(args.file) as source:
+        made, values = canonicalise(source.module, with_map=True)
+    return _print(args, made, values=values)
+
+
+def _hash(args: argparse.Namespace) -> int:
+    found, failures = _for_each(args, lambda module: {"fingerprint": fingerprint(module)})
+    if not args.json:
+        for one in found:
+            print(f"{one['fingerprint']}  {one['file']}")
+    return report_failures(failures, args.json, modules=found)
+
+
+# -- grad, ops ------------------------------------------------------------------------------------
+
+
+def _grad(args: argparse.Namespace) -> int:
+    options = GradientOptions(
+        verify=not args.no_verify,
+        strict_ops=args.strict_ops,
+        gradients="all" if args.all else "inputs",
+    )
+    wrt = [_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
+    output = None if args.output is None else _number(args.output)
+    with Source(args.file) as source:
+        try:
+            made = autodiff(source.module, wrt, output, args.seed, options, args.profile)
+        except PullbackError as error:
+            for argument, option in AS_OPTIONS.items():
+                error.hint = error.hint and error.hint.replace(argument, option)
+            raise
+    return _print(args, made.gradient_module, gradients=made.gradients)
+
+
+def _number(text: str) -> int:
+    """Parse the number of a value, `%7` or `7`."""
+    if not re.fullmatch(r"%?[0-9]{1,18}", text):
+        raise CommandError(f"a value must be written as %7, got {text}")
+    return int(text.removeprefix("%"))
+
+
+def _target(text: str) -> int | str:
+    text = text.strip()
+    return _number(text) if text.startswith("%") else text
+
+
+def _ops(args: argparse.Namespace) -> int:
+    found = instruction_entries(args.name or None, args.profile or EXTENDED)
+    unknown = sorted(set(args.name) - {e.name for e in found})
+    if unknown:
+        within = f" in the profile {args.profile}" if args.profile else ""
+        raise CommandError(f"there is no instruction {unknown[0]}{within}")
+    if args.json:
+        return report(instructions=[e._asdict() for e in found])
+    width = max((len(e.name) for e in found), default=0)
+    for e in found:
+        derivative = "no derivative" if e.derivative is None else "; ".join(e.derivative)
+        print(f"{e.name:{width}}  {e.profile:16}  {derivative}")
+        if args.name:
+            print(f"    {e.summary}\n    {e.example}\n    dtypes: {e.types}")
+    return 0
+
+
+# -- export, import -------------------------------------------------------------------------------
+
+
+def _export(args: argparse.Namespace) -> int:
+    if args.portable and not args.out and (args.json or sys.stdout.isatty()):
+        raise CommandError("--portable writes bytes: name a file with --out")
+    with Source(args.file) as source:
+        made = to_stablehlo(source.module, portable=args.portable)
+    if args.out:
+        try:
+            with open(args.out, "wb") as file:
+                file.write(made if isinstance(made, bytes) else f"{made.rstrip()}\n".encode())
+        except OSError as error:
+            raise CommandError(f"cannot write {args.out}: {error.strerror or error}") from None
+        return report(file=args.out) if args.json else 0
+    if args.json:
+        return report(stablehlo=made)
+    if isinstance(made, bytes):
+        sys.stdout.buffer.write(made)
+    else:
+        print(made.rstrip())
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    with Source(args.file) as source:
+        made = from_stablehlo(source.data)
+    return _print(args, made)

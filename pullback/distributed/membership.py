@@ -1,0 +1,179 @@
+"""The public functions of `pullback.distributed`: joining, leaving, waiting for each other."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
+from pullback.engines import processes
+from pullback.engines.registry import engine, is_created
+from pullback.errors import ArgumentError, ProcessMismatch
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
+_PARENT_DEATH_SIGNAL = 1
+_HINT = (
+    "Pass coordinator_address, num_processes and process_id, or start the script with\n"
+    "`python -m pullback.distributed --nproc 4 script.py`."
+)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of some process; meshes refer to it by `number`."""
+
+    number: int
+    process: int
+    kind: str
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}:{self.number} of process {self.process}>"
+
+
+def initialize(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    timeout: float = 120.0,
+) -> None:
+    """Join `num_processes` processes, as number `process_id`.
+
+    Process 0 coordinates, at `coordinator_address` (`host:port`). Arguments that are not given are
+    read from the environment, where `python -m pullback.distributed` writes them. Call this before
+    anything is computed. A process that gives no sign of life for `PULLBACK_PATIENCE` seconds (8)
+    is lost: the others get `WorkerLost`.
+    """
+    address, count, index = _arguments(coordinator_address, num_processes, process_id)
+    if process_count() > 1:
+        raise _error("was called before", "Call it once, at the beginning.")
+    if count == 1:
+        return
+    if is_created("xla"):
+        raise _error("must be called before anything is computed", "Call it first of all.")
+    _end_with_launcher()
+    from pullback.distributed.connection import connect  # heavy: loads jaxlib
+
+    joined = connect(address, count, index, timeout)
+    processes.install(joined)
+    atexit.register(shutdown)
+    # To create their engines, the processes tell each other their devices: all must be there.
+    joined.cluster.attempt(lambda: engine("xla"), joined.heartbeat.everyone)
+
+
+def launch(script: StrPath, *args: object, nproc: int = 2, devices: int | None = None) -> int:
+    """Run a script as several processes on this machine and return the exit status.
+
+    This is what `python -m pullback.distributed --nproc N [--devices K] script.py ...` does.
+    """
+    for name, value in (("nproc", nproc), ("devices", 1 if devices is None else devices)):
+        if not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"launch: {name} must be a positive integer, got {value!r}")
+    from pullback.distributed.launcher import run  # rarely needed: loads subprocess and argparse
+
+    return run([str(script), *map(str, args)], nproc, devices)
+
+
+def _end_with_launcher() -> None:
+    """Let the system end this process when its launcher is killed (on Linux)."""
+    if LAUNCHER in os.environ:
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def _arguments(address: str | None, count: int | None, index: int | None) -> tuple[str, int, int]:
+    given = []
+    for value, name in ((address, COORDINATOR), (count, COUNT), (index, INDEX)):
+        found = os.environ.get(name) if value is None else value
+        if found is None:
+            raise _error(f"{name} is not set and its argument not given", _HINT)
+        given.append(str(found))
+    place, n, k = given
+    if not (n.isdecimal() and k.isdecimal() and 0 <= int(k) < int(n)):
+        raise _error(f"process_id must be in 0 .. num_processes - 1, got {k} of {n}", _HINT)
+    host, _, port = place.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise _error(f"coordinator_address must be host:port, got {place!r}", _HINT)
+    return place, int(n), int(k)
+
+
+def shutdown() -> None:
+    """Leave when all processes do. A script that does not call this leaves at its end.
+
+    A script that ends with an error does not wait for the others: they get `WorkerLost`.
+    """
+    atexit.unregister(shutdown)
+    processes.current().shutdown()
+
+
+def process_index() -> int:
+    """The number of this process; 0 if it is alone.
+
+    >>> import pullback as pb
+    >>> pb.distributed.process_index(), pb.distributed.process_count()
+    (0, 1)
+    """
+    return processes.current().index
+
+
+def process_count() -> int:
+    """The number of processes."""
+    return processes.current().count
+
+
+def devices() -> list[Device]:
+    """The devices of all processes, in the order in which meshes take them.
+
+    >>> import pullback as pb
+    >>> len(pb.distributed.devices()) >= len(pb.distributed.local_devices()) > 0
+    True
+    """
+    client = engine("xla").client
+    return [Device(i, d.process_index, client.platform) for i, d in enumerate(client.devices)]
+
+
+def local_devices() -> list[Device]:
+    """The devices of this process."""
+    return [d for d in devices() if d.process == process_index()]
+
+
+def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
+    """Return when all processes have reached this call."""
+    agree(name, "", timeout)
+
+
+def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
+    """Return when all processes have reached `tag` with the same fingerprint.
+
+    Otherwise `ProcessMismatch` says which process has what, or which did not come. A tag may be
+    used again.
+    """
+    compare(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
+
+
+def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
+    """Return what each process says under a tag, by process index."""
+    return processes.current().exchange(tag, word, timeout)
+
+
+def compare(tag: str, words: dict[int, str]) -> None:
+    """Raise unless all processes said the same."""
+    groups: dict[str, list[int]] = {}
+    for k, word in words.items():
+        groups.setdefault(word, []).append(k)
+    if len(groups) > 1:
+        lines = [f"  {processes.show(ks)}: {word}" for word, ks in groups.items()]
+        raise ProcessMismatch(
+            f"processes disagree about {tag}:\n" + "\n".join(lines),
+            hint="Every process must run the same programs in the same order.",
+        )
+
+
+def _error(what: str, hint: str) -> ArgumentError:
+    return ArgumentError(f"initialize: {what}", hint=hint)

@@ -1,0 +1,154 @@
+"""Interfaces of engines: what the code above them, and the ops' lowering rules, rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from pullback.errors import PullbackError
+from pullback.graph.dtypes import DType
+from pullback.graph.graph import Graph, dependence
+from pullback.graph.node import Node
+from pullback.graph.types import Type
+from pullback.graph.where import SourceLine
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.instructions import Block, HloValue
+    from pullback.sharding.mesh import DeviceMesh
+
+Value = TypeVar("Value")  # how an engine represents a value: an array, a buffer, parts on a mesh
+Check = tuple[Callable[[], PullbackError], Node]  # creates the error, and the node that checks
+Groups = Sequence[Sequence[int]]  # positions in a mesh that communicate with each other
+
+
+class DeviceBuffer(Protocol):
+    """A result that a device may still be computing."""
+
+    def is_ready(self) -> bool: ...
+
+
+class Program(Protocol[Value]):
+    """A compiled graph.
+
+    `origin` is "disk", "missed" (compiled because it was not on disk), "compiler", or "memory".
+    """
+
+    host_scalars: bool  # whether packed scalars are passed as an array of the host
+    input_masks: list[int]  # for each output, a bit for each input that it depends on
+    nbytes: int
+    origin: str
+    # Set by the caller of `compile`: where each check, and each node, was recorded.
+    written: list[Any]
+    stands_for: dict[Node, int]
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        """If there are any, the last result of a run tells which of them held."""
+
+    def run(self, args: list[Value]) -> list[Any]:
+        """Start the program; devices may still be computing what it returns."""
+
+
+class ProgramBase:
+    """What the programs of all engines share."""
+
+    host_scalars = False
+    written: list[Any]
+    stands_for: dict[Node, int]
+
+    def __init__(self, graph: Graph) -> None:
+        inputs = {x: 1 << i for i, x in enumerate(graph.inputs)}
+        self.input_masks = dependence(graph, inputs)
+
+
+class CheckedProgram(Protocol):
+    """The part of a program that run-time checks need."""
+
+    input_masks: list[int]
+
+    def failures(self, word: Any, lines: Sequence[SourceLine | None]) -> dict[int, PullbackError]:
+        """The outputs that depend on a failed check, with its error at the line of the check."""
+
+
+class Engine(Protocol[Value]):
+    """Compiles graphs and stores values, on one device or on the devices of a mesh."""
+
+    name: str
+    platform: str
+
+    def put(self, array: np.ndarray, type: Type) -> Value:
+        """Transfer an array, which must not be written to afterwards."""
+
+    def get(self, value: Value) -> np.ndarray:
+        """Transfer a value to the host."""
+
+    def copy(self, value: Value) -> Value: ...
+
+    def owns(self, value: Any) -> bool:
+        """Whether a value can be passed to programs of this engine."""
+
+    def owns_all(self, values: Sequence[Any]) -> bool: ...
+
+    def compile(self, graph: Graph, donated: Sequence[int] = ()) -> Program[Value]:
+        """Compile a graph; its results may reuse the memory of `donated` inputs."""
+
+    def give_back(self) -> None:
+        """Return the memory of dropped programs to the system."""
+
+
+class OpBuilder(Protocol):
+    """Writes the instructions of a program: the first argument of `Op.hlo`."""
+
+    mesh: DeviceMesh | None
+
+    def op(
+        self,
+        mnemonic: str,
+        *xs: HloValue,
+        out: Any,
+        regions: Block | Sequence[Block] = (),
+        **attributes: Any,
+    ) -> Any: ...
+    def constant(self, value: Any, dtype: DType) -> HloValue: ...
+    def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue: ...
+    def full(self, type: Type, value: Any) -> HloValue: ...
+    def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> HloValue: ...
+    def broadcast(self, x: HloValue, shape: Sequence[int]) -> HloValue: ...
+    def broadcast_all(self, xs: Sequence[HloValue], shape: Sequence[int]) -> list[HloValue]: ...
+    def broadcast_in_dim(
+        self, x: HloValue, shape: Sequence[int], dims: Sequence[int]
+    ) -> HloValue: ...
+    def reshape(self, x: HloValue, shape: Sequence[int]) -> HloValue: ...
+    def transpose(self, x: HloValue, perm: Sequence[int]) -> HloValue: ...
+    def convert(self, x: HloValue, dtype: DType) -> HloValue: ...
+    def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue: ...
+    def select(self, condition: HloValue, x: HloValue, y: HloValue) -> HloValue: ...
+    def barrier(self, *xs: HloValue) -> tuple[HloValue, ...]: ...
+    def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue: ...
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block: ...
+    def case(
+        self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
+    ) -> tuple[HloValue, ...]: ...
+    def loop(
+        self,
+        init: Sequence[HloValue],
+        condition: Callable[..., HloValue],
+        body: Callable[..., Sequence[HloValue]],
+        stops: bool = True,
+        axes: Sequence[str] = (),
+    ) -> tuple[HloValue, ...]: ...
+    def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None: ...
+    def inline(
+        self, graph: Graph, xs: Sequence[HloValue], held: bool = False
+    ) -> tuple[HloValue, ...]: ...
+
+    # -- collectives: between the devices of `mesh` ---------------------------------------------
+
+    def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]: ...
+    def reduce_scatter(self, x: HloValue, groups: Groups, dim: int, kind: str) -> HloValue: ...
+    def all_gather(self, x: HloValue, groups: Groups, dim: int) -> HloValue: ...
+    def all_to_all(self, x: HloValue, groups: Groups, split: int, concat: int) -> HloValue: ...
+    def collective_permute(self, x: HloValue, pairs: Sequence[tuple[int, int]]) -> HloValue: ...
+    def by_position(self, numbers: Sequence[int], dtype: DType = ...) -> HloValue: ...

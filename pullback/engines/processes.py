@@ -1,0 +1,53 @@
+"""The processes that compute together with this one.
+
+A process is alone until `pullback.distributed.initialize` installs the group that it joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pullback.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.cluster import Cluster
+    from pullback.engines.xla.sharded import DeviceGroup
+
+
+class ProcessGroup:
+    """A process by itself: what it agrees on, it agrees on with nobody."""
+
+    index, count = 0, 1
+    cluster: Cluster | None = None  # connects XLA's clients of several processes
+
+    def agree_on_program(self, whole: Graph, local: Graph, devices: DeviceGroup) -> None:
+        """Return when all processes of `devices` are about to start the same program.
+
+        `local` is the program of one device, made from `whole`.
+        """
+
+    def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
+        """Return what each process says under a tag, by index."""
+        return [word]
+
+    def shutdown(self) -> None:
+        """Leave the group when all processes do."""
+
+
+_current = ProcessGroup()
+
+
+def current() -> ProcessGroup:
+    return _current
+
+
+def install(group: ProcessGroup) -> None:
+    global _current
+    _current = group
+
+
+def show(processes: Iterable[int]) -> str:
+    """Return "process 1" or "processes 1, 2"."""
+    found = sorted(processes)
+    return ("process " if len(found) == 1 else "processes ") + ", ".join(map(str, found))

@@ -1,0 +1,108 @@
+"""The engines of this process, by name, device and mesh."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, Protocol, cast, overload
+
+from pullback.engines.base import Engine
+from pullback.engines.mesh import MeshEngine, SimulatedMesh
+from pullback.engines.reference import ReferenceEngine
+from pullback.errors import EngineError, PullbackError
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
+from pullback.sharding.mesh import DeviceMesh
+
+if TYPE_CHECKING:
+    from pullback.engines.xla.engine import XlaEngine
+
+_engines: dict[tuple[str, str | None], Engine] = {}
+_meshes: dict[tuple[Engine, DeviceMesh], MeshEngine] = {}
+_creating = threading.Lock()
+
+
+class EngineSettings(Protocol):
+    """The settings that select an engine."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def device(self) -> str | None: ...
+
+
+@overload
+def engine(name: Literal["xla"], device: str | None = None) -> XlaEngine: ...
+
+
+@overload
+def engine(name: str, device: str | None = None) -> Engine: ...
+
+
+def engine(name: str, device: str | None = None) -> Engine:
+    """Return the engine of that name for a device; create it at the first request."""
+    found = _engines.get((name, device))
+    if found is None:
+        with _creating:
+            found = _engines.get((name, device)) or _create(name, device)
+            _engines[name, device] = found
+    return found
+
+
+def _create(name: str, device: str | None) -> Engine:
+    platform, _, index = (device or "").partition(":")
+    if index not in ("", "0"):
+        raise EngineError(f"there is no device {device!r}: only index 0 is in use", code="E6002")
+    # One engine per platform, whatever name it is requested by.
+    for (other, _), known in _engines.items():
+        if other == name and platform in ("", known.platform):
+            return known
+    if name == "reference":
+        return ReferenceEngine()
+    from pullback.engines.xla.engine import XlaEngine  # heavy: loads jaxlib
+
+    return XlaEngine(platform or None)
+
+
+def is_created(name: str) -> bool:
+    """Whether an engine of that name is in use."""
+    return any(known == name for known, _ in _engines)
+
+
+def engine_for(settings: EngineSettings, mesh: DeviceMesh | None) -> Engine:
+    """Return the engine for values on `mesh`, or on a single device if it is None."""
+    if mesh is None:
+        return engine(settings.engine, settings.device)
+    return _mesh_engine(settings, mesh)
+
+
+def _mesh_engine(settings: EngineSettings, mesh: DeviceMesh) -> MeshEngine:
+    single = engine(settings.engine, settings.device)
+    found = _meshes.get((single, mesh))
+    if found is None:
+        found = _meshes.setdefault((single, mesh), _on_mesh(mesh, single))
+    return found
+
+
+def _on_mesh(mesh: DeviceMesh, single: Engine) -> MeshEngine:
+    if isinstance(single, ReferenceEngine):
+        return SimulatedMesh(mesh, single)
+    from pullback.engines.xla.mesh import XlaMesh  # heavy: loads jaxlib
+
+    try:
+        return XlaMesh(mesh, cast("XlaEngine", single))
+    except PullbackError as error:  # there are fewer devices
+        raise error.at(None, user_line()) from None
+
+
+def mesh_of(types: Iterable[Type]) -> DeviceMesh | None:
+    """Return the mesh that values of these types are on; None if they are on none."""
+    for t in types:
+        if t.sharding is not None:
+            return t.sharding.mesh
+    return None
+
+
+def spans_processes(settings: EngineSettings, mesh: DeviceMesh | None) -> bool:
+    """Whether other processes must start a program on `mesh`, too."""
+    return mesh is not None and _mesh_engine(settings, mesh).spans_processes

@@ -1,0 +1,102 @@
+"""StableHLO instructions as text: every operation in MLIR's generic form, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
+from pullback.graph.dtypes import DType, bool_, int64
+from pullback.graph.types import Type
+
+
+def print_module(
+    main: Block, marks: Sequence[str] = (), attributes: str = "", location: str = ""
+) -> str:
+    """A module whose only function is `main`.
+
+    `marks` follow the types of the arguments; `attributes` are those of the module. `location`
+    follows every operation; without one, MLIR takes an operation's place in the text.
+    """
+    marks = marks or [""] * len(main.arguments)
+    header = ", ".join([f"{_typed(a)}{m}" for a, m in zip(main.arguments, marks, strict=True)])
+    kinds = ", ".join([mlir_type(y.type) for y in main.results])
+    lines = [_line(i, location) for i in main.instructions]
+    lines.append(f"return {_names(main.results)} : {kinds}" if kinds else "return")
+    body = "\n".join(lines)
+    function = f"func.func public @main({header}) -> ({kinds}) {{\n{body}{location}\n}}{location}"
+    return f"module @pullback{attributes} {{\n{function}\n}}{location}\n"
+
+
+def _line(i: HloInstruction, location: str) -> str:
+    results = _names(i.results)
+    if i.array is not None:
+        (kind,) = i.types
+        value = f"{_dense(i.array, kind.dtype)} : {mlir_type(kind)}"
+        return f"{results} = stablehlo.constant {value}{location}"
+    regions = ", ".join([_region(r, location) for r in i.regions])
+    attributes = ", ".join([f"{k} = {v}" for k, v in i.attributes.items()])
+    ins = ", ".join([mlir_type(x.type) for x in i.operands])
+    outs = ", ".join([mlir_type(y.type) for y in i.results])
+    return (
+        f'{results} = "{i.mnemonic}"({_names(i.operands)})'
+        f"{f' ({regions})' if regions else ''}{f' {{{attributes}}}' if attributes else ''}"
+        f" : ({ins}) -> {outs if len(i.results) == 1 else f'({outs})'}{location}"
+    )
+
+
+def _region(block: Block, location: str) -> str:
+    header = ", ".join([f"{_typed(a)}{location}" for a in block.arguments])
+    kinds = ", ".join([mlir_type(y.type) for y in block.results])
+    lines = [_line(i, location) for i in block.instructions]
+    end = f'"stablehlo.return"({_names(block.results)}) : ({kinds}) -> (){location}'
+    return "\n".join(["{", f"^bb0({header}):", *lines, end, "}"])
+
+
+def _names(values: Sequence[HloValue]) -> str:
+    return ", ".join([v.name for v in values])
+
+
+def _typed(value: HloValue) -> str:
+    return f"{value.name}: {mlir_type(value.type)}"
+
+
+@lru_cache(maxsize=4096)
+def mlir_type(type: Type) -> str:
+    return f"tensor<{''.join([f'{n}x' for n in type.shape])}{type.dtype.hlo}>"
+
+
+def attribute_text(value: Any) -> str:
+    """An attribute: a tuple of ints is a dense i64 array, an int is i64, a string is MLIR text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return f"{int(value)} : {int64.hlo}"
+    return f"array<i64{': ' if value else ''}{', '.join([str(int(v)) for v in value])}>"
+
+
+def _dense(array: np.ndarray, dtype: DType) -> str:
+    """A dense attribute, as hexadecimal bytes: printing loses nothing."""
+    if array.size == 0:
+        return "dense<>"
+    if dtype is bool_:
+        # Only newer encodings pack bools into bits; every version reads the list form.
+        return f"dense<{_nested(array.reshape(()) if array.size == 1 else array)}>"
+    return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'
+
+
+def _nested(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        return "true" if array else "false"
+    return f"[{', '.join([_nested(row) for row in array])}]"
+
+
+def quoted(name: str) -> str:
+    """A string literal of MLIR: special bytes are written as two hexadecimal digits."""
+    plain = [chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in name.encode()]
+    return f'"{"".join(plain)}"'
