@@ -225,7 +225,7 @@ def test_N42_instantiate():
     ("text", "xs", "ys", "words"),
     [
         ("m, m -> m", [(2,), (3,)], [(2,)], "factor 'm' is 2 and 3"),
-        ("m -> m", [(2,), (3,)], [(2,)], "is for 1 operands and 1 results"),
+        ("m -> m", [(2,), (3,)], [(2,)], "has 1 operands and 1 results"),
         ("m -> m", [(2, 3)], [(2,)], "does not fit a value of type f32\\[2,3\\]"),
         ("(a b) -> a", [(7,)], [(2,)], "a b does not make 7"),
         ("(a=3 b) -> (a=3 c)", [(9,)], [(8,)], "a c does not make 8"),
@@ -572,7 +572,7 @@ def test_N53_the_result_is_the_unsharded_one(engine):
 
 
 def test_N41_invalid_meshes_raise():
-    with told(ArgumentError, ValueError, "needs one name for each dimension, got 1 for 2"):
+    with told(ArgumentError, ValueError, "needs one axis name per dimension, got 1 for 2"):
         pb.DeviceMesh((2, 4), ("dp",))
     with told(ShapeError, ValueError, "names 3 dimensions, the value has 2"):
         pb.ones((2, 2)).shard(MESH, P("dp", None, "tp"))

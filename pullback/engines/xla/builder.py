@@ -21,7 +21,7 @@ from pullback.ops.sources import Result
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 
 
-class Builder(Collectives, ControlFlow):
+class Builder(ControlFlow, Collectives):
     """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
