@@ -1,10 +1,26 @@
-"""Examples in docstrings know pullback as `pb`."""
+"""Fixtures for the examples in docstrings."""
+
+from collections.abc import Iterator
 
 import pytest
 
 import pullback
+from pullback.graph.table import TABLE
 
 
 @pytest.fixture(autouse=True)
 def _pb(doctest_namespace):
+    """Examples know pullback as `pb`."""
     doctest_namespace["pb"] = pullback
+
+
+@pytest.fixture(autouse=True)
+def op_table(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Remove the ops that an example defines: tests walk over the whole table."""
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    before = dict(TABLE)
+    yield
+    TABLE.clear()
+    TABLE.update(before)

@@ -11,51 +11,20 @@ from typing import TYPE_CHECKING
 import pullback.static  # noqa: F401  (sets Graph.__str__)
 
 if TYPE_CHECKING:
-    from pullback.static.public import (
-        CATALOGUE,
-        Gradient,
-        GradientOptions,
-        Module,
-        autodiff,
-        canonicalise,
-        extensions,
-        fingerprint,
-        from_function,
-        from_stablehlo,
-        parse,
-        run,
-        to_function,
-        to_stablehlo,
-        verify,
-    )
-
-__all__ = [
-    "CATALOGUE",
-    "Gradient",
-    "GradientOptions",
-    "Module",
-    "autodiff",
-    "canonicalise",
-    "extensions",
-    "fingerprint",
-    "from_function",
-    "from_stablehlo",
-    "parse",
-    "run",
-    "to_function",
-    "to_stablehlo",
-    "verify",
-]
+    from pullback.static.public import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    from pullback.static import public  # heavy
+    if not name.startswith("_") or name == "__all__":
+        from pullback.static import public  # heavy
 
-    value = globals()[name] = getattr(public, name)
-    return value
+        if name in public.__all__ or name == "__all__":
+            value = globals()[name] = getattr(public, name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from pullback.static import public  # heavy
+
+    return public.__all__

@@ -1,4 +1,4 @@
-"""auto_shard: a function on a mesh, with its arguments laid out by the cost model."""
+"""auto_shard: run a function on a mesh, with layouts of its arguments from the cost model."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, NoReturn
 
 from pullback import tree
 from pullback.api.custom_arguments import comparable, is_array
+from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
+from pullback.functions import shard
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
@@ -20,27 +22,26 @@ from pullback.sharding.spec import P, Sharding
 
 
 def auto_shard(
-    f: Callable,
+    f: Callable[Params, Result],
     mesh: DeviceMesh,
     *,
-    in_specs: Any = None,
+    in_specs: Tree = None,
     whole: int | str | Sequence[int | str] = (),
     memory: float | None = None,
     plan: ShardingPlan | str | os.PathLike | None = None,
     machine: Machine | None = None,
     time_limit: float = 60.0,
-) -> AutoSharded:
-    """`f` on a mesh: its arguments are laid out so that it is expected to take the least time.
+) -> AutoSharded[Params, Result]:
+    """Return a function that lays its arguments out on a mesh for the least expected time.
 
     The result is that of `f`, on the mesh. `in_specs` fixes some layouts: a tuple with an entry
-    for each argument, or a dict by name, where `None` is free. Arguments named by position or name
-    in `whole` are not split. `memory` is what a device has, in bytes, for arguments, results and
-    the largest value in between. `plan` is a plan that was made before, or its file. `machine`
-    says how fast devices are; after `time_limit` seconds the solver gives the best that it has.
+    for each argument, or a dict by name; `None` is free. Arguments in `whole`, by position or
+    name, are not split. `memory` is the bytes of a device for arguments, results and the largest
+    intermediate value. `plan` is an earlier plan, or its file. `machine` describes the speed of
+    devices. After `time_limit` seconds the solver returns the best solution so far.
 
-    To make a plan, `f` is run on placeholders a few times. Needs scipy.
+    `f` is run on placeholders a few times to make a plan. Needs scipy.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(4, "dp")
     >>> x, w = pb.Type((65536, 1024), pb.float32), pb.Type((1024, 1024), pb.float32)
     >>> pb.auto_shard(lambda x, w: pb.tanh(x @ w), mesh).plan(x, w).specs
@@ -55,40 +56,38 @@ def auto_shard(
     return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
 
 
-class AutoSharded:
+class AutoSharded(Generic[Params, Result]):
     """A function that lays its arguments out on a mesh before it runs."""
 
     def __init__(
         self,
-        f: Callable,
+        f: Callable[Params, Result],
         mesh: DeviceMesh,
-        in_specs: Any,
+        in_specs: Tree,
         whole: tuple[int | str, ...],
         memory: float | None,
         given: ShardingPlan | None,
         machine: Machine,
         time_limit: float,
     ) -> None:
-        functools.update_wrapper(self, f)
+        functools.update_wrapper(self, f)  # first: it copies the attributes of `f`
         self.f, self.mesh, self.in_specs, self.whole = f, mesh, in_specs, whole
         self.memory, self.given = memory, given
         self.machine, self.time_limit = machine, time_limit
         self._plans: dict[tuple, ShardingPlan] = {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from pullback.functions import shard
-
+    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         call = ShardedArguments(self.f, args, kwargs)
         specs = self._plan(call).specs
         leaves = [
             shard(x, self.mesh, specs[path]) if isinstance(t, Type) else x
             for x, t, path in zip(call.leaves, call.types, call.paths, strict=True)
         ]
-        args, kwargs = tree.unflatten(call.structure, leaves)
-        return self.f(*args, **kwargs)
+        placed_args, placed_kwargs = tree.unflatten(call.structure, leaves)
+        return self.f(*placed_args, **placed_kwargs)
 
-    def plan(self, *args: Any, **kwargs: Any) -> ShardingPlan:
-        """How the arguments (tensors, or types made with `pb.Type`) would be laid out."""
+    def plan(self, *args: Tree, **kwargs: Tree) -> ShardingPlan:
+        """Return the layouts for arguments that are tensors, or types made with `pb.Type`."""
         return self._plan(ShardedArguments(self.f, args, kwargs))
 
     def _plan(self, call: ShardedArguments) -> ShardingPlan:
@@ -100,10 +99,10 @@ class AutoSharded:
         return self._plans[call.key]
 
     def _search(self, call: ShardedArguments) -> ShardingPlan:
-        from pullback.api.auto_shard_search import Search
+        from pullback.api.auto_shard_search import Search  # heavy, and rarely needed
 
         if not call.tensors:
-            _refuse("there is no tensor among the arguments, so nothing to lay out")
+            _refuse("no argument is a tensor, so there is nothing to lay out")
         search = Search(self.f, self.mesh, call, self._fixed(call), self.machine)
         specs, found = search.best(self.memory, self.time_limit)
         planned = [
@@ -114,29 +113,29 @@ class AutoSharded:
         return ShardingPlan.of(self.mesh, planned, found)
 
     def _fixed(self, call: ShardedArguments) -> list[P | None]:
-        """The spec of each leaf that the user gave, `None` where it is free."""
+        """The spec of each leaf that the user fixed, `None` where it is free."""
         specs = call.by_name(self.in_specs)
         whole = call.by_name(dict.fromkeys([call.name(n) for n in self.whole], P()))
         made = [a if a is not None else b for a, b in zip(whole, specs, strict=True)]
         for spec, t in zip(made, call.types, strict=True):
             if spec is not None and isinstance(t, Type):
                 if not isinstance(spec, P):
-                    _refuse(f"in_specs has specs such as pb.P('dp') or None, got {spec!r}")
+                    _refuse(f"in_specs must contain specs such as pb.P('dp') or None, got {spec!r}")
                 Sharding(self.mesh, spec).check(t.shape, "auto_shard")
         return made
 
 
 class ShardedArguments:
-    """The arguments of one call: their leaves, with the paths by which a user knows them."""
+    """The arguments of one call: their leaves, with paths that a user knows them by."""
 
-    def __init__(self, f: Callable, args: tuple, kwargs: dict) -> None:
+    def __init__(self, f: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
         self.leaves, self.structure = tree.flatten((args, kwargs))
         self.types = [_type(x) for x in self.leaves]
         keywords = [(name, kwargs[name]) for name in sorted(kwargs)]
         self.entries = [*zip(_names(f, len(args)), args, strict=True), *keywords]
         self.paths = [name + path for name, x in self.entries for path in tree.paths(x)]
-        self.key = (self.structure, tuple([t if isinstance(t, Type) else comparable(t)
-                                           for t in self.types]))  # fmt: skip
+        keys = [t if isinstance(t, Type) else comparable(t) for t in self.types]
+        self.key = (self.structure, tuple(keys))
 
     @property
     def tensors(self) -> list[tuple[str, Type]]:
@@ -144,16 +143,16 @@ class ShardedArguments:
         return [(path, t) for path, t in pairs if isinstance(t, Type)]
 
     def name(self, which: int | str) -> str:
-        """The name of an argument that is given by its position or name."""
+        """The name of an argument, given its position or name."""
         names = [name for name, _ in self.entries]
         if isinstance(which, str) and which in names:
             return which
         if isinstance(which, int) and -len(names) <= which < len(names):
             return names[which]
-        return _refuse(f"{which!r} names no argument; there are {', '.join(names)}")
+        return _refuse(f"{which!r} names no argument; the arguments are {', '.join(names)}")
 
     def by_name(self, specs: Any) -> list[Any]:
-        """For each leaf the entry of a tuple by position, or of a dict by name; or `None`."""
+        """The entry for each leaf, from a tuple by position or a dict by name, or `None`."""
         if not isinstance(specs, Mapping):
             specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
             if len(specs) > len(self.entries):
@@ -163,26 +162,24 @@ class ShardedArguments:
         made: list[Any] = []
         for name, x in self.entries:
             found = tree.broadcast_prefix(specs.get(name), x)
-            made += (
-                found
-                if found is not None
-                else _refuse(
-                    f"the entry of in_specs for {name} must be a tree like it or shorter, "
-                    f"got {specs[name]!r}"
+            if found is None:
+                _refuse(
+                    f"the entry of in_specs for {name} must be a prefix of its tree, got "
+                    f"{specs[name]!r}"
                 )
-            )
+            made += found
         return made
 
 
 def _type(x: Any) -> Any:
-    """The type of a tensor, without how it lies now; anything else as it is."""
+    """The type of a tensor, without its current layout; anything else as it is."""
     if isinstance(x, Type):
         return x.plain
     return asarray(x)._node.type.plain if is_array(x) else x
 
 
 def _names(f: Callable, count: int) -> list[str]:
-    """What the first arguments of a function are called."""
+    """The names of the first `count` positional arguments of a function."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
@@ -193,5 +190,5 @@ def _names(f: Callable, count: int) -> list[str]:
     return named + [f"{rest}[{i}]" for i in range(count - len(named))]
 
 
-def _refuse(what: str) -> Any:
+def _refuse(what: str) -> NoReturn:
     raise ArgumentError(f"auto_shard: {what}")

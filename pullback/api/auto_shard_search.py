@@ -1,12 +1,12 @@
-"""The search for a plan: candidates by the integer program and by habit, compared by what their
-per-device programs are expected to cost."""
+"""The search for a plan: candidates from the integer program and from common patterns, compared by
+the expected cost of their per-device programs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.api.memory_plan import readable
@@ -26,28 +26,36 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.partitioner import layout
 from pullback.sharding.spec import Dims, P, Sharding
 
-BATCHES = 3  # leading extents that are tried as a batch
-TRIES = 3  # tighter limits, where a program needs more memory than the integer program says
+if TYPE_CHECKING:
+    from pullback.api.auto_shard import ShardedArguments
 
-Specs = tuple[P | None, ...]  # of each leaf; `None`: it is no tensor
+BATCHES = 3  # leading sizes that are tried as a batch
+TRIES = 3  # tighter memory limits, if a program needs more than the integer program estimates
+
+Specs = tuple[P | None, ...]  # one for each leaf; `None` for one that is not a tensor
 
 
 class Search:
     """The search for the specs of one call's arguments."""
 
     def __init__(
-        self, f: Callable, mesh: DeviceMesh, call: Any, fixed: Sequence[P | None], machine: Machine
+        self,
+        f: Callable,
+        mesh: DeviceMesh,
+        call: ShardedArguments,
+        fixed: Sequence[P | None],
+        machine: Machine,
     ) -> None:
-        solver()  # says so at once if it is not there
+        solver()  # raises early if scipy is missing
         self.f, self.mesh, self.call, self.machine = f, mesh, call, machine
         self.types, self.fixed = call.types, fixed
         self.places = [i for i, t in enumerate(call.types) if isinstance(t, Type)]
         self._known: dict[Specs, Explanation] = {}
 
     def best(self, memory: float | None, seconds: float) -> tuple[Specs, Explanation]:
-        """The specs that are expected to take the least time, of those that fit."""
-        habits = self._habits()
-        found = [*self._solved(habits, memory, seconds), *habits]
+        """The specs with the least expected time, of those that fit into memory."""
+        patterns = self._patterns()
+        found = [*self._solved(patterns, memory, seconds), *patterns]
         order = {specs: i for i, specs in reversed(list(enumerate(found)))}
 
         def cost(specs: Specs) -> tuple:
@@ -60,15 +68,15 @@ class Search:
         made = self.explain(chosen)
         if memory is not None and made.memory > memory:
             raise ArgumentError(
-                f"auto_shard: no layout was found that fits into {readable(int(memory))} on each "
-                f"device, the smallest needs {readable(made.memory)}",
-                hint="Raise memory=, use a larger mesh, or free arguments that in_specs or whole "
-                "fix.",
+                f"auto_shard: no layout fits into {readable(int(memory))} on each device, the "
+                f"smallest needs {readable(made.memory)}",
+                hint="Raise memory=, use a larger mesh, or fix fewer arguments with in_specs or "
+                "whole.",
             )
         return chosen, made
 
     def explain(self, specs: Specs) -> Explanation:
-        """What the function does with its arguments laid out so."""
+        """The communication and cost of the function with its arguments laid out by `specs`."""
         if specs not in self._known:
             leaves = [t if s is None else t.sharded(Sharding(self.mesh, s))
                       for t, s in zip(self.types, specs, strict=True)]  # fmt: skip
@@ -76,10 +84,10 @@ class Search:
             self._known[specs] = explain_sharding(self.f, self.machine)(*args, **kwargs)
         return self._known[specs]
 
-    # -- by habit ----------------------------------------------------------------------------------
+    # -- common patterns ---------------------------------------------------------------------------
 
-    def _habits(self) -> list[Specs]:
-        """What one would try by hand: all whole, a batch along one axis or all, all in parts."""
+    def _patterns(self) -> list[Specs]:
+        """The usual choices: all whole, a batch along one axis or all axes, everything split."""
         found = [self._specs({})]
         split = self.mesh.several
         for axes in dict.fromkeys([split, *[(a,) for a in split]]):
@@ -91,7 +99,7 @@ class Search:
         return list(dict.fromkeys(found))
 
     def _batches(self) -> list[list[int]]:
-        """Leaves that may be a batch: all leaves of some arguments have one leading extent."""
+        """Leaves that may be a batch: all leaves of some arguments with the same leading size."""
         extents: dict[int, list[int]] = {}
         at = 0
         for _, x in self.call.entries:
@@ -104,14 +112,14 @@ class Search:
         return [extents[n] for n in sorted(extents, key=lambda n: -size[n])[:BATCHES]]
 
     def _specs(self, split: dict[int, tuple[str, ...]]) -> Specs:
-        """Leaves whose first dimension is split, where that is even; the others are whole."""
+        """Split the first dimension of some leaves, if it divides evenly; the others are whole."""
         made: list[P | None] = [None] * len(self.types)
         for i in self.places:
             dims = _all_dims(P(split.get(i, ())), self.types[i])
             made[i] = self._spec(i, dims if dims in self._layouts(i) else ())
         return tuple(made)
 
-    # -- by the integer program --------------------------------------------------------------------
+    # -- the integer program -----------------------------------------------------------------------
 
     def _solved(self, starts: list[Specs], memory: float | None, seconds: float) -> list[Specs]:
         graph, alike = self._program()
@@ -120,14 +128,14 @@ class Search:
         dims = [self._dims(graph, s) for s in starts]
         found: dict[Specs, None] = {}
         until = time.monotonic() + seconds
-        # Sums that go in one bucket wait once: what is best without any waiting is tried too.
+        # Bucketed sums pay the latency once: the best layout without latency is tried too.
         for machine in (self.machine, replace(self.machine, latency=0.0)):
             limit, first = memory, machine is self.machine
             for _ in range(TRIES):
                 groups = Groups(graph, inputs, self.mesh, machine)
                 left = max(1.0, until - time.monotonic())
                 solved = choose(groups, alike, dims, limit, left, thorough=first)
-                made = [self._of(lies) for lies in solved]
+                made = [self._specs_of(dims) for dims in solved]
                 found.update(dict.fromkeys(made))
                 dims = [*solved[:1], *dims] if first else dims
                 needs = min([self.explain(specs).memory for specs in made], default=0)
@@ -136,9 +144,9 @@ class Search:
                 limit *= memory / needs
         return list(found)
 
-    def _of(self, lies: list[Dims]) -> Specs:
+    def _specs_of(self, layouts: list[Dims]) -> Specs:
         specs: list[P | None] = [None] * len(self.types)
-        for i, dims in zip(self.places, lies, strict=False):
+        for i, dims in zip(self.places, layouts, strict=False):
             specs[i] = self._spec(i, dims)
         return tuple(specs)
 
@@ -151,7 +159,7 @@ class Search:
         return layouts(type, self.mesh) if spec is None else [_all_dims(spec, type)]
 
     def _bytes(self, i: int, dims: Dims) -> int:
-        """What a device has of a leaf."""
+        """The bytes of a leaf on each device."""
         shape = Sharding(self.mesh, P(*dims)).local_shape(self.types[i].shape)
         return self.types[i].with_shape(shape).nbytes
 
@@ -160,15 +168,18 @@ class Search:
         return mine + [layout(x.type) for x in graph.inputs[len(mine) :]]
 
     def _program(self) -> tuple[Graph, dict[int, int]]:
-        """The function's program, and which of its results lie as an argument does: a gradient,
-        or an updated parameter."""
+        """The function's program, and which results have the layout of an argument, as a gradient
+        or an updated parameter has."""
         leaves, structure = self.call.types, self.call.structure
         graph = stage("auto_shard", self.f, leaves, structure).graph
         return flat(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
 
     def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
-        """Every dimension of an argument gets an axis of its own on a mesh of one device; results
-        that then lie along those of one argument are found."""
+        """Which results have the layout of an argument, by their index.
+
+        Each dimension of the arguments gets its own axis of a mesh of one device; propagation then
+        tells which results are laid out along the axes of one argument.
+        """
         names = [[f"{i}.{d}" for d in range(leaves[i].rank)] for i in self.places]
         every = [a for axes in names for a in axes]
         probe = DeviceMesh((1,) * len(every), every)
@@ -179,7 +190,7 @@ class Search:
             marked[i] = leaves[i].sharded(Sharding(probe, spec))
         try:
             outputs = stage("auto_shard", self.f, marked, structure).graph.outputs
-        except PullbackError:  # the function itself names a mesh: nothing is known of its results
+        except PullbackError:  # the function uses another mesh, so nothing is known
             return {}
         made = [y.type.sharding for y in outputs]
         return {i: owners[s.spec] for i, s in enumerate(made) if s is not None and s.spec in owners}

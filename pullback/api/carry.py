@@ -1,5 +1,4 @@
-"""What loops and choices have in common: states that keep their type, programs over one list of
-operands, and errors that show both trees."""
+"""Common parts of loops and conditionals: the state of a loop, programs with common operands."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from typing import Any
 from pullback import tree
 from pullback.api.placeholders import Staged
 from pullback.api.recording import is_value
+from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, promote
 from pullback.graph.graph import Graph
@@ -28,10 +28,10 @@ _KINDS = {"i": "integer", "u": "integer", "f": "float", "c": "complex"}
 
 
 class Carry:
-    """The state of a loop before its first round: a tree of tensors and numbers.
+    """The initial state of a loop: a tree of tensors and numbers.
 
-    A Python number has no type of its own: it takes that of what the body combines it with.
-    `types` are those that the body is traced on.
+    A Python number has no dtype of its own: it takes that of the tensors that the body combines it
+    with. `types` are the types that the body is traced on.
     """
 
     def __init__(self, name: str, init: Any, counted: bool = False) -> None:
@@ -46,23 +46,23 @@ class Carry:
         pairs = zip(self.leaves, self.types, strict=True)
         return [node_of(x) if isinstance(x, Tensor) else weak(x, t.dtype) for x, t in pairs]
 
-    def given(self, leaves: Sequence[Any]) -> Any:
-        """The state of a round, in its tree."""
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """The state with these leaves."""
         return tree.unflatten(self.tree, leaves)
 
     def returned(self, new: Any) -> list[Any]:
-        """The leaves of a round's new state, with numbers in the type that the state has."""
+        """The leaves of the state that the body returned; numbers take the types of the state."""
         leaves, structure = tree.flatten(returned_values(self.name, new))
         if structure != self.tree:
             raise self._changed(new)
         return [_as_like(x, t) for x, t in zip(leaves, self.types, strict=True)]
 
     def settle(self, trace: Callable[[Sequence[Type]], Staged]) -> Staged:
-        """The body's program; it is traced again if a number of the state takes another type."""
+        """The body's program; it is traced again when a number of the state takes another dtype."""
         free = set(positions(is_number(x) for x in self.leaves))
         staged = trace(self.types)
         while True:
-            found = {i: self._met(i, staged, free) for i in sorted(free)}
+            found = {i: self._combined_dtype(i, staged, free) for i in sorted(free)}
             new = {i: d for i, d in found.items() if d is not None}
             if not new:
                 break
@@ -78,8 +78,8 @@ class Carry:
             raise self._changed(tree.unflatten(self.tree, outs))
         return staged
 
-    def _met(self, i: int, staged: Staged, free: set[int]) -> DType | None:
-        """The type of what the body combines number `i` with; `None`: of nothing that has one."""
+    def _combined_dtype(self, i: int, staged: Staged, free: set[int]) -> DType | None:
+        """The dtype of the tensors that the body combines number `i` with; `None` if of none."""
         graph, kind = staged.graph, _KINDS.get(self.types[i].dtype.kind)
         arguments = len(graph.inputs) - len(staged.captured)
         typed = {x for k, x in enumerate(graph.inputs[:arguments]) if k not in free}
@@ -87,20 +87,21 @@ class Carry:
         typed |= {x for x, outer in pairs if outer.op is not SCALAR and not is_weak(outer)}
         stack = [graph.outputs[i]]
         seen = set(stack)
-        met: DType | None = None
+        found: DType | None = None
         for node in stack:  # grows while it is walked
             if not isinstance(node.type, tuple):
                 if _KINDS.get(node.type.dtype.kind) != kind:
                     continue
                 if node in typed:
-                    met = node.type.dtype if met is None else promote(met, node.type.dtype)
+                    dtype = node.type.dtype
+                    found = dtype if found is None else promote(found, dtype)
             new = [x for x in dict.fromkeys(node.inputs) if x not in seen]
             seen.update(new)
             stack += new
-        return met
+        return found
 
     def _wider(self, staged: Staged) -> dict[int, DType]:
-        """Numbers that a round returned in a wider type than they had."""
+        """The dtypes of numbers that the body returned in a wider dtype."""
         numbers = positions(is_number(x) for x in self.leaves)
         outs = {i: staged.graph.outputs[i].type for i in numbers}
         return {
@@ -110,7 +111,7 @@ class Carry:
         }
 
     def _retype(self, dtypes: dict[int, DType]) -> bool:
-        """Give numbers element types, if they can have them; whether one was new."""
+        """Give numbers these dtypes where they can have them; return whether any changed."""
         before = list(self.types)
         for i, d in dtypes.items():
             if scalar_dtype(self.leaves[i], d) is d:
@@ -118,8 +119,8 @@ class Carry:
         return self.types != before
 
     def _spread(self, staged: Staged) -> bool:
-        """Let the state vary along the named axes that it varies along after a round; whether
-        there was a new one."""
+        """Let the state vary along the named axes that the body's result varies along; return
+        whether any is new."""
         before = list(self.types)
         for i, y in enumerate(staged.graph.outputs[: len(self.types)]):
             axes = union(self.types[i].varying, y.type.varying)
@@ -131,21 +132,21 @@ class Carry:
         if self.counted:
             before, new = before[1], new[1]
         return ArgumentError(
-            f"{self.name}: the body must return the state in the tree and types that it got it in, "
-            f"got\n  {before!r}\nand returned\n  {shown(new)!r}\n",
-            hint="Give the first state the type of the later ones, or cast what the body returns.",
+            f"{self.name}: the body must return the state with the same tree and types, got\n  "
+            f"{before!r}\nand returned\n  {types_of(new)!r}\n",
+            hint="Give the initial state the type of later ones, or cast what the body returns.",
         )
 
 
 def _as_like(x: Any, type: Type) -> Any:
-    """A value that a body returned; a number takes the type, if it can."""
+    """A value that the body returned; a number takes the type, if it can."""
     if is_number(x) and not type.shape and scalar_dtype(x, type.dtype) is type.dtype:
         return wrap(weak(x, type.dtype))
     return x
 
 
-def is_number(x: Any) -> bool:
-    """Whether it is a Python number, of a value that may not be known yet."""
+def is_number(x: object) -> bool:
+    """Whether it is a Python number, or one whose value is not known yet."""
     return type(x) in NUMBERS or isinstance(x, Unknown)
 
 
@@ -153,20 +154,20 @@ def array_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
     if not is_value(x):
         raise ArgumentError(
-            f"{name}: {what} must hold tensors, arrays or numbers, got {type(x).__name__}",
+            f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
         )
     return asarray(x)
 
 
 def returned_values(name: str, result: Any) -> Any:
-    """What a function returned, which must be a tree of values."""
+    """The result of a function, which must be a tree of values."""
     for x in tree.leaves(result):
-        array_leaf(name, "what the function returns", x)
+        array_leaf(name, "the result of the function", x)
     return result
 
 
-def shown(values: Any) -> Any:
-    """A tree of values as a tree of their types."""
+def types_of(values: Tree) -> Tree:
+    """The tree of the types of a tree of values."""
     return tree.map(lambda x: x if isinstance(x, Type) else asarray(x)._node.type, values)
 
 
@@ -174,7 +175,7 @@ def shown(values: Any) -> Any:
 
 
 class Joined:
-    """Programs over one list of operands: the arguments, then all that any of them captured."""
+    """Programs with common operands: the arguments, then everything that any of them captured."""
 
     def __init__(self, staged: Sequence[Staged], arguments: int) -> None:
         self.captured = list(dict.fromkeys(c for s in staged for c in s.captured))
@@ -187,5 +188,5 @@ class Joined:
         return Graph([*staged.graph.inputs[:arguments], *rest], staged.graph.outputs)
 
     def apply(self, op: Op, nodes: Sequence[Node]) -> tuple[Tensor, ...]:
-        """The op on operands, as tensors."""
+        """Record the op on the arguments and what was captured; return its results."""
         return record_several(op, (*nodes, *self.captured))

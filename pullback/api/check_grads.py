@@ -1,4 +1,4 @@
-"""Checking a function's derivatives against finite differences."""
+"""check_grads: compare derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
 from pullback.lazy.host_data import asarray, from_host
+from pullback.lazy.tensor import Tensor
 
-# Steps and tolerances for central differences, by element type of the arguments.
+# Steps and tolerances for central differences, by dtype of the arguments.
 _STEP = {"f16": 1e-1, "bf16": 2e-1, "f32": 1e-2, "f64": 1e-6, "complex64": 1e-2, "complex128": 1e-6}
 _TOLERANCE = {"f16": 1e-1, "bf16": 2e-1, "f32": 2e-2, "f64": 1e-6, "complex64": 2e-2,
               "complex128": 1e-6}  # fmt: skip
 
 
 def check_grads(
-    f: Callable,
-    args: Sequence[Any],
+    f: Callable[..., Tree],
+    args: Sequence[Tree],
     order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"),
     eps: float | None = None,
@@ -29,21 +31,27 @@ def check_grads(
     """Raise unless the derivatives of `f` at `args` agree with central differences.
 
     Forward mode is compared with differences along a random direction, reverse mode with forward
-    mode by the dot-product identity; the same again for the derivative itself, up to `order`.
-    Use float64 arguments: in float32, differences are only good to two digits.
+    mode by the dot-product identity. The derivative itself is checked in the same way, up to
+    `order`. Use float64 arguments: in float32, differences are accurate to two digits only.
 
-    >>> import pullback as pb
     >>> pb.check_grads(lambda x: (x ** 3).sum(), (pb.tensor([1.0, 2.0], dtype="float64"),))
     """
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes:
-        raise ArgumentError(f'check_grads: modes are "fwd" and "rev", got {tuple(modes)}')
+        raise ArgumentError(f'check_grads: modes must be "fwd" or "rev", got {tuple(modes)}')
     args = tuple(tree.map(asarray, a) for a in args)
     _check(f, args, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
 
 
 def _check(
-    f: Callable, args: tuple, order: int, modes: tuple, eps: Any, tol: Any, rng: Any, level: int
+    f: Callable,
+    args: tuple,
+    order: int,
+    modes: tuple[str, ...],
+    eps: float | None,
+    tol: float | None,
+    rng: np.random.Generator,
+    level: int,
 ) -> None:
     leaves = tree.leaves(args)
     names = [x.dtype.name for x in leaves]
@@ -61,7 +69,7 @@ def _check(
         if not np.isclose(left, right, rtol=tolerance * 10, atol=tolerance * 10):
             raise GradientVerification(
                 f"check_grads: reverse mode of order {level} disagrees with differences: "
-                f"{right} against {left}",
+                f"{right} against {left}"
             )
     if order > 1:
         if "fwd" in modes:
@@ -75,28 +83,24 @@ def _check(
             _check(pulled, args, order - 1, modes, eps, tol, rng, level + 1)
 
 
-def _difference(f: Callable, args: Any, ts: Any, step: float) -> Any:
-    def moved(sign: float) -> Any:
-        return f(*tree.map(lambda x, t: _shift(x, t, sign * step), args, ts))
+def _difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tree:
+    """Central differences of `f` at `args` in the direction `ts`."""
 
-    return tree.map(
-        lambda a, b: (a.numpy().astype(_wide(a)) - b.numpy().astype(_wide(b))) / (2 * step),
-        tree.map(asarray, moved(1.0)),
-        tree.map(asarray, moved(-1.0)),
-    )
+    def moved(by: float) -> Tree:
+        def shift(x: Tensor, t: Tensor) -> Tensor:
+            return from_host(np.array(_wide(x) + by * t.numpy(), x.dtype.numpy))
 
+        return tree.map(asarray, f(*tree.map(shift, args, ts)))
 
-def _shift(x: Any, t: Any, by: float) -> Any:
-    moved = x.numpy().astype(_wide(x)) + by * t.numpy()
-    return from_host(np.array(moved, x.dtype.numpy))
+    return tree.map(lambda a, b: (_wide(a) - _wide(b)) / (2 * step), moved(step), moved(-step))
 
 
-def _wide(x: Any) -> Any:
-    return np.complex128 if x.dtype.is_complex else np.float64
+def _wide(x: Tensor) -> np.ndarray:
+    return x.numpy().astype(np.complex128 if x.dtype.is_complex else np.float64)
 
 
-def _random_like(values: Any, rng: Any) -> Any:
-    def draw(x: Any) -> Any:
+def _random_like(values: Tree, rng: np.random.Generator) -> Tree:
+    def draw(x: Any) -> Tensor:
         x = asarray(x)
         v = rng.standard_normal(x.shape)
         if x.dtype.is_complex:
@@ -106,7 +110,7 @@ def _random_like(values: Any, rng: Any) -> Any:
     return tree.map(draw, values)
 
 
-def _inner(xs: Any, ys: Any) -> float:
+def _inner(xs: Tree, ys: Tree) -> float:
     pairs = zip(tree.leaves(xs), tree.leaves(ys), strict=True)
     return sum(float(np.real(np.vdot(np.asarray(b), np.asarray(a)))) for a, b in pairs)
 
@@ -119,5 +123,5 @@ def _compare(what: str, level: int, got: list, want: list, tolerance: float) -> 
             worst = float(np.abs(a - b).max())
             raise GradientVerification(
                 f"check_grads: {what} of order {level} disagrees with differences in result {i}: "
-                f"largest deviation {worst:.3g}",
+                f"largest deviation {worst:.3g}"
             )

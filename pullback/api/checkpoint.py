@@ -1,15 +1,16 @@
-"""checkpoint: compute again in the backward pass what would be large to keep."""
+"""checkpoint: recompute values in the backward pass instead of keeping them."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from pullback import tree
 from pullback.api.checkpoint_policies import Policy, nothing_saved
 from pullback.api.custom_arguments import is_array
 from pullback.api.placeholders import stage
+from pullback.api.signatures import ArrayLike, Params, Result
 from pullback.errors import ArgumentError
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -19,16 +20,23 @@ from pullback.ops.wrap.call import inline_calls
 from pullback.ops.wrap.checkpoint import Checkpoint, Named
 
 
+@overload
+def checkpoint(
+    f: Callable[Params, Result], policy: Policy = nothing_saved
+) -> Callable[Params, Result]: ...
+@overload
+def checkpoint(
+    f: None = None, policy: Policy = nothing_saved
+) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]: ...
 def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Callable:
-    """The same function, whose values inside are computed again in the backward pass.
+    """Return a function that recomputes its intermediate values in the backward pass.
 
-    Only its arguments and results are kept until then, and what the policy names:
+    Until then only arguments and results are kept, and the values that the policy selects:
     `pb.checkpoint_policies.dots_saved` keeps the results of products, `names_saved("a", "b")` the
-    values that `pb.checkpoint_name` marked. The function runs on placeholders; tensors from
-    outside that it uses get their gradients. Also a decorator: `@pb.checkpoint`, or
+    values marked with `pb.checkpoint_name`. The function runs on placeholders; tensors from
+    outside that it uses get gradients. Also a decorator: `@pb.checkpoint`, or
     `@pb.checkpoint(policy=...)`.
 
-    >>> import pullback as pb
     >>> block = pb.checkpoint(lambda x: pb.sin(pb.sin(x)))
     >>> pb.grad(lambda x: block(x).sum())(pb.tensor([0.0])).tolist()
     [1.0]
@@ -37,7 +45,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
         return functools.partial(checkpoint, policy=policy)
     if not isinstance(policy, Policy):
         raise ArgumentError(
-            f"checkpoint: policy must be one of pb.checkpoint_policies, got {policy!r}",
+            f"checkpoint: policy must be from pb.checkpoint_policies, got {policy!r}"
         )
     name = getattr(f, "__name__", "function")
 
@@ -54,13 +62,12 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     return checkpointed
 
 
-def checkpoint_name(x: Any, name: str) -> Tensor:
-    """The same value, under a name that `checkpoint_policies.names_saved` knows it by.
+def checkpoint_name(x: ArrayLike, name: str) -> Tensor:
+    """Return `x` under a name for `checkpoint_policies.names_saved`.
 
-    >>> import pullback as pb
     >>> pb.checkpoint_name(pb.tensor([1.0]), "hidden").tolist()
     [1.0]
     """
     if not isinstance(name, str):
-        raise ArgumentError(f"checkpoint_name: the name is a string, got {type(name).__name__}")
+        raise ArgumentError(f"checkpoint_name: name must be a string, got {type(name).__name__}")
     return record(Named(name), (node_of(asarray(x)),))

@@ -1,6 +1,5 @@
-"""What a checkpoint keeps for the backward pass; policies are joined with `|`.
+"""Policies: which values a checkpoint keeps for the backward pass. Combine them with `|`.
 
->>> import pullback as pb
 >>> policy = pb.checkpoint_policies.dots_saved | pb.checkpoint_policies.names_saved("mask")
 >>> policy.dots, policy.names
 (True, ('mask',))
@@ -15,7 +14,7 @@ from pullback.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Policy:
-    """Which values are kept: results of products and convolutions, and values under a name."""
+    """The values to keep: results of products and convolutions, and values with a name."""
 
     dots: bool = False
     names: tuple[str, ...] = ()
@@ -30,8 +29,8 @@ dots_saved = Policy(dots=True)
 
 
 def names_saved(*names: str) -> Policy:
-    """Keep the values that `pb.checkpoint_name(x, name)` marked with one of the names."""
+    """Keep the values that `pb.checkpoint_name(x, name)` marked with one of `names`."""
     for name in names:
         if not isinstance(name, str):
-            raise ArgumentError(f"names_saved: names are strings, got {type(name).__name__}")
+            raise ArgumentError(f"names_saved: names must be strings, got {type(name).__name__}")
     return Policy(names=names)

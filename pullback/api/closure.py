@@ -1,4 +1,4 @@
-"""Closing a recorded graph over its inputs: what came from outside becomes extra inputs."""
+"""Closing a recorded graph: values from outside become additional inputs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ def close_over(
     outside: Callable[[Node], bool],
     numbers: bool = False,
 ) -> tuple[Graph, list[Node]]:
-    """The program from `inputs` (recorded nodes, and the inputs they become) to `made`.
+    """Return the program from `inputs` to `made`, and the nodes that it captured.
 
-    A node for which `outside` holds is captured: it becomes an input after the others. Numbers
-    that the user wrote become constants where the program is recorded once for many calls, and
-    are captured (`numbers`) where it is recorded at each call: then they may change.
+    `inputs` maps recorded nodes to the program's inputs. A node for which `outside` holds is
+    captured: it becomes an input after the others. Numbers that the user wrote become constants
+    if the program is recorded once for many calls. If it is recorded at each call (`numbers`),
+    they are captured, so that they may change.
     """
 
     def comes_in(node: Node) -> bool:
-        # A rule may ask for a result again of an op with several: it is where the op is.
+        # A rule may pick a result of an op from outside: then the result is from outside too.
         x = node.inputs[0] if node.inputs else node
         return outside(node) or (isinstance(x.type, tuple) and outside(x))
 
@@ -37,13 +38,10 @@ def close_over(
         if node.op is SCALAR and not numbers:
             new[node] = constant(wrap(node)._node.value, node.type.dtype)
         elif comes_in(node):
-            label = f"captured{len(captured)}"
-            new[node] = placeholder(label, node.type)
+            new[node] = placeholder(f"captured{len(captured)}", node.type)
             captured.append(node)
-        elif isinstance(node.op, Transparent) and not isinstance(
-            node.op, Detached
-        ):  # an inner derivative's argument
-            new[node] = new[node.inputs[0]]
+        elif isinstance(node.op, Transparent) and not isinstance(node.op, Detached):
+            new[node] = new[node.inputs[0]]  # the alias of an inner derivative's argument
         else:
             xs = tuple([new[x] for x in node.inputs])
             new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)

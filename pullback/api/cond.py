@@ -1,4 +1,4 @@
-"""Choices that are part of the program, not of the Python around it."""
+"""Conditionals that are part of the program: `cond` and `switch`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import Joined, array_leaf, is_number, returned_values, shown
+from pullback.api.carry import Joined, array_leaf, is_number, returned_values, types_of
 from pullback.api.placeholders import Staged, stage
+from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
@@ -16,6 +17,7 @@ from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, number, scalar, scalar_dtype
+from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.control.cond import Cond, Switch, no_branch
 from pullback.ops.control.holder import canonical
@@ -24,15 +26,20 @@ from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
 from pullback.ops.sources import placeholder
 
-_KINDS = "biufc"  # of element types, in the order in which one holds the other's numbers
+_KINDS = "biufc"  # kinds of dtypes; each can represent the numbers of those before it
 
 
-def cond(pred: Any, true_fun: Callable, false_fun: Callable, *args: Any) -> Any:
-    """`true_fun(*args)` if the bool `pred` is true, else `false_fun(*args)`: only one is run.
+def cond(
+    pred: Tensor | bool,
+    true_fun: Callable[[*Args], Result],
+    false_fun: Callable[[*Args], Result],
+    *args: *Args,
+) -> Result:
+    """Return `true_fun(*args)` if the bool `pred` is true, else `false_fun(*args)`.
 
-    Both must return the same tree of types. Tensors from outside may be used in them.
+    Only one of them is executed. Both must return the same tree of types; they may use tensors
+    from outside.
 
-    >>> import pullback as pb
     >>> f = lambda x: pb.cond(x > 0, pb.sqrt, lambda x: -x, x)
     >>> f(pb.tensor(9.0)).item(), f(pb.tensor(-2.0)).item(), pb.grad(f)(pb.tensor(-2.0)).item()
     (3.0, 2.0, -1.0)
@@ -41,17 +48,18 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *args: Any) -> Any:
     if index.type.dtype is not bool_:
         raise ArgumentError(
             f"cond: the predicate must be a bool, got {index.type}",
-            hint="Write the comparison: `x != 0` for a number x.",
-        )  # fmt: skip
+            hint="Write a comparison: `x != 0` for a number x.",
+        )
     return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
 
 
-def switch(index: Any, branches: Sequence[Callable], *args: Any) -> Any:
-    """`branches[index](*args)`, where only the branch that `index` names is run.
+def switch(
+    index: Tensor | int, branches: Sequence[Callable[[*Args], Result]], *args: *Args
+) -> Result:
+    """Return `branches[index](*args)`; only that branch is executed.
 
-    An index without a branch is an error.
+    An index out of range is an error.
 
-    >>> import pullback as pb
     >>> branches = [pb.sin, pb.exp, lambda x: x * x]
     >>> pb.switch(pb.tensor(2), branches, pb.tensor(3.0)).item()
     9.0
@@ -68,8 +76,8 @@ def switch(index: Any, branches: Sequence[Callable], *args: Any) -> Any:
     return _choose("switch", Switch, node, functions, args)
 
 
-def _scalar_operand(name: str, what: str, value: Any, dtype: Any) -> Node:
-    """What is chosen by: a number is an input of the program, so that it may change."""
+def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
+    """The scalar that selects a branch. A number becomes an operand, so that it may change."""
     value = number(value)
     if type(value) in NUMBERS and asarray(value)._node.type.dtype is dtype:
         return scalar(value, dtype)
@@ -77,8 +85,8 @@ def _scalar_operand(name: str, what: str, value: Any, dtype: Any) -> Node:
     if node.type.shape:
         raise ArgumentError(
             f"{name}: {what} must be a scalar, got {node.type}",
-            hint="One for each example is what pb.vmap makes of it; pb.where chooses by element.",
-        )  # fmt: skip
+            hint="Use pb.where to select by element, or pb.vmap to select for each example.",
+        )
     return node
 
 
@@ -86,7 +94,7 @@ def _choose(
     name: str, op: Callable[[tuple], Op], index: Node, functions: Sequence[Callable], args: Any
 ) -> Any:
     leaves, in_tree = tree.flatten((args, {}))
-    # A number goes in as it is: it has no type of its own inside, either.
+    # A number stays a number: it has no dtype of its own inside either.
     operands = {i: asarray(x) for i, x in enumerate(leaves) if hasattr(x, "__array__")}
     types = [operands[i]._node.type if i in operands else x for i, x in enumerate(leaves)]
     branches = [_Branch(name, f, types, in_tree) for f in functions]
@@ -100,7 +108,7 @@ def _choose(
 
 
 class _Branch:
-    """A branch's program; of what it returns, `numbers` have no type of their own."""
+    """The program of a branch. `numbers` are the results that have no dtype of their own."""
 
     def __init__(self, name: str, f: Callable, types: Sequence[Any], in_tree: Any) -> None:
         def branch(*args: Any) -> Any:
@@ -116,13 +124,13 @@ class _Branch:
         return [y.type.plain for y in self.staged.graph.outputs]
 
     def adopt(self, i: int, dtype: DType) -> None:
-        """Give the number that is result `i` an element type, if it can have it."""
+        """Give the number that is result `i` a dtype, if it can have it."""
         value = self.numbers[i]
         if scalar_dtype(value, dtype) is not dtype:
             return
         graph, captured = self.staged.graph, self.staged.captured
         inputs, outputs = list(graph.inputs), list(graph.outputs)
-        if isinstance(value, Unknown):  # it is here, in 64 bits, and was cast to be a tensor
+        if isinstance(value, Unknown):  # a 64-bit value, which was cast to become a tensor
             y = outputs[i]
             outputs[i] = emit(Cast(dtype), (y.inputs[0] if type(y.op) is Cast else y,))
         else:
@@ -133,7 +141,7 @@ class _Branch:
 
 
 def _agree(name: str, branches: Sequence[_Branch]) -> Any:
-    """The tree that all branches return, with the same types; numbers take those of the others."""
+    """The structure that all branches return; numbers take the dtypes of the other branches."""
     first = branches[0]
     same = all(b.staged.structure == first.staged.structure for b in branches)
     for i in range(len(first.types)) if same else ():
@@ -146,6 +154,6 @@ def _agree(name: str, branches: Sequence[_Branch]) -> Any:
         if not same or b.types != first.types:
             raise ArgumentError(
                 f"{name}: branches must return the same tree of types, got\n  "
-                f"{shown(first.result)!r}\nand\n  {shown(b.result)!r}\n",
+                f"{types_of(first.result)!r}\nand\n  {types_of(b.result)!r}\n"
             )
     return first.staged.structure

@@ -1,16 +1,17 @@
-"""custom_vjp and custom_jvp: functions that come with derivatives of their own."""
+"""custom_vjp and custom_jvp: functions with derivative rules that the user writes."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pullback import tree
 from pullback.api.custom_arguments import RuleArguments, line_of
-from pullback.api.custom_rules import UserRule, answer
+from pullback.api.custom_rules import UserRule, known_result
 from pullback.api.recording import outputs
+from pullback.api.signatures import Argnames, Argnums, Params, Result
 from pullback.errors import ArgumentError
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, next_number
@@ -24,33 +25,35 @@ from pullback.ops.wrap.identity import StopGradient
 
 _STOP = StopGradient()
 
+Rule = TypeVar("Rule", bound=Callable)
 
-class _Custom:
-    """A function, and rules for its derivative."""
 
-    kind = "custom"
-    missing = ""
+class Decorator(Protocol):
+    """What `custom_vjp` and `custom_jvp` return without a function."""
 
-    def __new__(cls, f: Callable | None = None, *args: Any, **options: Any) -> Any:
-        """`@custom_vjp` and `@custom_vjp(nondiff_argnums=0)` both decorate."""
-        return object.__new__(cls) if f is not None else functools.partial(cls, **options)
+    def __call__(self, f: Callable[Params, Result], /) -> CustomFunction[Params, Result]: ...
+
+
+class CustomFunction(Generic[Params, Result]):
+    """A function with derivative rules from the user; made by `custom_vjp` and `custom_jvp`."""
 
     def __init__(
         self,
-        f: Callable,
-        nondiff_argnums: int | Sequence[int] = (),
-        nondiff_argnames: str | Sequence[str] = (),
+        kind: str,
+        f: Callable[Params, Result],
+        nondiff_argnums: Argnums,
+        nondiff_argnames: Argnames,
     ) -> None:
         functools.update_wrapper(self, f)
-        self.f = f
+        self.kind, self.f = kind, f
         self.name: str = getattr(f, "__name__", type(f).__name__)
         self.signature = inspect.signature(f)
-        self.fwd: Any = None
-        self.bwd: Any = None
-        self.jvp: Any = None
+        self.fwd: Callable | None = None
+        self.bwd: Callable | None = None
+        self.jvp: Callable | None = None
         numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else nondiff_argnums
         names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else nondiff_argnames
-        self.static = tuple(numbers) + tuple(self._position(n) for n in names)
+        self.static = (*numbers, *[self._position(n) for n in names])
 
     def _position(self, name: str) -> int:
         names = list(self.signature.parameters)
@@ -60,13 +63,17 @@ class _Custom:
             )
         return names.index(name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         if self.bwd is None and self.jvp is None:
-            raise ArgumentError(f"{self.name}: no derivative was given yet", hint=self.missing)
+            rule = "f.defvjp(fwd, bwd)" if self.kind == "custom_vjp" else "f.defjvp(rule)"
+            raise ArgumentError(
+                f"{self.name}: no derivative rule was given",
+                hint=f"Call {rule} after its definition.",
+            )
         call = RuleArguments(self, args, kwargs)
         key = (self, *call.key)
         nodes = tuple([node_of(x) for x in call.tensors])
-        known = answer(key, nodes)
+        known = known_result(key, nodes)
         if known is not None:
             return known
         first = next_number()
@@ -77,31 +84,41 @@ class _Custom:
         op = Custom(UserRule(key, self, call, out_tree), len(outs))
         return tree.unflatten(out_tree, record_several(op, (*outs, *nodes)))
 
-    def defvjp(self, fwd: Callable, bwd: Callable) -> Callable:
-        """Give the reverse-mode rule: `fwd(*args) -> (result, residuals)`, where residuals are
-        anything that `bwd(*static, residuals, g) -> cotangents` needs; one cotangent for each
-        argument that is not static, as a tuple, `None` for zero.
+    def defvjp(self, fwd: Callable, bwd: Rule) -> Rule:
+        """Set the reverse-mode rule; return `bwd`.
+
+        `fwd(*args)` returns the result and residuals: anything that `bwd` needs.
+        `bwd(*static, residuals, g)` returns a tuple with one cotangent for each argument that is
+        not static; `None` stands for zero.
         """
         _require_callables(f"{self.name}.defvjp", fwd, bwd)
         self.fwd, self.bwd = fwd, bwd
         return bwd
 
-    def defjvp(self, rule: Callable) -> Callable:
-        """Give the forward-mode rule: `rule(*static, primals, tangents) -> (result, tangent)`."""
+    def defjvp(self, rule: Rule) -> Rule:
+        """Set the forward-mode rule, `rule(*static, primals, tangents) -> (result, tangent)`."""
         _require_callables(f"{self.name}.defjvp", rule)
         self.jvp = rule
         return rule
 
 
-class custom_vjp(_Custom):
-    """A function with a reverse-mode rule of its own.
+@overload
+def custom_vjp(
+    f: Callable[Params, Result], nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
+) -> CustomFunction[Params, Result]: ...
+@overload
+def custom_vjp(*, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()) -> Decorator: ...
+def custom_vjp(
+    f: Callable | None = None, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
+) -> Any:
+    """Give a function a custom reverse-mode rule.
 
-    `f.defvjp(fwd, bwd)` gives it: `fwd` computes the result and what is needed later, `bwd` turns
-    that and the result's cotangent into one cotangent for each argument. Arguments that
-    `nondiff_argnums` or `nondiff_argnames` name are static: `bwd` gets them first. So are
-    keyword-only arguments, which `f` and `fwd` get.
+    Call `f.defvjp(fwd, bwd)` afterwards: `fwd` computes the result and what is needed later, `bwd`
+    turns that and the result's cotangent into one cotangent for each argument. Arguments that
+    `nondiff_argnums` or `nondiff_argnames` name are static: `bwd` gets them first. Keyword-only
+    arguments are static too; `f` and `fwd` get them. Also a decorator: `@pb.custom_vjp`, or
+    `@pb.custom_vjp(nondiff_argnums=0)`.
 
-    >>> import pullback as pb
     >>> @pb.custom_vjp
     ... def clip_gradient(x):
     ...     return x
@@ -113,18 +130,27 @@ class custom_vjp(_Custom):
     [1.0, 1.0]
     """
 
-    kind = "custom_vjp"
-    missing = "Call f.defvjp(fwd, bwd) after its definition."
+    def decorate(f: Callable[Params, Result]) -> CustomFunction[Params, Result]:
+        return CustomFunction("custom_vjp", f, nondiff_argnums, nondiff_argnames)
+
+    return decorate if f is None else decorate(f)
 
 
-class custom_jvp(_Custom):
-    """A function with a forward-mode rule of its own; reverse mode transposes it.
+@overload
+def custom_jvp(
+    f: Callable[Params, Result], nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
+) -> CustomFunction[Params, Result]: ...
+@overload
+def custom_jvp(*, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()) -> Decorator: ...
+def custom_jvp(
+    f: Callable | None = None, nondiff_argnums: Argnums = (), nondiff_argnames: Argnames = ()
+) -> Any:
+    """Give a function a custom forward-mode rule; reverse mode transposes it.
 
-    `f.defjvp(rule)` gives it: `rule(primals, tangents)` returns the result and its tangent, which
-    is linear in the tangents. `nondiff_argnums` and `nondiff_argnames` name static arguments,
-    which the rule gets first.
+    Call `f.defjvp(rule)` afterwards: `rule(primals, tangents)` returns the result and its tangent,
+    which must be linear in the tangents. `nondiff_argnums` and `nondiff_argnames` name static
+    arguments, which the rule gets first.
 
-    >>> import pullback as pb
     >>> @pb.custom_jvp
     ... def log1pexp(x):
     ...     return pb.log(1.0 + pb.exp(x))
@@ -136,17 +162,22 @@ class custom_jvp(_Custom):
     1.0
     """
 
-    kind = "custom_jvp"
-    missing = "Call f.defjvp(rule) after its definition."
+    def decorate(f: Callable[Params, Result]) -> CustomFunction[Params, Result]:
+        return CustomFunction("custom_jvp", f, nondiff_argnums, nondiff_argnames)
+
+    return decorate if f is None else decorate(f)
 
 
 def _constant(x: Node) -> Node:
-    """An argument as the function sees it: no derivative passes through the function itself."""
+    """An argument inside the function: a constant, since derivatives go through the rule."""
     return Node(_STOP, (x,), x.type, x.where, of_constant(x.tokens))
 
 
 def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
-    """Arguments are constants inside the function: what is under a derivative came from outside."""
+    """Raise if the function uses a differentiated value that is not one of its arguments.
+
+    Arguments are constants inside, so any node under a derivative comes from outside.
+    """
     if not any(map(_under_derivative, outs)):
         return
     for node in ancestors(outs, lambda n: n.number < first):
@@ -163,4 +194,4 @@ def _under_derivative(node: Node) -> bool:
 def _require_callables(name: str, *functions: Any) -> None:
     for f in functions:
         if not callable(f):
-            raise ArgumentError(f"{name}: rules are functions, got {type(f).__name__}")
+            raise ArgumentError(f"{name}: rules must be functions, got {type(f).__name__}")

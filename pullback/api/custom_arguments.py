@@ -1,9 +1,9 @@
-"""The arguments of one call of a function with a rule: which are tensors, and what rules return."""
+"""Arguments of functions with custom rules, and checks of what the rules return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.errors import ArgumentError, GradientVerification
@@ -15,44 +15,52 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor
 
+if TYPE_CHECKING:
+    from pullback.api.custom import CustomFunction
+
 
 class RuleArguments:
-    """The arguments of one call: tensors, and everything else as it is."""
+    """The arguments of one call, separated into tensors and everything else."""
 
-    def __init__(self, custom: Any, args: Sequence[Any], kwargs: dict) -> None:
+    def __init__(self, custom: CustomFunction, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         try:
             bound = custom.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise ArgumentError(f"{custom.name}: {error}") from None
         bound.apply_defaults()
         self.keywords, values = bound.kwargs, bound.args
-        self.places = _static_places(custom, len(values))
-        self.static = tuple([values[i] for i in sorted(self.places)])
-        given = [x for i, x in enumerate(values) if i not in self.places]
+        self.static_positions = _static_positions(custom, len(values))
+        self.static = tuple([values[i] for i in sorted(self.static_positions)])
+        given = [x for i, x in enumerate(values) if i not in self.static_positions]
         leaves, self.in_tree = tree.flatten(given)
         self.template = [None if is_array(x) else (x,) for x in leaves]
         self.tensors = [asarray(x) for x in leaves if is_array(x)]
-        held = [x if x is None else comparable(x[0]) for x in self.template]
-        fixed = [*map(comparable, self.static), *map(comparable, self.keywords.items())]
-        self.key = (self.in_tree, tuple(held), tuple(fixed))
+        leaf_keys = [x if x is None else comparable(x[0]) for x in self.template]
+        static_keys = [*map(comparable, self.static), *map(comparable, self.keywords.items())]
+        self.key = (self.in_tree, tuple(leaf_keys), tuple(static_keys))
 
-    def arguments(self, tensors: Sequence[Any], **replaced: Any) -> list[Any]:
-        """The arguments that are not static; with `static=v`, what is no tensor becomes `v`."""
+    def arguments(self, tensors: Sequence[Any], others: float | None = None) -> list[Any]:
+        """The arguments that are not static, with these tensors.
+
+        Leaves that are not tensors are those of the call, or `others` if it is given.
+        """
         rest = iter(tensors)
-        leaves = [next(rest) if x is None else replaced.get("static", x[0]) for x in self.template]
+        leaves = [
+            next(rest) if x is None else x[0] if others is None else others for x in self.template
+        ]
         return tree.unflatten(self.in_tree, leaves)
 
     def __call__(self, f: Callable, tensors: Sequence[Any]) -> Any:
-        """`f` on the arguments, with these tensors among them."""
-        rest, fixed = iter(self.arguments(tensors)), iter(self.static)
-        count = len(self.places) + self.in_tree.num_children
-        args = [next(fixed) if i in self.places else next(rest) for i in range(count)]
+        """Call `f` on the arguments, with these tensors."""
+        rest, static = iter(self.arguments(tensors)), iter(self.static)
+        count = len(self.static_positions) + self.in_tree.num_children
+        args = [next(static) if i in self.static_positions else next(rest) for i in range(count)]
         return f(*args, **self.keywords)
 
     def cotangents(
         self, name: str, bwd: Callable, found: Any, xs: Sequence[Node]
     ) -> list[Node | None]:
-        """What `bwd` returned, one node for each tensor; `None` for zero."""
+        """The cotangents that `bwd` returned, one for each tensor; `None` for zero."""
         given = self.arguments(xs)
         if not isinstance(found, (tuple, list)) or len(found) != len(given):
             several = isinstance(found, (tuple, list))
@@ -73,43 +81,43 @@ class RuleArguments:
 
 
 def _entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list[Any]:
-    """The cotangent of each leaf of an argument; `None` stands for zero, of any part of it."""
+    """The cotangent of each leaf of an argument; `None` is zero, for any subtree."""
     found = tree.broadcast_prefix(c, argument)
     if found is None or len([g for g in found if g is not None]) != len(tree.leaves(c)):
         raise ArgumentError(
             f"{name}: {what} must be a tree like the argument, "
             f"{tree.show(tree.flatten(argument)[1])}, got {tree.show(tree.flatten(c)[1])}",
             where=line_of(bwd),
-            hint="None stands for a zero cotangent, of any part.",
+            hint="None stands for a zero cotangent of any subtree, * for a leaf.",
         )
     return found
 
 
-def _static_places(custom: Any, count: int) -> set[int]:
-    """The positions of static arguments; keyword-only ones are static anyway."""
-    places = set()
+def _static_positions(custom: CustomFunction, count: int) -> set[int]:
+    """The positions of static arguments among `count` positional ones."""
+    positions = set()
     for i in custom.static:
         if not isinstance(i, int) or i < -count:
             raise ArgumentError(
                 f"{custom.kind}: nondiff_argnums {i!r} does not name an argument of {custom.name}, "
-                f"which was called with {count}",
+                f"which was called with {count}"
             )
         if i < count:
-            places.add(i % count)
-    return places
+            positions.add(i % count)
+    return positions
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> bool:
     return isinstance(x, Tensor) or hasattr(x, "__array__")
 
 
 def comparable(value: Any) -> Any:
-    """Something that is equal for static values of equal type and bits, or for the same object."""
+    """A hashable key that is equal for static values of equal type and bits, or the same object."""
     key = exact(value)
     try:
         hash(key)
     except TypeError:
-        return ("object", id(value))  # the rule holds it, so the number stays its own
+        return ("object", id(value))  # the rule keeps it alive, so the id stays unique
     return key
 
 
@@ -119,19 +127,20 @@ def comparable(value: Any) -> Any:
 def expect(
     name: str, what: str, f: Callable, given: Any, structure: Any, like: Sequence[Node]
 ) -> list[Node | None]:
-    """The leaves of `given` as nodes, which must have the tree and the types of `like`."""
+    """The leaves of `given` as nodes; they must have the tree and the types of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:
         raise ArgumentError(
             f"{name}: {what} must be a tree like the function's result, {tree.show(structure)}, "
             f"got {tree.show(got)}",
             where=line_of(f),
+            hint="* stands for a leaf.",
         )
     return [fitting(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)]
 
 
 def fitting(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | None:
-    """A leaf that a rule returned, as a node of the given type; `None` where it cannot matter."""
+    """A leaf that a rule returned, as a node of the given type; `None` if that carries none."""
     if not type.inexact:
         return None
     made = asarray(x) if isinstance(x, Tensor) else asarray(x, dtype=type.dtype)
@@ -142,8 +151,8 @@ def fitting(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | Non
     return node_of(made)
 
 
-def line_of(f: Callable) -> Any:
-    """Where a function was written; for other callables the line that is running."""
+def line_of(f: Callable) -> SourceLine | None:
+    """The line of a function's definition; for other callables the line that is running."""
     while hasattr(f, "func") or hasattr(f, "__wrapped__"):
         f = getattr(f, "func", None) or f.__wrapped__  # type: ignore[attr-defined]
     code = getattr(f, "__code__", None)

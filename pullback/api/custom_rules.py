@@ -1,16 +1,17 @@
-"""Derivative rules that users write, as rules on nodes: run, checked, transposed and batched."""
+"""Custom derivative rules as rules on nodes: called, checked, transposed and batched."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback import tree
-from pullback.api.custom_arguments import expect, line_of
+from pullback.api.custom_arguments import RuleArguments, expect, line_of
 from pullback.api.named_axes import bind, bound_axes, rebind
-from pullback.api.placeholders import stage, tracing
+from pullback.api.placeholders import stage_types, tracing
+from pullback.api.signatures import Tree
 from pullback.errors import ArgumentError, GradientVerification, UnsupportedOp
 from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
@@ -23,19 +24,22 @@ from pullback.ops.wrap.custom import DerivativeRule
 from pullback.transforms.batch import batched_graph
 from pullback.transforms.reverse import gradients, on_path
 
+if TYPE_CHECKING:
+    from pullback.api.custom import CustomFunction
+
 
 @dataclass(frozen=True)
 class UserRule(DerivativeRule):
-    """The rule of one call: the functions that the user gave, and the call's static values.
+    """The rule of one call: the user's functions, and the call's static values.
 
-    `key` is what makes two rules the same; the rest follows from it.
+    Rules with the same `key` are equal; the rest follows from it.
     """
 
     key: tuple
-    custom: Any = field(compare=False)  # has fwd, bwd and jvp
-    call: Any = field(compare=False)  # how arguments are laid out
+    custom: CustomFunction = field(compare=False)
+    call: RuleArguments = field(compare=False)
     out_tree: Any = field(compare=False)
-    axes: tuple = field(default_factory=bound_axes, compare=False)  # where it was called
+    axes: tuple = field(default_factory=bound_axes, compare=False)  # bound at the call
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -48,23 +52,25 @@ class UserRule(DerivativeRule):
         first = next_number()
         if self.custom.bwd is None:
             return adopt(self._transposed(xs, outs, gs), first)
-        with self._answering(xs, outs):
-            _, residuals = self._run_fwd(xs, outs)
+        with self._running(xs, outs):
+            residuals = self._run_fwd(xs, outs)
             g = tree.unflatten(self.out_tree, [wrap(g) for g in gs])
             found = self.custom.bwd(*self.call.static, residuals, g)
         return adopt(self.call.cotangents(self.name, self.custom.bwd, found, xs), first)
 
-    def _run_fwd(self, xs: Sequence[Node], outs: Sequence[Node]) -> tuple[Any, Any]:
+    def _run_fwd(self, xs: Sequence[Node], outs: Sequence[Node]) -> Any:
+        """The residuals."""
         fwd = self.custom.fwd
+        assert fwd is not None
         made = self.call(fwd, [wrap(x) for x in xs])
         self._require_pair(made, "fwd must return a pair (result, residuals)", fwd)
         expect(self.name, "fwd's result", fwd, made[0], self.out_tree, outs)
-        return made
+        return made[1]
 
     def _transposed(
         self, xs: Sequence[Node], outs: Sequence[Node], gs: Sequence[Node]
     ) -> list[Node | None]:
-        """The jvp is linear in its tangents: its transpose is reverse mode at any tangents."""
+        """The transpose of the jvp: reverse mode at any tangents, since it is linear in them."""
         ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
         with tracing(next_number()):
             pushed = self.push(xs, outs, ts)
@@ -72,10 +78,11 @@ class UserRule(DerivativeRule):
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
         found = gradients([y for y, _ in pairs], [g for _, g in pairs], chosen)
         if on_path([c for c in found if c is not None], chosen):
+            assert self.custom.jvp is not None
             raise GradientVerification(
                 f"{self.name}: the jvp must be linear in the tangents, or it has no transpose",
                 where=line_of(self.custom.jvp),
-                hint="Reverse mode transposes it. Give f.defvjp(fwd, bwd) beside it otherwise.",
+                hint="Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well.",
             )
         remaining = iter(found)
         return [None if t is None else next(remaining) for t in ts]
@@ -84,15 +91,15 @@ class UserRule(DerivativeRule):
         rule = self.custom.jvp
         if rule is None:
             raise UnsupportedOp(
-                "forward mode needs a jvp rule, and the function has only a vjp",
+                "forward mode needs a jvp rule, but the function has only a vjp rule",
                 op=self.name, where=thread.where,
                 hint=f"Give it one: {self.name}.defjvp(rule), with rule(primals, tangents) -> "
-                "(result, tangent).\nReverse mode (grad, vjp, jacrev) works as it is.",
+                "(result, tangent).\nReverse mode (grad, vjp, jacrev) works without one.",
             )  # fmt: skip
         given = [zeros(x.type) if t is None else t for x, t in zip(xs, ts, strict=True)]
-        with self._answering(xs, outs):
+        with self._running(xs, outs):
             primals = self.call.arguments([wrap(x) for x in xs])
-            tangents = self.call.arguments([wrap(t) for t in given], static=0.0)
+            tangents = self.call.arguments([wrap(t) for t in given], others=0.0)
             made = rule(*self.call.static, tuple(primals), tuple(tangents), **self.call.keywords)
         self._require_pair(made, "the jvp must return a pair (result, tangent)", rule)
         expect(self.name, "the jvp's result", rule, made[0], self.out_tree, outs)
@@ -107,9 +114,9 @@ class UserRule(DerivativeRule):
         return BatchedRule(self, axis, tuple(mapped))
 
     @contextmanager
-    def _answering(self, xs: Sequence[Node], outs: Sequence[Node]) -> Iterator[None]:
-        """A rule that calls its own function, on what it was called on, is given the results that
-        are there: nothing is computed twice."""
+    def _running(self, xs: Sequence[Node], outs: Sequence[Node]) -> Iterator[None]:
+        """While the rule runs, a call of its own function on the same arguments returns the known
+        results: nothing is computed twice."""
         thread.custom_calls.append((self, tuple(xs), tuple(outs)))
         try:
             with rebind(self.axes):
@@ -118,8 +125,8 @@ class UserRule(DerivativeRule):
             thread.custom_calls.pop()
 
 
-def answer(key: tuple, xs: Sequence[Node]) -> Any:
-    """The result of a call that is being differentiated, if this is the same call."""
+def known_result(key: tuple, xs: Sequence[Node]) -> Tree | None:
+    """The result of a call whose rule is running, if this is the same call."""
     for rule, nodes, outs in reversed(thread.custom_calls):
         if rule.key == key and len(nodes) == len(xs) and all(a is b for a, b in zip(nodes, xs)):
             return tree.unflatten(rule.out_tree, [wrap(y) for y in outs])
@@ -128,7 +135,7 @@ def answer(key: tuple, xs: Sequence[Node]) -> Any:
 
 @dataclass(frozen=True)
 class BatchedRule(DerivativeRule):
-    """A rule for one example, for all of them: the programs that it records are batched."""
+    """The rule of all examples, which batches the programs that the rule of one example records."""
 
     rule: DerivativeRule
     axis: Axis
@@ -155,16 +162,11 @@ class BatchedRule(DerivativeRule):
             for y, t in zip(outs, found, strict=True)
         ]
 
-    def _require_pair(self, made: Any, what: str, f: Callable) -> None:
-        if not isinstance(made, tuple) or len(made) != 2:
-            got = f"{self.name}: {what}, got {type(made).__name__}"
-            raise ArgumentError(got, where=line_of(f))
-
     def batched(self, axis: Axis, mapped: Sequence[bool]) -> DerivativeRule:
         return BatchedRule(self, axis, tuple(mapped))
 
     def _apply(self, rule: Callable, *parts_and_flags: Any) -> list[Node | None]:
-        """What `rule` makes for one example of arguments, results and what is pulled or pushed."""
+        """Stage `rule` for one example of arguments, results and (co)tangents; run it batched."""
         *parts, last = parts_and_flags
         flags = [*self.mapped, *[True] * len(parts[1]), *last]
         nodes = [x for part in parts for x in part]
@@ -177,8 +179,7 @@ class BatchedRule(DerivativeRule):
             return [None if y is None else wrap(y) for y in made]
 
         with bind(self.axis):
-            in_tree = tree.flatten((tuple(types), {}))[1]
-            staged = stage(self.name, run, types, in_tree, numbers=True)
+            staged = stage_types(self.name, run, types)
         wide, _ = batched_graph(staged.graph, self.axis, [*flags, *[False] * len(staged.captured)])
         made = wide(*nodes, *staged.captured)
         layout = tree.unflatten(staged.structure, range(len(made)))
@@ -191,8 +192,8 @@ class BatchedRule(DerivativeRule):
 
 
 def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
-    """What a user's rule recorded, from node number `first` on, is the derivative's: nodes of a
-    backward pass, without the tokens of leaves while `backward()` runs."""
+    """Mark the nodes that a rule recorded, from number `first` on, as nodes of a backward pass;
+    drop the tokens of leaves while `backward()` runs."""
     for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
         if node.number >= first:
             node.backward = True

@@ -4,42 +4,55 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from pullback.api.recording import Recording, Transform, normal_argnums, outputs
+from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
+from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones
 from pullback.transforms.reverse import gradients
 
 
-def grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
-    """The function that gives the gradient of `f` by the arguments that `argnums` names.
+@overload
+def grad(
+    f: Callable[Params, Scalar], argnums: Argnums = 0, has_aux: Literal[False] = False
+) -> Callable[Params, Tree]: ...
+@overload
+def grad(
+    f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
+) -> Callable[Params, tuple[Tree, Aux]]: ...
+def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """Return a function that computes the gradient of `f` with respect to selected arguments.
 
-    `f` returns a scalar, or with `has_aux` a pair of a scalar and anything else.
+    `f` returns a scalar or, with `has_aux`, a pair of a scalar and auxiliary data. `argnums`
+    selects positional arguments: an int gives one gradient, a sequence gives a tuple.
 
-    >>> import pullback as pb
     >>> pb.grad(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [3.0, 12.0]
     """
-    both = value_and_grad(f, argnums, has_aux, _name="grad")
 
     @functools.wraps(f)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, g = both(*args, **kwargs)
-        return (g, value[1]) if has_aux else g
+        _, aux, g = _differentiate("grad", f, argnums, has_aux, args, kwargs)
+        return (g, aux) if has_aux else g
 
     return gradient
 
 
+@overload
 def value_and_grad(
-    f: Callable,
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    _name: str = "value_and_grad",
-) -> Callable:
-    """Like `grad`, but gives the value as well: both share one forward pass.
+    f: Callable[Params, Scalar], argnums: Argnums = 0, has_aux: Literal[False] = False
+) -> Callable[Params, tuple[Tensor, Tree]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
+) -> Callable[Params, tuple[tuple[Tensor, Aux], Tree]]: ...
+def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """Return a function that computes the value of `f` and its gradient in one forward pass.
 
-    >>> import pullback as pb
+    The arguments are those of `grad`. With `has_aux`, the value is the pair that `f` returns.
+
     >>> y, g = pb.value_and_grad(lambda x: x * x)(pb.tensor(3.0))
     >>> y.item(), g.item()
     (9.0, 6.0)
@@ -47,55 +60,61 @@ def value_and_grad(
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        chosen = normal_argnums(_name, argnums, len(args))
-        with Transform():
-            recording = Recording(_name, f, args, kwargs, chosen)
-            with recording.derivative:
-                value, aux = recording.result, None
-                if has_aux:
-                    value, aux = split_aux(_name, value)
-                y = _scalar(_name, value)
-                found = gradients([y._node], [ones(y._node.type)], recording.inputs)
-                grads = recording.gradients(found)
-        g = grads[0] if isinstance(argnums, int) else tuple(grads)
-        y, aux = recording.hand_out((y, aux))
+        y, aux, g = _differentiate("value_and_grad", f, argnums, has_aux, args, kwargs)
         return ((y, aux) if has_aux else y), g
 
     return both
 
 
+def _differentiate(
+    name: str, f: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]
+) -> tuple[Tensor, Any, Tree]:
+    """The value of `f`, its auxiliary data and the gradient."""
+    selected = normal_argnums(name, argnums, len(args))
+    with Transform():
+        recording = Recording(name, f, args, kwargs, selected)
+        with recording.derivative:
+            value, aux = recording.result, None
+            if has_aux:
+                value, aux = split_aux(name, value)
+            y = _scalar(name, value)
+            found = gradients([y._node], [ones(y._node.type)], recording.inputs)
+            grads = recording.gradients(found)
+    y, aux = recording.hand_out((y, aux))
+    return y, aux, grads[0] if isinstance(argnums, int) else tuple(grads)
+
+
 def split_aux(name: str, result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise ArgumentError(
-            f"{name}: with has_aux=True the function must return a pair (value, aux)",
+            f"{name}: with has_aux=True the function must return a pair (value, aux)"
         )
     return result
 
 
-def _scalar(name: str, value: Any) -> Any:
+def _scalar(name: str, value: Tree) -> Tensor:
     """The scalar that the function returned, as a tensor."""
     tensors, _ = outputs(name, value)
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
         raise UnsupportedShape(
-            f"{name}: the function must return one scalar, got {got}",
-            hint=_advice(tensors),
-        )  # fmt: skip
+            f"{name}: the function must return one scalar, got {got}", hint=_advice(tensors)
+        )
     y = tensors[0]
     if not y.dtype.is_float:
         raise NonDifferentiableInput(
             f"{name}: the function must return a real float, got {y._node.type}",
-            hint="Take the real part of a complex result; cast an integer one.",
-        )  # fmt: skip
+            hint="Take the real part of a complex result; cast an integer result.",
+        )
     return y
 
 
-def _advice(tensors: list[Any]) -> str:
+def _advice(tensors: Sequence[Tensor]) -> str:
     """What to write instead of a function that does not return one scalar."""
     if not tensors:
         return "It returned None or an empty tree: is a `return` missing?"
     if len(tensors) > 1 and tensors[0].shape == ():
-        return "Pass has_aux=True if the first is the value and the rest goes along with it."
+        return "Pass has_aux=True if the first is the value and the rest is auxiliary data."
     return (
         "Reduce the result with .sum() or .mean(), or use pb.vjp or pb.jacobian for results of "
         "any shape."

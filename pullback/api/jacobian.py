@@ -1,10 +1,11 @@
-"""Whole Jacobians and Hessians: a linear map, applied to all unit vectors at once by vmap."""
+"""Jacobians and Hessians: a linear map, applied to all unit vectors at once with vmap."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from pullback import tree
 from pullback.api.loops import map as map_rows
 from pullback.api.recording import Recording, Transform, deliver, normal_argnums, outputs
+from pullback.api.signatures import Argnums, Params, Tree
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape
@@ -28,88 +30,45 @@ from pullback.ops.shape.iota import Iota
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
-# Up to this many leaves each are mapped by themselves: the zeros of the others cost nothing then.
-# More are taken in this many groups, so that programs do not grow with the number of leaves.
+# Up to this many leaves are mapped one by one, so that zeros of the others cost nothing. More are
+# taken in this many groups, so that the program does not grow with the number of leaves.
 GROUPS = 8
 
 
 def jacrev(
-    f: Callable, argnums: int | Sequence[int] = 0, chunk_size: int | None = None
-) -> Callable:
-    """The Jacobian by reverse mode: good when `f` has few results.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Jacobian of `f` in reverse mode.
 
-    A leaf of the result and a leaf of an argument give a block of shape result + argument. With
-    `chunk_size`, so many rows are computed at a time: memory for intermediate values is bounded.
+    This suits functions with few result elements. Each pair of a leaf of the result and a leaf of
+    the selected arguments gives a block of shape `result.shape + argument.shape`. `chunk_size` is
+    the number of rows that are computed at a time; it bounds the memory for intermediate values.
 
-    >>> import pullback as pb
     >>> pb.jacrev(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-
-    @functools.wraps(f)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        with Transform():
-            recording = _record("jacrev", f, argnums, args, kwargs)
-            with recording.derivative:
-                ys, structure = outputs("jacrev", recording.result)
-
-                nodes, xs = [y._node for y in ys], recording.tensors
-
-                def pull(chosen: Sequence[int], gs: Sequence[Node]) -> Sequence[Node | None]:
-                    return gradients([nodes[i] for i in chosen], gs, recording.inputs)
-
-                blocks = []
-                rows = _Linear(pull, ys, xs, 0).matrix(chunk_size)
-                for y, row in zip(ys, rows, strict=True):
-                    made = [reshape(r, y.shape + x.shape) for r, x in zip(row, xs, strict=True)]
-                    blocks.append(_of_arguments(argnums, recording, made))
-                return tree.unflatten(structure, blocks)
-
-    return jacobian
+    return _jacobian("jacrev", _by_rows, f, argnums, chunk_size)
 
 
 def jacfwd(
-    f: Callable,
-    argnums: int | Sequence[int] = 0,
-    chunk_size: int | None = None,
-    _name: str = "jacfwd",
-) -> Callable:
-    """The Jacobian by forward mode: good when `f` has few arguments.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Jacobian of `f` in forward mode.
 
-    With `chunk_size`, so many columns are computed at a time.
+    This suits functions with few argument elements. `chunk_size` is the number of columns that
+    are computed at a time.
 
-    >>> import pullback as pb
     >>> pb.jacfwd(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-
-    @functools.wraps(f)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
-        with Transform():
-            recording = _record(_name, f, argnums, args, kwargs)
-            with recording.derivative:
-                ys, structure = outputs(_name, recording.result)
-                nodes, xs = [y._node for y in ys], recording.tensors
-
-                def push(chosen: Sequence[int], ts: Sequence[Node]) -> Sequence[Node | None]:
-                    return tangents(nodes, [recording.inputs[i] for i in chosen], ts)
-
-                columns = _Linear(push, xs, ys, -1).matrix(chunk_size)
-                blocks = []
-                for k, y in enumerate(ys):
-                    made = [reshape(c[k], y.shape + x.shape) for c, x in zip(columns, xs)]
-                    blocks.append(_of_arguments(argnums, recording, made))
-                return tree.unflatten(structure, blocks)
-
-    return jacobian
+    return _jacobian("jacfwd", _by_columns, f, argnums, chunk_size)
 
 
 def jacobian(
-    f: Callable, argnums: int | Sequence[int] = 0, chunk_size: int | None = None
-) -> Callable:
-    """The Jacobian of `f`, by reverse mode.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Jacobian of `f`, in reverse mode.
 
-    >>> import pullback as pb
     >>> pb.jacobian(lambda x: x.sum())(pb.tensor([1.0, 2.0])).tolist()
     [1.0, 1.0]
     """
@@ -117,50 +76,83 @@ def jacobian(
 
 
 def hessian(
-    f: Callable, argnums: int | Sequence[int] = 0, chunk_size: int | None = None
-) -> Callable:
-    """The matrix of second derivatives: forward over reverse.
+    f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
+) -> Callable[Params, Tree]:
+    """Return a function that computes the Hessian of `f`, forward over reverse.
 
-    >>> import pullback as pb
     >>> pb.hessian(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(f, argnums), argnums, chunk_size, _name="hessian")
+    return _jacobian("hessian", _by_columns, jacrev(f, argnums), argnums, chunk_size)
 
 
-def _record(
-    name: str, f: Callable, argnums: int | Sequence[int], args: Sequence[Any], kwargs: dict
-) -> Recording:
-    return Recording(name, f, args, kwargs, normal_argnums(name, argnums, len(args)))
+def _jacobian(
+    name: str,
+    blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
+    f: Callable[Params, Tree],
+    argnums: Argnums,
+    chunk_size: int | None,
+) -> Callable[Params, Tree]:
+    @functools.wraps(f)
+    def jacobian(*args: Any, **kwargs: Any) -> Tree:
+        with Transform():
+            selected = normal_argnums(name, argnums, len(args))
+            recording = Recording(name, f, args, kwargs, selected)
+            with recording.derivative:
+                ys, structure = outputs(name, recording.result)
+                blocks = []
+                for y, row in zip(ys, blocks_of(recording, ys, chunk_size), strict=True):
+                    pairs = zip(row, recording.tensors, strict=True)
+                    made = [reshape(block, y.shape + x.shape) for block, x in pairs]
+                    per_argument = tree.unflatten(recording.in_tree, made)
+                    single = isinstance(argnums, int)
+                    blocks.append(per_argument[0] if single else tuple(per_argument))
+                return tree.unflatten(structure, blocks)
+
+    return jacobian
 
 
-def _of_arguments(argnums: Any, recording: Recording, made: Sequence[Tensor]) -> Any:
-    """A block for each leaf of the arguments, in the tree of those that were chosen."""
-    per_argument = tree.unflatten(recording.in_tree, made)
-    return per_argument[0] if isinstance(argnums, int) else tuple(per_argument)
+def _by_rows(recording: Recording, ys: list[Tensor], chunk_size: int | None) -> list[list[Tensor]]:
+    """For each result the blocks of all arguments, in reverse mode."""
+    nodes = [y._node for y in ys]
+
+    def pull(selected: Sequence[int], gs: Sequence[Node]) -> Sequence[Node | None]:
+        return gradients([nodes[i] for i in selected], gs, recording.inputs)
+
+    return _LinearMap(pull, ys, recording.tensors, 0).matrix(chunk_size)
+
+
+def _by_columns(
+    recording: Recording, ys: list[Tensor], chunk_size: int | None
+) -> list[list[Tensor]]:
+    """For each result the blocks of all arguments, in forward mode."""
+    nodes = [y._node for y in ys]
+
+    def push(selected: Sequence[int], ts: Sequence[Node]) -> Sequence[Node | None]:
+        return tangents(nodes, [recording.inputs[i] for i in selected], ts)
+
+    columns = _LinearMap(push, recording.tensors, ys, -1).matrix(chunk_size)
+    return [[column[k] for column in columns] for k in range(len(ys))]
 
 
 # -- all unit vectors -----------------------------------------------------------------------------
 
 
-class _Linear:
-    """A linear map between spaces that are lists of tensors, applied to all unit vectors."""
+@dataclass
+class _LinearMap:
+    """A linear map between lists of tensors, to be applied to all unit vectors.
 
-    def __init__(
-        self,
-        apply: Callable[[Sequence[int], Sequence[Node]], Sequence[Node | None]],
-        domain: Sequence[Tensor],
-        range_: Sequence[Tensor],
-        axis: int,
-    ) -> None:
-        """`apply` is given the numbers of some tensors and a vector for each; others are zero.
+    `apply` is given the positions of some tensors and a vector for each; the others are zero.
+    `axis` is where the results for the unit vectors are stacked.
+    """
 
-        `axis` is where the results for the unit vectors are stacked.
-        """
-        self.apply, self.domain, self.range, self.axis = apply, domain, range_, axis
+    apply: Callable[[Sequence[int], Sequence[Node]], Sequence[Node | None]]
+    domain: Sequence[Tensor]
+    range: Sequence[Tensor]
+    axis: int
 
     def matrix(self, chunk_size: int | None) -> list[list[Tensor]]:
-        """For each tensor of the domain, a list of stacked results."""
+        """The stacked results for each tensor of the domain."""
         if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
             raise ArgumentError(f"chunk_size must be a positive int, got {chunk_size!r}")
         count = len(self.domain)
@@ -183,7 +175,7 @@ class _Linear:
         def one(*vectors: Tensor) -> list[Tensor]:
             return self._apply(group, [node_of(v) for v in vectors])
 
-        if total == 1:  # nothing to map: the only unit vector is 1
+        if total == 1:  # the only unit vector is 1
             made = self._apply(group, [ones(self.domain[i]._node.type) for i in group])
             return [reshape(y, self._shape(y, 1)) for y in made]
 
@@ -193,14 +185,14 @@ class _Linear:
         step = min(chunk_size or total, total)
         starts = range(0, total - step + 1, step)
         parts = []
-        if len(starts) > 1 and thread.tracing_from:  # one program does them all, in turns
+        if len(starts) > 1 and thread.tracing_from:  # one program with a loop
             made = map_rows(lambda start: chunk(start, step), np.array(starts))
             parts.append([self._joined(y) for y in made])
         else:
             for start in starts:
                 parts.append(chunk(start, step))
                 if step < total and not thread.tracing_from:
-                    evaluate(parts[-1])  # what this chunk needed is free again
+                    evaluate(parts[-1])  # frees the memory that this chunk needed
         if total % step:
             parts.append(chunk(total - total % step, total % step))
         if len(parts) == 1:
@@ -208,7 +200,7 @@ class _Linear:
         return [concat(p, axis=self.axis) for p in zip(*parts, strict=True)]
 
     def _joined(self, chunks: Tensor) -> Tensor:
-        """Results of several chunks, which are stacked in front, as one."""
+        """Join the results of several chunks, which are stacked along the first axis."""
         if self.axis == 0:
             return reshape(chunks, (chunks.shape[0] * chunks.shape[1], *chunks.shape[2:]))
         *shape, count, size = (chunks := moveaxis(chunks, 0, -2)).shape
@@ -221,9 +213,9 @@ class _Linear:
         return [deliver(zeros_like(like._node.type) if y is None else y) for y, like in found]
 
     def _unit_vectors(self, group: Sequence[int], start: Any, count: int) -> list[Tensor]:
-        """Rows of the identity over all elements of some tensors.
+        """Rows of the identity over all elements of some tensors, from row `start` on.
 
-        Where they begin is a number of the program, not part of it: chunks share one program.
+        `start` is an operand of the program, so that all chunks share one program.
         """
         made = []
         row = record(Iota((count, 1), 0, int64), ())

@@ -1,4 +1,4 @@
-"""Loops that are part of the program, not of the Python around it."""
+"""Loops that are part of the program: `scan`, `map`, `fori_loop` and `while_loop`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.carry import Carry, Joined, array_leaf, is_number, returned_values
-from pullback.api.placeholders import Staged, stage
+from pullback.api.placeholders import stage_types
+from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
 from pullback.graph.dtypes import bool_, promote
@@ -22,21 +23,20 @@ from pullback.sharding.spec import entry
 
 
 def scan(
-    f: Callable,
-    init: Any,
-    xs: Any = None,
+    f: Callable[[Tree, Tree], tuple[State, Result]],
+    init: Tree,
+    xs: Tree = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
-) -> tuple[Any, Any]:
-    """Runs `state, y = f(state, x)` over the rows `x` of `xs`; gives the last state, and all `y`
-    stacked.
+) -> tuple[State, Result]:
+    """Run `state, y = f(state, x)` for each row `x` of `xs`; return the last state and all `y`.
 
-    `xs` is a tree of tensors of one length, or `None` with `length`. The state, a tree that begins
-    as `init`, keeps its types. Tensors from outside may be used in `f`, and get their gradients.
-    The program holds `f` once, whatever the length; `unroll` rounds are written out at a time.
+    `xs` is a tree of tensors of the same length, or `None` with `length`. The state starts as the
+    tree `init` and keeps its types; the `y` are stacked. `f` may use tensors from outside, which
+    get gradients. The program contains `f` once, for any length; `unroll` is the number of
+    iterations that are written out at a time.
 
-    >>> import pullback as pb
     >>> total, partial = pb.scan(lambda s, x: (s + x, s + x), 0.0, pb.tensor([1.0, 2.0, 3.0]))
     >>> total.item(), partial.tolist()
     (6.0, [1.0, 3.0, 6.0])
@@ -48,25 +48,25 @@ def scan(
     return _scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
-def map(f: Callable, xs: Any) -> Any:
-    """`f` of each row of `xs` (a tree of tensors of one length), one after the other, stacked.
+def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
+    """Apply `f` to the rows of `xs` (a tree of tensors), one after the other; stack the results.
 
-    It gives what `pb.vmap(f)` gives, in the memory of one row.
+    The result is that of `pb.vmap(f)`, in the memory of one row.
 
-    >>> import pullback as pb
     >>> pb.map(lambda x: x * x, pb.tensor([1.0, 2.0, 3.0])).tolist()
     [1.0, 4.0, 9.0]
     """
     return _scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
-def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
-    """The state after `state = body(i, state)` for each `i` from `lo` to `hi - 1`.
+def fori_loop(
+    lo: Tensor | int, hi: Tensor | int, body: Callable[[Tensor, Tree], State], init: Tree
+) -> State:
+    """Run `state = body(i, state)` for each `i` from `lo` to `hi - 1`; return the last state.
 
-    With bounds that are Python ints it is a scan, which differentiates in reverse mode too; with
-    tensors it is a `while_loop`.
+    With bounds that are Python ints it is a scan, which supports reverse mode; with tensors it is
+    a `while_loop`.
 
-    >>> import pullback as pb
     >>> pb.fori_loop(1, 5, lambda i, s: s * i, 1).item()
     24
     """
@@ -85,12 +85,13 @@ def fori_loop(lo: Any, hi: Any, body: Callable, init: Any) -> Any:
     return _while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
-def while_loop(cond: Callable, body: Callable, init: Any) -> Any:
-    """The first state, from `init` on by `body(state)`, of which `cond(state)` does not hold.
+def while_loop(
+    cond: Callable[[Tree], Tensor | bool], body: Callable[[Tree], State], init: Tree
+) -> State:
+    """Run `state = body(state)`, starting with `init`, while `cond(state)` is true.
 
-    It differentiates in forward mode only, for how often it runs is not known before.
+    It supports forward mode only, since the number of iterations is not known in advance.
 
-    >>> import pullback as pb
     >>> pb.while_loop(lambda x: x < 100, lambda x: x * 3, pb.tensor(2)).item()
     162
     """
@@ -116,26 +117,26 @@ def _scan(
 
     def step(*values: Any) -> Any:
         nonlocal emitted
-        result = f(state.given(values[:count]), tree.unflatten(rows_tree, values[count:]))
+        result = f(state.unflatten(values[:count]), tree.unflatten(rows_tree, values[count:]))
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArgumentError(
-                f"{name}: the body must return a pair of the state and a result, got "
-                f"{type(result).__name__}", hint="Return `state, None` if there is no result.",
-            )  # fmt: skip
+                f"{name}: the body must return a pair (state, result), got {type(result).__name__}",
+                hint="Return `state, None` if there is no result.",
+            )
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
     types = [_row(x._node.type) for x in rows]
-    staged = state.settle(lambda given: _stage(name, step, [*given, *types]))
+    staged = state.settle(lambda given: stage_types(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
     body = canonical(scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
-    return state.given(made[:count]), tree.unflatten(emitted, made[count:])
+    return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
 
 
 def _row(type: Type) -> Type:
-    """The type of one row, which lies as all of them do."""
+    """The type of one row, in the layout of all rows."""
     return row(type).sharded(entry(type.sharding, type.rank, 0))
 
 
@@ -143,13 +144,13 @@ def _while(state: Carry, cond: Callable, body: Callable) -> Any:
     name, count = state.name, len(state.leaves)
 
     def test(*values: Any) -> Any:
-        return returned_values(name, cond(state.given(values)))
+        return returned_values(name, cond(state.unflatten(values)))
 
     def step(*values: Any) -> Any:
-        return tuple(state.returned(body(state.given(values))))
+        return tuple(state.returned(body(state.unflatten(values))))
 
-    work = state.settle(lambda given: _stage(name, step, given))
-    ends = _stage(name, test, state.types)
+    work = state.settle(lambda given: stage_types(name, step, given))
+    ends = stage_types(name, test, state.types)
     answer = [y.type.plain for y in ends.graph.outputs]
     if answer != [Type((), bool_)]:
         raise ArgumentError(
@@ -161,36 +162,31 @@ def _while(state: Carry, cond: Callable, body: Callable) -> Any:
     first, second = joined.graphs
     first, second = while_graphs(first, second, joined.axes, count)
     op = While(canonical(first), canonical(second), count)
-    return state.given(joined.apply(op, state.nodes()))
-
-
-def _stage(name: str, f: Callable, types: Sequence[Any]) -> Staged:
-    in_tree = tree.flatten((tuple(types), {}))[1]
-    return stage(name, f, types, in_tree, numbers=True)
+    return state.unflatten(joined.apply(op, state.nodes()))
 
 
 def _length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
-    """How many rounds there are: the one length of all rows."""
+    """The number of iterations: the common length of all of `xs`."""
     if length is not None and (type(length) is not int or length < 0):
-        raise ArgumentError(f"{name}: length must be an int that is not negative, got {length!r}")
+        raise ArgumentError(f"{name}: length must be an int of at least 0, got {length!r}")
     found = {} if length is None else {length: "length"}
     for x, path in zip(rows, tree.paths(xs), strict=True):
         if not x.shape:
             raise ArgumentError(
-                f"{name}: xs{path} has no rows, it is a scalar {x._node.type}",
-                hint="What is the same in every round needs no place in xs: use it in the body.",
-            )  # fmt: skip
+                f"{name}: xs{path} must have rows, got the scalar {x._node.type}",
+                hint="Use a value that is the same in every iteration in the body directly.",
+            )
         found.setdefault(x.shape[0], f"xs{path}")
     if len(found) > 1:
         lengths = ", ".join([f"{n} ({where})" for n, where in found.items()])
-        raise ArgumentError(f"{name}: everything in xs must have one length, got {lengths}")
+        raise ArgumentError(f"{name}: everything in xs must have the same length, got {lengths}")
     if not found:
-        raise ArgumentError(f"{name}: without xs, length must say how many rounds there are")
+        raise ArgumentError(f"{name}: length must be given if there are no xs")
     return next(iter(found))
 
 
 def _bounds(lo: Any, hi: Any) -> tuple[Tensor, Tensor]:
-    """The bounds of a loop, in one type that counts to both."""
+    """The bounds of a loop, in their common dtype."""
     first, last = (array_leaf("fori_loop", "a bound", x) for x in (lo, hi))
     for x in (first, last):
         if x.shape or not x.dtype.is_integer:

@@ -1,4 +1,4 @@
-"""memory_plan: what a function will need, before it runs, and what its backward pass keeps."""
+"""memory_plan: the memory that a function needs, and what its backward pass keeps."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.api.placeholders import program_of
+from pullback.api.signatures import Tree
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import engine, mesh_of
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
+from pullback.errors import Location
 from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
+from pullback.sharding.mesh import DeviceMesh
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-def memory_plan(f: Callable) -> Callable:
-    """The function that gives a `MemoryPlan` of running `f` on its arguments, without running it.
+def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
+    """Return a function that computes a `MemoryPlan` of `f` for its arguments, without running it.
 
-    The plan is of exactly what `f` does: for a training step give it the step, or
-    `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`:
-    what does not fit into memory can be planned too. On a mesh, it is the plan of one device.
+    The plan covers exactly what `f` does: for a training step pass the step, or
+    `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`, so
+    that a program that does not fit into memory can be planned. On a mesh, it is the plan of one
+    device.
 
-    >>> import pullback as pb
     >>> def loss(w, x):
     ...     return pb.tanh(pb.tanh(x @ w) @ w).sum()
     >>> x, w = pb.Type((1000, 50), pb.float32), pb.Type((50, 50), pb.float32)
@@ -48,9 +51,9 @@ def memory_plan(f: Callable) -> Callable:
 
 @dataclass(frozen=True)
 class PlannedValue:
-    """A value in memory: the line and the operation that made it, and how large it is."""
+    """A value in memory: its size, and the line and operation that computed it."""
 
-    where: Any
+    where: Location
     operation: str
     type: Type
     nbytes: int
@@ -66,11 +69,11 @@ class PlannedValue:
 
 @dataclass(frozen=True, repr=False)
 class MemoryPlan:
-    """What a program needs, in bytes.
+    """The memory that a program needs, in bytes.
 
-    `peak` is `arguments + results + temporaries`. `kept` is what the backward pass reads of what
-    the forward pass computed, the largest first; `live` is what is there when memory is fullest.
-    The numbers come from a model of what XLA fuses; `measure()` compiles and asks XLA.
+    `peak` is `arguments + results + temporaries`. `kept` are the values of the forward pass that
+    the backward pass reads, the largest first; `live` are the values in memory at the peak. The
+    numbers come from a model of what XLA fuses; `measure()` compiles and asks XLA.
     """
 
     arguments: int
@@ -79,10 +82,10 @@ class MemoryPlan:
     kept: tuple[PlannedValue, ...]
     live: tuple[PlannedValue, ...]
     graph: Graph = field(compare=False)
-    mesh: Any = None
+    mesh: DeviceMesh | None = None
 
     @classmethod
-    def of(cls, graph: Graph, mesh: Any = None) -> MemoryPlan:
+    def of(cls, graph: Graph, mesh: DeviceMesh | None = None) -> MemoryPlan:
         found = Footprint(graph, mesh)
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries
@@ -104,10 +107,8 @@ class MemoryPlan:
         return xla.compile_on(self.mesh, self.graph).memory().peak
 
     def __str__(self) -> str:
-        parts = ("arguments", self.arguments), ("results", self.results), (
-            "temporaries", self.temporaries,
-        )  # fmt: skip
-        shown = ", ".join(f"{name} {readable(n)}" for name, n in parts)
+        parts = ("arguments", "results", "temporaries")
+        shown = ", ".join(f"{name} {readable(getattr(self, name))}" for name in parts)
         head = f"peak {readable(self.peak)}: {shown}"
         if not self.kept:
             return f"{head}\nno backward pass keeps anything"
@@ -123,7 +124,8 @@ def _values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
 
 
 def _table(values: tuple[PlannedValue, ...]) -> str:
-    """Values as a table; those of one line, operation and type in one row."""
+    """A table of values, with one row for each line, operation and type."""
+    # rich is heavy
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -144,7 +146,7 @@ def _table(values: tuple[PlannedValue, ...]) -> str:
 
 
 def readable(size: int) -> str:
-    """Bytes as people read them: `1.5 MiB`."""
+    """Format a number of bytes: `1.5 MiB`."""
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.1f} {name}"

@@ -1,11 +1,10 @@
-"""Named axes: which are bound where, with their sizes."""
+"""Named axes: the axes that a vmap or shard_map binds, with their sizes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.ambient import thread
@@ -15,9 +14,8 @@ from pullback.sharding.mesh import DeviceMesh
 Names = str | tuple[str, ...]
 
 
-def bound_axes() -> tuple[Any, ...]:
-    """The named axes that are known here, with their sizes; inside a shard_map also its mesh,
-    which has no name."""
+def bound_axes() -> tuple:
+    """The axes bound here as pairs of name and size; inside a shard_map also `(None, mesh)`."""
     axes: tuple = tuple(thread.axis_sizes.items())
     return axes if thread.mesh is None else (*axes, (None, thread.mesh))
 
@@ -28,8 +26,7 @@ def bound_mesh() -> DeviceMesh | None:
 
 
 class bind:
-    """While a function runs for one example along an axis, or for one device of a mesh, the names
-    of its axes are known."""
+    """Bind named axes while a function runs for one example of a vmap or one device of a mesh."""
 
     def __init__(self, *axes: Axis, mesh: DeviceMesh | None = None) -> None:
         self.sizes = {axis.name: axis.size for axis in axes if axis.name is not None}
@@ -37,9 +34,9 @@ class bind:
         for name in self.sizes:
             if name in thread.axis_sizes:
                 raise ArgumentError(
-                    f"{'vmap' if mesh is None else 'shard_map'}: the axis name {name!r} is in use "
-                    "further out",
-                    hint="A collective could not tell the two axes apart: choose another name.",
+                    f"{'vmap' if mesh is None else 'shard_map'}: the axis name {name!r} is already "
+                    "bound by an enclosing function",
+                    hint="Choose another name, so that collectives can tell the axes apart.",
                 )
 
     def __enter__(self) -> None:
@@ -58,8 +55,8 @@ def bind_mesh(mesh: DeviceMesh) -> bind:
 
 
 @contextmanager
-def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
-    """The axes that were bound where a function was called, for a rule of it that runs later."""
+def rebind(axes: tuple) -> Iterator[None]:
+    """Bind the axes that `bound_axes` returned at a call, while a rule of the call runs."""
     before = thread.axis_sizes, thread.mesh
     sizes = {**before[0], **dict(axes)}
     mesh = sizes.pop(None, before[1])
@@ -71,23 +68,23 @@ def rebind(axes: tuple[Any, ...]) -> Iterator[None]:
 
 
 def size_of(*names: str) -> int:
-    """How many examples or devices there are along named axes that are bound."""
+    """The number of examples or devices along bound axes."""
     return math.prod([thread.axis_sizes[name] for name in names])
 
 
 def one_name(what: str, axis_name: str) -> str:
-    """The name of one axis that is bound."""
+    """Check the name of one axis, which must be bound."""
     if not isinstance(axis_name, str):
         raise ArgumentError(f"{what}: axis_name must be one name, got {axis_name!r}")
     return bound_names(what, axis_name)[0]
 
 
 def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
-    """One or several names of axes that are bound."""
+    """Check one or several names of axes, which must be bound."""
     given = (axis_name,) if isinstance(axis_name, str) else axis_name
     if not isinstance(given, (tuple, list)) or not all(isinstance(n, str) for n in given):
         raise ArgumentError(
-            f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}",
+            f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}"
         )
     names = tuple(given)
     if len(set(names)) != len(names):
@@ -96,8 +93,8 @@ def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
         if name not in thread.axis_sizes:
             known = ", ".join(map(repr, thread.axis_sizes)) or "none"
             raise ArgumentError(
-                f"{what}: no axis is named {name!r} here; bound are: {known}",
-                hint='Name it where it is mapped: pb.vmap(f, axis_name="..."), or call this inside '
-                "pb.shard_map on a mesh that has it.",
-            )  # fmt: skip
+                f"{what}: no axis named {name!r} is bound here; bound axes: {known}",
+                hint='Bind it with pb.vmap(f, axis_name="..."), or call this in a pb.shard_map on '
+                "a mesh that has it.",
+            )
     return names

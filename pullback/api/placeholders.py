@@ -1,15 +1,16 @@
-"""Placeholders: running a function once, without values, to get its program."""
+"""Running a function once on placeholders, which have no values, to get its program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.custom_arguments import is_array
 from pullback.api.recording import outputs
+from pullback.api.signatures import Tree
 from pullback.graph.ambient import thread
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
@@ -21,27 +22,27 @@ from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
 
 
-class Staged:
+class Staged(NamedTuple):
     """A function's program over placeholders.
 
-    `graph` has the arguments' leaves as inputs, then `captured`: tensors from outside that the
-    function used, in the order they were met.
+    `graph` has the leaves of the arguments as inputs, then one for each of `captured`: tensors
+    from outside that the function used, in the order of their use. `structure` is the result's.
     """
 
-    def __init__(self, graph: Graph, structure: Any, captured: Sequence[Node]) -> None:
-        self.graph, self.structure, self.captured = graph, structure, list(captured)
+    graph: Graph
+    structure: Any
+    captured: list[Node]
 
 
 def stage(
     name: str, f: Callable, leaves: Sequence[Any], in_tree: Any, numbers: bool = False
 ) -> Staged:
-    """Run `f` on its arguments, laid out as `in_tree`, where every `Type` among the leaves is a
-    placeholder with a fresh handle.
+    """Run `f` on arguments with the structure `in_tree`; each `Type` leaf becomes a placeholder.
 
-    Inside, reading any value and writing to a handle that existed before raise at that line.
-    Numbers that `f` names are constants of the program, or (`numbers`) captured like tensors.
+    Inside, reading a value or writing to a handle from outside raises at that line. Numbers that
+    `f` uses are constants of the program or, with `numbers`, captured like tensors.
     """
-    first = next_number()  # what is numbered before is from outside
+    first = next_number()  # nodes with smaller numbers are from outside
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
@@ -55,9 +56,13 @@ def stage(
     return Staged(graph, structure, captured)
 
 
-def program_of(name: str, f: Callable, args: tuple, kwargs: dict) -> Graph:
-    """The program of a function as it would be run, without running it: arguments are tensors, or
-    types in their place."""
+def stage_types(name: str, f: Callable, types: Sequence[Any]) -> Staged:
+    """`stage` for a function of positional arguments, with numbers captured."""
+    return stage(name, f, types, tree.flatten((tuple(types), {}))[1], numbers=True)
+
+
+def program_of(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
+    """The program that `f` would run on its arguments, which are tensors or types."""
     leaves, in_tree = tree.flatten((args, kwargs))
     types = [asarray(x)._node.type if is_array(x) else x for x in leaves]
     return canonicalise(inline_calls(stage(name, f, types, in_tree).graph))
@@ -65,7 +70,7 @@ def program_of(name: str, f: Callable, args: tuple, kwargs: dict) -> Graph:
 
 @contextmanager
 def tracing(first: int) -> Iterator[None]:
-    """A function is being run on placeholders; nodes numbered before `first` are from outside."""
+    """Run a function on placeholders; nodes with a number below `first` are from outside."""
     saved, handles = thread.tracing_from, thread.handles
     thread.tracing_from, thread.handles = max(first, 1), []
     try:
@@ -74,12 +79,11 @@ def tracing(first: int) -> Iterator[None]:
         thread.tracing_from, thread.handles = saved, handles
 
 
-def eval_shape(f: Callable, *args: Any, **kwargs: Any) -> Any:
-    """The types that `f` would return, without computing anything.
+def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
+    """Return the types of what `f` would return, without computing anything.
 
     Arguments are tensors, or types made with `pb.Type(shape, dtype)`.
 
-    >>> import pullback as pb
     >>> pb.eval_shape(lambda x: x @ x, pb.Type((4, 4), pb.float32))
     f32[4,4]
     """

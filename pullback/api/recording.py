@@ -1,4 +1,4 @@
-"""What every function transform shares: running a function on aliases of its arguments."""
+"""Running a function on aliases of its arguments, which every derivative begins with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from pullback import tree
+from pullback.api.signatures import Argnums, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
@@ -27,7 +28,8 @@ _WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
 class Transform:
-    """Entering the outermost transform submits what is pending: a root is never pending."""
+    """A block that differentiates. The outermost one submits pending work when it is entered, so
+    that arguments are never pending."""
 
     def __enter__(self) -> Transform:
         if not thread.transform_depth:
@@ -41,18 +43,23 @@ class Transform:
 
 
 class Recording:
-    """A function that was run on aliases of its arguments, under a token of its own."""
+    """A function that was run on aliases of the selected arguments, under a token of its own."""
 
     def __init__(
-        self, name: str, f: Callable, args: Sequence[Any], kwargs: dict, argnums: Sequence[int]
+        self,
+        name: str,
+        f: Callable,
+        args: Sequence[Tree],
+        kwargs: dict[str, Any],
+        argnums: Sequence[int],
     ) -> None:
         self.name = name
         self.derivative = Derivative(traces=name == "trace")
         self.constant = constant = not settings.current().grad_enabled
-        chosen = [args[i] for i in argnums]
-        leaves, self.in_tree = tree.flatten(chosen)
-        read = value if name == "trace" else differentiable
-        self.tensors = [read(name, x, i, chosen) for i, x in enumerate(leaves)]
+        selected = [args[i] for i in argnums]
+        leaves, self.in_tree = tree.flatten(selected)
+        read = as_value if name == "trace" else differentiable
+        self.tensors = [read(name, x, i, selected) for i, x in enumerate(leaves)]
         tokens = (self.derivative.token,)
         self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
@@ -63,30 +70,28 @@ class Recording:
             self.result = f(*new, **kwargs)
         self.derivative.token.running = False
 
-    def hand_out(self, values: Any) -> Any:
-        """What the function made, for the caller: inside `no_grad` it is constant there."""
+    def hand_out(self, values: Tree) -> Tree:
+        """Results for the caller; inside `no_grad` they are constants there."""
         if not self.constant:
             return values
         return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
 
-    def gradients(self, found: Sequence[Node | None]) -> Any:
-        """Nodes for the inputs, zeros where there is none, in the arguments' tree."""
-        made = [
-            deliver(zeros_like(x.type) if g is None else g)
-            for x, g in zip(self.inputs, found, strict=True)
-        ]
+    def gradients(self, found: Sequence[Node | None]) -> Tree:
+        """The gradients of the inputs, zeros for `None`, in the arguments' tree."""
+        pairs = zip(self.inputs, found, strict=True)
+        made = [deliver(zeros_like(x.type) if g is None else g) for x, g in pairs]
         return tree.unflatten(self.in_tree, made)
 
 
 def _alias(node: Node, tokens: tuple) -> Node:
-    """The node under the token of a new derivative, which most arguments share as it is."""
+    """An alias of an argument that carries the token of a new derivative."""
     if node.tokens:
         tokens = (*(t for t in node.tokens if t.lasting), *tokens)
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
 def deliver(node: Node) -> Tensor:
-    """A node that a transform made, as a tensor of the user's."""
+    """A node that a transform made, as a tensor for the user."""
     if not settings.current().grad_enabled:
         node = cut(node)
     made = wrap(node)
@@ -95,68 +100,82 @@ def deliver(node: Node) -> Tensor:
     return made
 
 
-def outputs(name: str, result: Any) -> tuple[list[Tensor], Any]:
-    """The tensors a function returned, and the tree they came in."""
+def outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
+    """The tensors that a function returned, and the structure of their tree."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
         if not is_value(leaf):
+            hint = "With has_aux=True it may return other data beside the value."
             raise ArgumentError(
                 f"{name}: the function must return tensors or numbers, got {type(leaf).__name__}",
-                hint="Return other things beside the value with has_aux=True."
-                if name in _WITH_AUX else "",
-            )  # fmt: skip
+                hint=hint if name in _WITH_AUX else "",
+            )
     return [asarray(leaf) for leaf in leaves], structure
 
 
-def is_value(x: Any) -> bool:
+def is_value(x: object) -> bool:
     return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
-def differentiable(name: str, x: Any, i: int, chosen: Any) -> Tensor:
-    """A leaf of the arguments as a tensor that can carry a derivative."""
+def differentiable(name: str, x: Any, i: int, selected: Tree) -> Tensor:
+    """Leaf `i` of the selected arguments, as a tensor that can carry a derivative."""
     if type(x) is Tensor and x._node.type.inexact:
         return x
-    made = value(name, x, i, chosen)
+    made = as_value(name, x, i, selected)
     if not made.dtype.is_inexact:
         raise NonDifferentiableInput(
-            f"{name}: can only differentiate by float or complex values, got {made._node.type}"
-            f"{_place(chosen, i)}",
-            hint="Choose other arguments with argnums, or write the number as a float: 1.0 for 1.",
+            f"{name}: can only differentiate with respect to float or complex values, got "
+            f"{made._node.type} at argument{tree.paths(selected)[i]}",
+            hint="Select other arguments with argnums, or write the number as a float: 1.0 for 1.",
         )
     return made
 
 
-def value(name: str, x: Any, i: int, chosen: Any) -> Tensor:
-    """A leaf of the arguments as a tensor."""
+def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
+    """Leaf `i` of the selected arguments, as a tensor."""
     if not is_value(x):
         raise ArgumentError(
-            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__}"
-            f"{_place(chosen, i)}",
+            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__} at "
+            f"argument{tree.paths(selected)[i]}"
         )
     return asarray(x)
 
 
-def _place(chosen: Any, i: int) -> str:
-    path = tree.paths(chosen)[i]
-    return f" at argument{path}"
+def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tree) -> list[Any]:
+    """The entry for each leaf of `like` in an argument of a transform, a prefix of its tree.
+
+    `like` are the positional arguments (a tuple) if `name` begins with "in", else the results.
+    """
+    inward = name.startswith("in")
+    if inward and isinstance(prefix, (list, tuple)):
+        if len(prefix) != len(like):
+            raise ArgumentError(
+                f"{transform}: {name} has {len(prefix)} entries for {len(like)} arguments",
+                hint="An entry that is not a tuple applies to all arguments.",
+            )
+        prefix = tuple(prefix)
+    found = tree.broadcast_prefix(prefix, like)
+    if found is None:
+        raise ArgumentError(
+            f"{transform}: {name} must be {kind}, or a tree of them that is a prefix of the "
+            f"{'arguments' if inward else 'results'}, got {prefix!r}"
+        )
+    return found
 
 
-def normal_argnums(name: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def normal_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
     """Argument numbers as a tuple of non-negative ints."""
     if type(argnums) is int and 0 <= argnums < count:
         return (argnums,)
     if not isinstance(argnums, (int, tuple, list)):
+        raise ArgumentError(f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}")
+    selected = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(i, int) and -count <= i < count for i in selected):
         raise ArgumentError(
-            f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}",
+            f"{name}: argnums {argnums} but the function was called with {count} positional "
+            "arguments"
         )
-    chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for i in chosen:
-        if not isinstance(i, int) or not -count <= i < count:
-            raise ArgumentError(
-                f"{name}: argnums {argnums} but the function was called with {count} positional "
-                "arguments",
-            )
-    made = tuple(i % count for i in chosen)
+    made = tuple(i % count for i in selected)
     if len(set(made)) != len(made):
         raise ArgumentError(f"{name}: argnums {argnums} names an argument twice")
     return made

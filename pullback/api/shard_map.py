@@ -1,4 +1,4 @@
-"""shard_map: a function for one device's parts becomes a function of whole tensors."""
+"""shard_map: from a function of one device's shards to a function of whole tensors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pullback import tree
 from pullback.api.custom_arguments import is_array
 from pullback.api.named_axes import bind_mesh, bound_mesh
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, outputs
+from pullback.api.recording import deliver, outputs, prefix_entries
+from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
-from pullback.graph.ambient import thread
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -28,19 +28,20 @@ from pullback.sharding.spec import Dims, P
 from pullback.transforms.call_rules import deriving
 
 
-def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> Callable:
-    """The function of whole tensors that runs `f` on every device of a mesh, on its parts of them.
+def shard_map(
+    f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree, out_specs: Tree
+) -> Callable[Params, Result]:
+    """Return a function of whole tensors that runs `f` on every device of a mesh, on its shards.
 
-    `in_specs` says how each argument is split, `out_specs` how the parts that `f` returns lie in
-    the results: a `pb.P` for all, or trees of them that begin as the arguments and results do.
-    Dimensions must divide. Inside, the mesh's axes have names: `pb.psum(x, "dp")` and the other
-    collectives reach across the devices. Tensors from outside that `f` uses are whole on every
-    device, and get their gradients.
+    `in_specs` says how arguments are split, `out_specs` how results are assembled from what `f`
+    returns: a `pb.P` for all, or a tree of them that is a prefix of the arguments or results.
+    Dimensions must divide evenly. Inside, the mesh's axes are bound: `pb.psum(x, "dp")` and the
+    other collectives communicate between devices. Tensors from outside that `f` uses are whole on
+    every device, and get gradients.
 
-    A result whose spec leaves an axis out must be the same on all devices along it, as what
-    `pb.psum` gives is. Inside another shard_map on the same mesh, parts are split further.
+    A result whose spec omits an axis must be the same on all devices along it, as the result of
+    `pb.psum` is. Inside another shard_map on the same mesh, shards are split further.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(1, "dp")
     >>> def mean(x):
     ...     return pb.psum(x.sum(), "dp") / (x.size * pb.axis_size("dp"))
@@ -56,7 +57,7 @@ def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> C
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise ArgumentError(
-                f"shard_map: arguments are given by position, as in_specs is, got {list(kwargs)}",
+                f"shard_map: arguments must be positional, as in_specs is, got {list(kwargs)}"
             )
         call = _Call(f, mesh, in_specs, out_specs, args)
         inside = bound_mesh()
@@ -64,8 +65,7 @@ def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> C
             return call.recorded()
         if inside is not mesh:
             raise ArgumentError(
-                f"shard_map: inside a shard_map on {inside}, another one must be on the same mesh, "
-                f"got {mesh}",
+                f"shard_map: inside a shard_map on {inside}, the mesh must be the same, got {mesh}",
                 hint="Make one mesh with the axes of both.",
             )
         return call.inlined()
@@ -74,26 +74,19 @@ def shard_map(f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any) -> C
 
 
 class _Call:
-    """One call: the leaves of the arguments, with how each is split."""
+    """One call: the leaves of the arguments, and how each is split."""
 
     def __init__(
         self, f: Callable, mesh: DeviceMesh, in_specs: Any, out_specs: Any, args: tuple
     ) -> None:
         self.f, self.mesh = f, mesh
         self.in_specs, self.out_specs = in_specs, out_specs
-        if isinstance(in_specs, list):
-            in_specs = tuple(in_specs)
-        if isinstance(in_specs, tuple) and len(in_specs) != len(args):
-            raise ArgumentError(
-                f"shard_map: in_specs has {len(in_specs)} entries for {len(args)} arguments",
-                hint="A single P holds for all arguments.",
-            )
         leaves, self.in_tree = tree.flatten((args, {}))
         self.leaves = [asarray(x) if is_array(x) else x for x in leaves]
-        specs = _prefix("in_specs", in_specs, args)
+        specs = _specs("in_specs", in_specs, args)
         self.nodes: list[Node] = []
         self.dims: list[Dims] = []  # of each of the nodes
-        self.given: list[Any] = []  # leaves, with the type of a part in place of a tensor
+        self.given: list[Any] = []  # the leaves, with the type of a shard for each tensor
         for x, spec, path in zip(self.leaves, specs, tree.paths(args), strict=True):
             self.given.append(self._enter(x, spec, f"argument{path}"))
 
@@ -102,7 +95,7 @@ class _Call:
             if len(spec):
                 raise ArgumentError(
                     f"shard_map: only tensors can be split, {place} is a {type(x).__name__} with "
-                    f"the spec {spec}",
+                    f"the spec {spec}"
                 )
             return x
         node = node_of(x)
@@ -116,7 +109,7 @@ class _Call:
         self.dims.append(dims)
         return local.over(union(node.type.varying, _axes(dims)))
 
-    # -- as one op, on whole values ---------------------------------------------------------------
+    # -- one op on whole values -------------------------------------------------------------------
 
     def recorded(self) -> Any:
         with bind_mesh(self.mesh):
@@ -125,7 +118,7 @@ class _Call:
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
         types = [x.type for x in staged.graph.inputs]
         inputs = [placeholder("x", t.plain.over(t.varying)) for t in types]
-        # Once more, over inputs that are on no mesh, as tensors from outside may be.
+        # Over inputs that are on no mesh: tensors from outside may be on one.
         made = staged.graph(*inputs)
         _refuse_layouts(made)
         outs = self._outs(made, staged.structure)
@@ -133,32 +126,37 @@ class _Call:
         return tree.unflatten(staged.structure, record_several(op, tuple(operands)))
 
     def _outs(self, made: Sequence[Node], structure: Any, free: Sequence[str] = ()) -> list[Dims]:
-        """How each result is split: its spec names all axes along which it varies, or `free` has
-        them."""
+        """How each result is split. Its spec must name all axes along which it varies, unless they
+        are in `free`."""
         result = tree.unflatten(structure, made)
-        specs = _prefix("out_specs", self.out_specs, result)
+        specs = _specs("out_specs", self.out_specs, result)
         found = []
         for y, spec, path in zip(made, specs, tree.paths(result), strict=True):
             dims = _dims("out_specs", spec, y.type, f"result{path}")
             varying = [a for a in y.type.varying if a in self.mesh.sizes]
             missing = [a for a in varying if a not in _axes(dims) and a not in free]
             if missing:
-                raise _varies(f"result{path}", spec, missing)
+                along = " and ".join(map(repr, missing))
+                raise ArgumentError(
+                    f"shard_map: result{path} differs between devices along {along}, which its "
+                    f"spec {spec} does not name",
+                    hint=f"Reduce it, for example with pb.psum(x, {missing[0]!r}), or name the "
+                    "axis in out_specs to concatenate the values of the devices.",
+                )
             found.append(dims)
         return found
 
-    # -- inside another one: the same program, on parts of what a device has ----------------------
+    # -- inside another shard_map: the same program, on parts of a shard --------------------------
 
     def inlined(self) -> Any:
         for x, dims in zip(self.nodes, self.dims, strict=True):
             for a in _axes(dims):
                 if a in x.type.varying:
                     raise ArgumentError(
-                        f"shard_map: a value that is split along {a!r} already cannot be split "
-                        f"along it again, got {x.type} with the spec {P(*dims)}",
+                        f"shard_map: a value that is already split along {a!r} cannot be split "
+                        f"along it again, got {x.type} with the spec {P(*dims)}"
                     )
-        with deriving():
-            thread.where = user_line()
+        with deriving(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
         given = [next(parts) if isinstance(x, Type) else x for x in self.given]
@@ -169,8 +167,7 @@ class _Call:
         mine = {a for spec in specs for a in _axes(spec.dims)}
         free = [a for a in self.mesh.axis_names if a not in mine]
         found = zip(made, self._outs(made, structure, free), strict=True)
-        with deriving():
-            thread.where = user_line()
+        with deriving(user_line()):
             whole = [deliver(join_parts(y, dims, self.mesh)) for y, dims in found]
         return tree.unflatten(structure, whole)
 
@@ -185,9 +182,7 @@ def _axes(dims: Dims) -> tuple[str, ...]:
 def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
     for spec in tree.leaves(specs):
         if not isinstance(spec, P):
-            raise ArgumentError(
-                f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}",
-            )
+            raise ArgumentError(f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}")
         for a in _axes(spec.dims):
             if a not in mesh.sizes:
                 raise ArgumentError(
@@ -196,44 +191,28 @@ def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
                 )
 
 
-def _prefix(name: str, specs: Any, like: Any) -> list[P]:
-    """The spec of each leaf of `like`, where `specs` is a tree that is a prefix of it."""
-    found = tree.broadcast_prefix(specs, like)
-    if found is None:
-        what = "arguments" if name == "in_specs" else "results"
-        raise ArgumentError(
-            f"shard_map: {name} must be a pb.P, or a tree of them that begins as the {what} do, "
-            f"got {specs!r}",
-        )
+def _specs(name: str, specs: Tree, like: Tree) -> list[P]:
+    """The spec of each leaf of the arguments or results."""
+    found = prefix_entries("shard_map", name, "a pb.P", specs, like)
     return [P() if spec is None else spec for spec in found]
 
 
 def _dims(name: str, spec: P, type: Type, place: str) -> Dims:
     if len(spec) > type.rank:
         raise ShapeError(
-            f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}",
+            f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}"
         )
     return (*spec.dims, *[()] * (type.rank - len(spec)))
 
 
-def _varies(place: str, spec: P, axes: Sequence[str]) -> ArgumentError:
-    along = " and ".join(map(repr, axes))
-    return ArgumentError(
-        f"shard_map: {place} differs between devices along {along}, which its spec {spec} does not "
-        "name",
-        hint=f"Reduce it, as with pb.psum(x, {axes[0]!r}), or name the axis in out_specs: the "
-        "devices' values are then joined along a dimension.",
-    )
-
-
 def _refuse_layouts(made: Sequence[Node]) -> None:
-    """Inside, a value is what one device has: it cannot be laid out on a mesh."""
+    """Raise if a value inside is laid out on a mesh: inside, a value is one device's shard."""
     for node in ancestors(made):
         types = node.type if isinstance(node.type, tuple) else (node.type,)
         if any(t.sharding is not None for t in types):
             raise ArgumentError(
-                f"shard_map: {node.op.title} lays a value out on a mesh, but inside a value is "
-                "what one device has",
+                f"shard_map: {node.op.title} lays a value out on a mesh, but inside a value is one "
+                "device's shard",
                 where=node.where,
                 hint="Lay tensors out before or after, or use another pb.shard_map.",
             )

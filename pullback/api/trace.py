@@ -1,4 +1,4 @@
-"""Traces: what a function recorded, as an object to print, replay and differentiate."""
+"""Traces: the program that a function recorded, to print, replay and differentiate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from pullback import tree
 from pullback.api.closure import close_over
 from pullback.api.recording import Recording, Transform, deliver, outputs
-from pullback.api.vjp_jvp import _matching
+from pullback.api.signatures import Params, Tree
+from pullback.api.vjp_jvp import matching_nodes
 from pullback.errors import ArgumentError, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
@@ -19,10 +20,9 @@ from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import Contribution, accumulate, gradients
 
 
-def trace(f: Callable, *args: Any, **kwargs: Any) -> Trace:
-    """Run `f` and keep what it recorded.
+def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
+    """Run `f` and return the program that it recorded.
 
-    >>> import pullback as pb
     >>> t = pb.trace(lambda x: x * x + x, pb.tensor([1.0, 2.0]))
     >>> print(t)
     %0 = Input() {name: "x"} : Tensor<f32, [2]>
@@ -36,15 +36,19 @@ def trace(f: Callable, *args: Any, **kwargs: Any) -> Trace:
 
 
 class Trace:
-    """A function's program at given types; `inputs` are the arguments' tensors, flattened."""
+    """The program of a function for arguments of given types.
+
+    `inputs` are the tensors among the arguments; `names` are their parameters, with the path.
+    """
 
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         with Transform():
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
-        self.names = _names(f, args)  # the parameters', with the path inside them
-        ys, self._structure = outputs("trace", self._recording.result)
-        self._made = [y._node for y in ys]  # the handles are the user's from now on
-        self._outputs = ys
+        self.names = _names(f, args)
+        self._outputs, self._structure = outputs("trace", self._recording.result)
+        self._made = [
+            y._node for y in self._outputs
+        ]  # now: the user may write to the handles later
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -56,85 +60,83 @@ class Trace:
 
     @property
     def nodes(self) -> list[Node]:
-        """The recorded nodes in topological order, without the inputs."""
+        """The recorded nodes in topological order, without inputs."""
         outside = self._outside()
         return [n for n in ancestors(self._made, outside) if not outside(n)]
 
     @property
     def graph(self) -> Graph:
-        """The program, over inputs; tensors from outside are extra inputs at the end."""
+        """The program; tensors from outside are additional inputs at the end."""
         return self.closed()[0]
 
-    def replay(self, *args: Any) -> Any:
-        """The result on new arguments of the same types, without running Python again."""
+    def replay(self, *args: Tree) -> Tree:
+        """Return the result for arguments of the same types, without running the function again."""
         self.refuse_if_branched("replayed")
         rec = self._recording
-        nodes = _matching("replay", list(args), rec.in_tree, rec.tensors)
+        nodes = matching_nodes("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
 
     def _outside(self) -> Callable[[Node], bool]:
-        """Tells arguments, and values that were computed and are no part of this trace."""
+        """A test for arguments and for values that are not part of this trace."""
         aliases, token = set(self._recording.inputs), self._recording.derivative.token
         return lambda n: n in aliases or (n.value is not None and token not in n.tokens)
 
     def closed(self) -> tuple[Graph, list[Node]]:
-        """The program, and the nodes from outside that its last inputs stand for."""
+        """The program, and the nodes from outside that are its last inputs."""
         named = zip(self.names, self._recording.inputs, strict=True)
         inputs = {x: placeholder(name, x.type) for name, x in named}
         return close_over(inputs, self._made, self._outside())
 
     def refuse_if_branched(self, what: str) -> None:
-        """A trace that read a value holds for that value only."""
+        """Raise if the function read a value: the trace is valid for that value only."""
         reads = self._recording.derivative.token.reads
         if reads:
             raise TraceError(
                 f"this trace cannot be {what}: the function read a value, and what it recorded may "
                 "depend on it",
                 where=reads[0],
-                hint="Use pb.where in place of a Python branch on a tensor's value.",
+                hint="Use pb.where instead of a Python branch on a tensor's value.",
             )
 
     def __str__(self) -> str:
         return str(self.graph)
 
 
-def backward_on_trace(trace: Trace, cotangents: Any = None) -> dict[Tensor, Tensor]:
-    """The gradient of each float or complex input of a trace; the default cotangent is ones.
+def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:
+    """Return the gradient of each float or complex input of a trace.
 
-    >>> import pullback as pb
+    `cotangents` are those of the outputs; the default is ones.
+
     >>> x = pb.tensor([1.0, 2.0])
     >>> pb.backward_on_trace(pb.trace(lambda x: x * x, x))[x].tolist()
     [2.0, 4.0]
     """
     if not isinstance(trace, Trace):
-        raise ArgumentError(f"backward_on_trace: needs a Trace, got {type(trace).__name__}")
+        raise ArgumentError(f"backward_on_trace: trace must be a Trace, got {type(trace).__name__}")
     ys = trace.outputs
     with Transform():
         if cotangents is None:
             seeds = [ones(y._node.type) for y in ys]
         else:
-            seeds = _matching("backward_on_trace", cotangents, trace._structure, ys)
-        aliases = trace._recording.inputs
-        found = gradients(trace._made, seeds, aliases)
+            seeds = matching_nodes("backward_on_trace", cotangents, trace._structure, ys)
+        found = gradients(trace._made, seeds, trace._recording.inputs)
         arrived: dict[Tensor, list[Contribution]]
         arrived = {x: [] for x in trace.inputs if x.dtype.is_inexact}
         for i, (x, g) in enumerate(zip(trace.inputs, found, strict=True)):
-            if g is not None:  # a tensor that was given twice gets the sum
+            if g is not None:  # a tensor that is two arguments gets the sum
                 arrived[x].append((0, i, g))
-        totals = {x: accumulate(x._node, arrived[x]) for x in arrived}
+        totals = {x: accumulate(x._node, gs) for x, gs in arrived.items()}
         return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
 def _names(f: Callable, args: Sequence[Any]) -> list[str]:
-    """Names for the flattened arguments: the parameter's, with the path inside it."""
+    """A name for each leaf of the arguments: the parameter and the path inside it."""
     try:
         parameters = list(inspect.signature(f).bind(*args).arguments.items())
     except (TypeError, ValueError):
         parameters = []
-    names: list[str] = []
-    for name, value in parameters:
-        names += [f"{name}{path}" for path in tree.paths(value)]
+    names = [f"{name}{path}" for name, value in parameters for path in tree.paths(value)]
     count = len(tree.leaves(list(args)))
     return names if len(names) == count else [f"x{i}" for i in range(count)]

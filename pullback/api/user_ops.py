@@ -1,10 +1,11 @@
-"""Ops of the user's own: applying them to tensors, and the table's ops by name for their rules."""
+"""Ops that users define: applying them to tensors, and finding other ops for their rules."""
 
 from __future__ import annotations
 
 import difflib
 from typing import Any
 
+from pullback.api.signatures import ArrayLike
 from pullback.errors import ArgumentError
 from pullback.graph.table import TABLE
 from pullback.lazy.operators import as_tensor, node_of, operands
@@ -13,12 +14,11 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
 
 
-def apply(op: Op, *xs: Any) -> Any:
-    """The op on tensors: a tensor, or a tuple of tensors if the op has several results.
+def apply(op: Op, *xs: ArrayLike) -> Any:
+    """Apply an op to tensors; return a tensor, or a tuple of tensors for several results.
 
-    Operands of an elementwise op are brought to one element type, as those of `+` are.
+    Operands of an elementwise op are promoted to a common dtype, as those of `+` are.
 
-    >>> import pullback as pb
     >>> class Doubled(pb.Elementwise):
     ...     "Twice the operand."
     ...     def numpy(self, x):
@@ -35,8 +35,8 @@ def apply(op: Op, *xs: Any) -> Any:
     if not isinstance(op, Op):
         made = isinstance(op, type) and issubclass(op, Op)
         raise ArgumentError(
-            f"apply: the first argument is an op, got {op.__name__ if made else type(op).__name__}",  # type: ignore[attr-defined]
-            hint="Make one of the class first: pb.apply(Scale(3), x)." if made else None,
+            f"apply: op must be an op, got {op.__name__ if made else type(op).__name__}",  # type: ignore[attr-defined]
+            hint="Make an instance of the class: pb.apply(Scale(3), x)." if made else None,
         )
     if isinstance(op, Elementwise) and xs:
         nodes = tuple(operands(*xs))
@@ -47,9 +47,8 @@ def apply(op: Op, *xs: Any) -> Any:
 
 
 def op(name: str, *parameters: Any) -> Op:
-    """The op of the table that is called `name`, with its parameters: rules are written with it.
+    """Return the op called `name` with these parameters, to write rules with.
 
-    >>> import pullback as pb
     >>> pb.op("Sum", (0,), False)
     Sum(axes=(0,), keepdims=False)
     """
@@ -57,7 +56,6 @@ def op(name: str, *parameters: Any) -> Op:
     if found is None:
         near = difflib.get_close_matches(str(name), TABLE, 1)
         raise ArgumentError(
-            f"op: there is no op {name!r}",
-            hint=f"Did you mean {near[0]!r}?" if near else None,
-        )  # fmt: skip
+            f"op: there is no op {name!r}", hint=f"Did you mean {near[0]!r}?" if near else None
+        )
     return found(*parameters)

@@ -1,4 +1,4 @@
-"""vmap: a function of one example becomes a function of many."""
+"""vmap: from a function of one example to a function of many."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from pullback import tree
 from pullback.api.named_axes import bind
 from pullback.api.placeholders import stage
-from pullback.api.recording import deliver, is_value
+from pullback.api.recording import deliver, is_value, prefix_entries
+from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
-from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -27,51 +27,47 @@ from pullback.transforms.call_rules import deriving
 
 
 def vmap(
-    f: Callable,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    f: Callable[Params, Result],
+    in_axes: Tree = 0,
+    out_axes: Tree = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
     spmd_axis_name: str | tuple[str, ...] | None = None,
-) -> Callable:
-    """The function that applies `f` to every example along an axis of its arguments, at once.
+) -> Callable[Params, Result]:
+    """Return a function that applies `f` to all examples along an axis of its arguments at once.
 
-    `in_axes` says which axis of each argument counts the examples, `None` for an argument that is
-    one for all; `out_axes` where the axis goes in the results. Both may be trees that are a
-    prefix of the arguments' or results' tree. Keyword arguments are mapped over their first axis.
-    `axis_size` is needed only where no argument is mapped.
+    `in_axes` is the axis of each argument to map over, `None` for an argument that all examples
+    share; `out_axes` is where the axis goes in the results. Both may be trees that are a prefix of
+    the tree of the arguments or results. Keyword arguments are mapped over their first axis.
+    `axis_size` is needed only if no argument is mapped.
 
-    With `axis_name`, collectives such as `pb.psum(x, axis_name)` reach across the examples. The
-    examples are then parts of one computation: a gradient that is taken inside by a value that is
-    one for all is the sum of what each example contributes.
+    With `axis_name`, collectives such as `pb.psum(x, axis_name)` combine the examples, which are
+    then parts of one computation: a gradient inside, with respect to a value that all examples
+    share, is the sum over the examples.
 
     With `spmd_axis_name`, the examples are split along axes of the mesh that arguments, results or
     values inside are on.
 
-    >>> import pullback as pb
     >>> dot = lambda x, y: (x * y).sum()
     >>> x, y = pb.tensor([[1.0, 2.0], [3.0, 4.0]]), pb.tensor([10.0, 1.0])
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
     [12.0, 34.0]
     """
-
     if not callable(f):
         raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}")
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
-        raise ArgumentError(f"vmap: axis_size must be a number of examples, got {axis_size!r}")
+        raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
     if axis_name is not None and not isinstance(axis_name, str):
         raise ArgumentError(f"vmap: axis_name must be a string, got {axis_name!r}")
-
     spmd = _spmd_axes(spmd_axis_name)
 
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
-        axes = _argument_axes(in_axes, args, kwargs)
+        axes = [*_axes("in_axes", in_axes, args), *[0] * len(tree.leaves(kwargs))]
         examples = _Examples(leaves, axes, (args, kwargs), axis_size)
         axis = Axis(examples.size, axis_name, spmd)
-        with deriving():
-            thread.where = user_line()
+        with deriving(user_line()):
             xs = examples.nodes()
             with bind(axis):
                 staged = stage("vmap", f, examples.types(axis), in_tree, numbers=True)
@@ -83,18 +79,16 @@ def vmap(
             mesh = mesh or _mesh([y for y, _ in found], axis)
             found = [(_split(y, has, axis, mesh), has) for y, has in found]
             made = tree.unflatten(staged.structure, [y for y, _ in found])
-            places = _prefix("out_axes", out_axes, made)
-            results = [
-                deliver(_place(y, has, place, axis))
-                for (y, has), place in zip(found, places, strict=True)
-            ]
+            positions = _axes("out_axes", out_axes, made)
+            pairs = zip(found, positions, strict=True)
+            results = [deliver(_move_axis(y, has, to, axis)) for (y, has), to in pairs]
         return tree.unflatten(staged.structure, results)
 
     return mapped
 
 
 class _Examples:
-    """The leaves of the arguments, with the axis of each that counts the examples."""
+    """The leaves of the arguments, with the mapped axis of each."""
 
     def __init__(
         self, leaves: list[Any], axes: list[Any], arguments: Any, size: int | None
@@ -105,12 +99,11 @@ class _Examples:
         self.flags = [a is not None for x, a in zip(leaves, self.axes) if isinstance(x, Tensor)]
 
     def _normal(self, i: int, x: Any, axis: Any) -> int | None:
-        if axis is None:
-            # one for all goes in as it is, unless it is an array
+        if axis is None:  # arrays become tensors; other shared values stay as they are
             if hasattr(x, "__array__"):
                 self.leaves[i] = asarray(x)
             return None
-        hint = "Use None in in_axes for an argument that is the same for every example."
+        hint = "Use None in in_axes for an argument that all examples share."
         if not is_value(x):
             raise ArgumentError(
                 f"vmap: only tensors and arrays can be mapped, got {type(x).__name__} at "
@@ -126,7 +119,7 @@ class _Examples:
         return axis % rank
 
     def _size(self, given: int | None) -> int:
-        found: dict[int, int] = {}  # a size, and the first leaf that has it
+        found: dict[int, int] = {}  # from a size to the first leaf that has it
         for i, (x, a) in enumerate(zip(self.leaves, self.axes)):
             if a is not None:
                 found.setdefault(x.shape[a], i)
@@ -135,29 +128,29 @@ class _Examples:
         if len(found) > 1:
             places = [(n, self._path(i) if i >= 0 else "axis_size") for n, i in found.items()]
             sizes = ", ".join(f"{n} ({place})" for n, place in places)
-            raise ArgumentError(f"vmap: the mapped axes must have one size, got {sizes}")
+            raise ArgumentError(f"vmap: the mapped axes must have the same size, got {sizes}")
         if not found:
             raise ArgumentError(
-                "vmap: no argument is mapped, so the number of examples is not known",
-                hint="Give one an axis with in_axes, or give axis_size.",
+                "vmap: no argument is mapped, so the number of examples is unknown",
+                hint="Map an argument with in_axes, or pass axis_size.",
             )
         return next(iter(found))
 
     def _path(self, i: int) -> str:
-        """Where a leaf is, as a user would write it: `argument[0]['w']`, `argument['scale']`."""
+        """The place of a leaf as a user would write it: `argument[0]['w']`, `argument['scale']`."""
         args, kwargs = self.arguments
         return f"argument{[*tree.paths(args), *tree.paths(kwargs)][i]}"
 
     def nodes(self) -> list[Node]:
-        """The tensors among the leaves; the axis of those that are mapped comes first."""
+        """The tensors among the leaves; those that are mapped have the axis first."""
         pairs = zip(self.leaves, self.axes)
         return [_to_front(node_of(x), a) for x, a in pairs if isinstance(x, Tensor)]
 
     def types(self, axis: Axis) -> list[Any]:
-        """What one example sees: types for the tensors, other things as they are."""
-        pairs = zip(self.leaves, self.axes)
+        """The arguments for one example: types of the tensors, other leaves as they are."""
         return [
-            _example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x for x, a in pairs
+            _example_type(x._node.type, a, axis) if isinstance(x, Tensor) else x
+            for x, a in zip(self.leaves, self.axes)
         ]
 
 
@@ -176,39 +169,35 @@ def _to_front(x: Node, axis: int | None) -> Node:
     return Transpose((axis, *[i for i in range(x.type.rank) if i != axis]))(x)
 
 
-def _place(y: Node, has: bool, place: int | None, axis: Axis) -> Node:
-    """A result with its axis where `out_axes` wants it."""
-    if place is None:
+def _move_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
+    """A result with its axis at the position that `out_axes` gives."""
+    if to is None:
         if has:
             raise ArgumentError(
                 f"vmap: out_axes is None for a result {y.type} that differs between examples",
-                hint="Give it an axis, or reduce it over the examples, as pb.psum does.",
+                hint="Give it an axis, or reduce it over the examples, for example with pb.psum.",
             )
         return y
     if not has:
         y = spread(y, axis)
     rank = y.type.rank
-    if not -rank <= place < rank:
-        raise AxisError(f"vmap: out_axes {place} is out of range for a result {y.type}")
-    place %= rank
-    if not place:
-        return y
-    rest = list(range(1, rank))
-    return Transpose((*rest[:place], 0, *rest[place:]))(y)
+    if not -rank <= to < rank:
+        raise AxisError(f"vmap: out_axes {to} is out of range for a result {y.type}")
+    to %= rank
+    return Transpose((*range(1, to + 1), 0, *range(to + 1, rank)))(y) if to else y
 
 
-def _spmd_axes(names: Any) -> tuple[str, ...]:
+def _spmd_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     made = () if names is None else (names,) if isinstance(names, str) else names
     if not isinstance(made, tuple) or not all(isinstance(a, str) for a in made):
         raise ArgumentError(
-            f"vmap: spmd_axis_name must be the name of a mesh axis, or a tuple of them, got "
-            f"{names!r}",
+            f"vmap: spmd_axis_name must be a mesh axis or a tuple of mesh axes, got {names!r}"
         )
     return made
 
 
 def _mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
-    """The mesh that examples are split on, if they are."""
+    """The mesh that examples are split on, if any."""
     found = [x.type.sharding.mesh for x in xs if x.type.sharding is not None]
     if not axis.spmd or not found:
         return None
@@ -222,7 +211,7 @@ def _mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
 
 
 def _split(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node:
-    """A value for all examples, of which every device along `axis.spmd` has some."""
+    """A value for all examples, with the examples split along `axis.spmd`."""
     if mesh is None or not has_axis:
         return x
     before = () if x.type.sharding is None else x.type.sharding.dims(x.type.rank)[1:]
@@ -230,27 +219,10 @@ def _split(x: Node, has_axis: bool, axis: Axis, mesh: DeviceMesh | None) -> Node
     return laid_out(x, x.type.sharded(Sharding(mesh, P(axis.spmd, *rest))))
 
 
-def _argument_axes(in_axes: Any, args: Sequence[Any], kwargs: dict) -> list[Any]:
-    """The axis of each leaf of the arguments; keyword arguments are mapped over their first."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise ArgumentError(
-            f"vmap: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
-            hint="A single int or None holds for all arguments.",
-        )
-    return [*_prefix("in_axes", in_axes, tuple(args)), *[0] * len(tree.leaves(kwargs))]
-
-
-def _prefix(name: str, axes: Any, like: Any) -> list[Any]:
-    """The entry for each leaf of `like`, where `axes` is a tree that is a prefix of it."""
-    found = tree.broadcast_prefix(axes, like)
-    if found is None:
-        raise ArgumentError(
-            f"vmap: {name} must be an int, None, or a tree of them that begins as the "
-            f"{'arguments' if name == 'in_axes' else 'results'} do, got {axes!r}",
-        )
+def _axes(name: str, axes: Tree, like: Tree) -> list[int | None]:
+    """The axis of each leaf of the arguments or results."""
+    found = prefix_entries("vmap", name, "an int, None", axes, like)
     for a in found:
         if a is not None and type(a) is not int:
-            raise ArgumentError(f"vmap: {name} must hold ints or None, got {a!r}")
+            raise ArgumentError(f"vmap: {name} must contain ints or None, got {a!r}")
     return found

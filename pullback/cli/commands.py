@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.cli.diagnostics import CommandError, Diagnostic, Source, report, report_failures
-from pullback.cli.options import FILE, command, profile_option
+from pullback.cli.options import FILE, FILES, command, profile_option
 from pullback.errors import PullbackError
 from pullback.interop.stablehlo import from_stablehlo, to_stablehlo
 from pullback.static.autodiff import GradientOptions, autodiff
@@ -26,50 +26,38 @@ AS_OPTIONS = {  # how the command line writes the arguments that hints show
 
 
 def register(commands: Any) -> None:
-    parser = command(commands, "verify", _verify, "check modules against the rules of the IR")
-    parser.add_argument("file", nargs="+", help="modules; - is the standard input")
+    verify_help = "check modules against the rules of the IR"
+    parser = command(commands, "verify", _verify, verify_help, files=FILES)
     profile_option(parser, "check against this profile instead of the module's own")
 
-    parser = command(
-        commands, "format", _format, "print a module in the standard layout",
-        "Comments are dropped.",
-    )  # fmt: skip
-    parser.add_argument("file", help=FILE)
+    format_help = "print a module in the standard layout"
+    parser = command(commands, "format", _format, format_help, "Comments are dropped.", file=FILE)
     parser.add_argument(
         "--check", action="store_true", help="print no module; exit with 1 if the layout differs"
     )
 
-    parser = command(commands, "canon", _canon, "print a module in its canonical form")
-    parser.add_argument("file", help=FILE)
-
-    parser = command(
-        commands, "hash", _hash, "print fingerprints, which are equal for equivalent modules"
-    )
-    parser.add_argument("file", nargs="+", help="modules; - is the standard input")
-
+    command(commands, "canon", _canon, "print a module in its canonical form", file=FILE)
+    hash_help = "print fingerprints, which are equal for equivalent modules"
+    command(commands, "hash", _hash, hash_help, files=FILES)
     _register_grad(commands)
 
     parser = command(commands, "ops", _ops, "list the instructions with profile and derivative")
     parser.add_argument("name", nargs="*", help="list only these, with an example of each")
     profile_option(parser, "list only the instructions and derivatives of this profile")
 
-    parser = command(commands, "export", _export, "print a module as StableHLO")
-    parser.add_argument("file", help=FILE)
+    parser = command(commands, "export", _export, "print a module as StableHLO", file=FILE)
     parser.add_argument(
         "--portable", action="store_true", help="write bytes that later versions can read"
     )
     parser.add_argument("--out", metavar="FILE", help="write to a file")
-
-    parser = command(commands, "import", _import, "print StableHLO as a module")
-    parser.add_argument("file", help="StableHLO as text or portable bytes, or - for stdin")
+    program = "StableHLO as text or portable bytes, or - for stdin"
+    command(commands, "import", _import, "print StableHLO as a module", file=program)
 
 
 def _register_grad(commands: Any) -> None:
-    parser = command(
-        commands, "grad", _grad, "print a module that also computes gradients",
-        "The gradients of one output follow the module's outputs.",
-    )  # fmt: skip
-    parser.add_argument("file", help=FILE)
+    help = "print a module that also computes gradients"
+    more = "The gradients of one output follow the module's outputs."
+    parser = command(commands, "grad", _grad, help, more, file=FILE)
     parser.add_argument(
         "--wrt", action="append", metavar="NAMES",
         help="differentiate with respect to these: names of inputs or values such as %%3, "

@@ -1,23 +1,7 @@
 """conformance: run YAML cases, each a module and its expected outcome.
 
-A case is a YAML document:
-
-    description: the gradient of a full sum is ones
-    category: autodiff              # lexical, shapes, ir_verification, autodiff, runtime ...
-    profile: cpu                    # gpu asks for an accelerator
-    input:
-      ir_module: |                  # the module
-      values: {x: [1.0, 2.0]}       # its inputs, for cases that run
-      wrt: [x]                      # for cases that differentiate; also output, seed, profile
-    expected:
-      status: success               # or error
-      output:
-        ir: |                       # the canonical form
-        gradient_module: |          # the gradient module
-        result: {dtype: f32, shape: [2], values: [1.0, 1.0], tolerance: 1e-6}
-      error: {code: E3001, message_contains: extents, location: {line: 3, column: 1}}
-
-In the category `autodiff`, `result` is the gradient, or a list of gradients.
+docs/ir.md shows the format. In the category `autodiff`, `result` is the gradient, or a list of
+gradients.
 """
 
 from __future__ import annotations
@@ -31,17 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.cli.diagnostics import (
-    BLUE,
-    GREEN,
-    RED,
-    CommandError,
-    Style,
-    message_of,
-    place_of,
-    printable,
-    report,
-)
+from pullback.cli.diagnostics import CommandError, Style, message_of, place_of, printable, report
 from pullback.cli.options import command, engine_option
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import NAMES
@@ -50,7 +24,7 @@ from pullback.static.module import Module, canonicalise, verify
 from pullback.static.parser import parse
 from pullback.static.run import run
 
-OUTCOMES = {"pass": ("passed", GREEN), "fail": ("failed", RED), "skip": ("skipped", BLUE)}
+OUTCOMES = {"pass": ("passed", "green"), "fail": ("failed", "red"), "skip": ("skipped", "blue")}
 LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specification allows
 
 

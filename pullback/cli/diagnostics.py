@@ -20,7 +20,7 @@ from pullback.static.literals import type_text
 from pullback.static.module import Module
 from pullback.static.parser import parse
 
-RED, GREEN, BLUE, BOLD = "31", "32", "34", "1"
+COLOURS = {"red": "31", "green": "32", "blue": "34", "bold": "1"}
 
 
 class CommandError(Exception):
@@ -100,8 +100,10 @@ class Style:
         dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("NO_COLOR"))
         self.colours = stream.isatty() and not dumb
 
-    def __call__(self, text: str, *codes: str) -> str:
-        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colours and text else text
+    def __call__(self, text: str, *names: str) -> str:
+        if not self.colours or not text:
+            return text
+        return f"\x1b[{';'.join([COLOURS[n] for n in names])}m{text}\x1b[0m"
 
 
 def terminal_width() -> int:
@@ -122,7 +124,7 @@ def _columns(text: str) -> int:
 
 def error_line(message: str, code: str = "") -> None:
     """Print `error[E3001]: message`."""
-    head = Style(sys.stderr)(f"error[{code}]" if code else "error", RED, BOLD)
+    head = Style(sys.stderr)(f"error[{code}]" if code else "error", "red", "bold")
     print(f"{head}: {printable(message, keep=chr(10))}", file=sys.stderr)
 
 
@@ -132,10 +134,10 @@ def _show(failure: Diagnostic) -> None:
     style = Style(sys.stderr)
     place = place_of(error)
     at = f":{place.line}:{place.column}" if place else ""
-    shown = [f"{style(' -->', BLUE)} {printable(source.name)}{at}"]
+    shown = [f"{style(' -->', 'blue')} {printable(source.name)}{at}"]
     shown += _excerpt(source, place, style) if place else []
     if error.hint:
-        shown.append(f"  {style('=', BLUE)} {printable(error.hint, keep=chr(10))}")
+        shown.append(f"  {style('=', 'blue')} {printable(error.hint, keep=chr(10))}")
     print("\n".join(shown), file=sys.stderr)
 
 
@@ -146,11 +148,11 @@ def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
     line, at = source.line(place.line), place.column - 1
     start = max(0, at - room // 2) if len(line) > room else 0
     before, after = printable(line[start:at]), printable(line[at : start + room])
-    bar, margin = style("|", BLUE), " " * len(number)
+    bar, margin = style("|", "blue"), " " * len(number)
     return [
         f"{margin} {bar}",
-        f"{style(number, BLUE)} {bar} {before}{after}".rstrip(),
-        f"{margin} {bar} {' ' * _columns(before)}{style('^', RED, BOLD)}",
+        f"{style(number, 'blue')} {bar} {before}{after}".rstrip(),
+        f"{margin} {bar} {' ' * _columns(before)}{style('^', 'red', 'bold')}",
     ]
 
 

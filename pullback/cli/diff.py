@@ -12,17 +12,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from pullback.cli.diagnostics import (
-    BLUE,
-    GREEN,
-    RED,
-    CommandError,
-    Source,
-    Style,
-    printable,
-    report,
-    terminal_width,
-)
+from pullback.cli.diagnostics import CommandError, Source, Style, printable, report, terminal_width
 from pullback.cli.options import FILE, command
 from pullback.static.instructions import Instruction
 from pullback.static.module import Module, canonicalise, fingerprint
@@ -129,7 +119,7 @@ def _outputs(module: Module) -> str:
 def side_by_side(rows: Sequence[Row], width: int, style: Style) -> Iterator[str]:
     """The rows in two columns; long lines are wrapped."""
     room = max(NARROWEST, (width - 3) // 2)
-    colours = {"|": BLUE, "<": RED, ">": GREEN}
+    colours = {"|": "blue", "<": "red", ">": "green"}
     for mark, left, right in rows:
         sides = _wrapped(left, room), _wrapped(right, room)
         for k in range(max(map(len, sides))):

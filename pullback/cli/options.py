@@ -7,17 +7,24 @@ from typing import Any
 
 from pullback.static.profiles import PROFILES
 
-FILE = "a module, or - for the standard input"
+FILE, FILES = "a module, or - for the standard input", "modules; - is the standard input"
 
 
-def command(commands: Any, name: str, work: Any, help: str, more: str = "") -> Any:
-    """Add a command that calls `work`; `more` follows `help` in its description."""
+def command(
+    commands: Any, name: str, work: Any, help: str, more: str = "", file: str = "", files: str = ""
+) -> Any:
+    """Add a command that calls `work`; `more` follows `help` in its description.
+
+    `file` or `files` is the help for its argument, one file or several.
+    """
     description = f"{help[0].upper()}{help[1:]}.{more and f' {more}'}"
     parser = commands.add_parser(name, help=help, description=description)
     # Without the option here, the value of the same option before the command is kept.
     parser.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="write JSON, for programs"
     )
+    if file or files:
+        parser.add_argument("file", nargs="+" if files else None, help=file or files)
     parser.set_defaults(work=work)
     return parser
 

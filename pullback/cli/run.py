@@ -24,8 +24,7 @@ from pullback.static.run import run
 
 
 def register(commands: Any) -> None:
-    parser = command(commands, "run", _run, "compute a module's outputs")
-    parser.add_argument("file", help=FILE)
+    parser = command(commands, "run", _run, "compute a module's outputs", file=FILE)
     parser.add_argument(
         "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
         help="an input: a number or list, FILE.npy, or FILE.npz:KEY; FILE.npz alone gives all "

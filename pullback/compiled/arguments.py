@@ -111,10 +111,8 @@ class Options:
         """Return the arguments with None for static ones, and the static ones by name."""
         if not self.static_names and not self.static:
             return args, kwargs, []
-        found = [(self.name(i), args[i]) for i in sorted(self.static) if i < len(args)]
-        found += [(k, kwargs[k]) for k in sorted(kwargs) if k in self.static_names]
-        args = tuple([None if i in self.static else x for i, x in enumerate(args)])
-        return args, {k: None if k in self.static_names else v for k, v in kwargs.items()}, found
+        args, kwargs, found = split_static(args, kwargs, self.static, self.static_names)
+        return args, kwargs, [(k if isinstance(k, str) else self.name(k), x) for k, x in found]
 
     def merge(self, args: tuple, kwargs: dict, static: Sequence[Any]) -> tuple[list, dict]:
         """Undo `split`."""
@@ -144,6 +142,16 @@ class Options:
         for k in sorted(kwargs):
             found += [k in self.donated_names] * len(tree.leaves(kwargs[k]))
         return found
+
+
+def split_static(
+    args: tuple, kwargs: dict, positions: set[int], names: set[str]
+) -> tuple[tuple, dict, list[tuple[int | str, Any]]]:
+    """Return arguments with None for static ones, and the static ones by position or name."""
+    found: list[tuple[int | str, Any]] = [(i, args[i]) for i in sorted(positions) if i < len(args)]
+    found += [(k, kwargs[k]) for k in sorted(kwargs) if k in names]
+    args = tuple([None if i in positions else x for i, x in enumerate(args)])
+    return args, {k: None if k in names else v for k, v in kwargs.items()}, found
 
 
 def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:

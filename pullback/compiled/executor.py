@@ -92,30 +92,28 @@ class Executor(ABC):
         with lock:
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
+        tensors = _handles(values, program.outs)
         if program.has_checks or any_unchecked():
-            return self._checked_results(leaves, values)
-        made = _handles(values, program.outs)
-        return made[0] if self.single else self.arrange(leaves, made)
+            self._record_checks(leaves, values, tensors)
+        return tensors[0] if self.single else self.arrange(leaves, tensors)
 
-    def _checked_results(self, leaves: Sequence[Any], values: list[Any]) -> Any:
-        program = self.program
-        made = _handles(values, program.outs)
-        inputs = [x._node for x in leaves if isinstance(x, Tensor)]
-        inputs += [x._node for x in self.captured]
+    def _record_checks(
+        self, leaves: Sequence[Any], values: list[Any], tensors: Sequence[Tensor]
+    ) -> None:
+        inputs = [x._node for x in [*leaves, *self.captured] if isinstance(x, Tensor)]
+        outputs = [t._node for t in tensors]
         with lock:
-            word = values[-1] if program.has_checks else None
-            runtime_checks.started(
-                program.compiled, word, program.lines, inputs, [t._node for t in made]
-            )
-        return made[0] if self.single else self.arrange(leaves, made)
+            word = values[-1] if self.program.has_checks else None
+            lines = self.program.lines
+            runtime_checks.started(self.program.compiled, word, lines, inputs, outputs)
 
-    def arrange(self, leaves: Sequence[Any], made: Sequence[Tensor]) -> Any:
+    def arrange(self, leaves: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
         """Return the results in the function's tree; some may be inputs."""
         if self.program.plain:
-            return tree.unflatten(self.out_tree, made)
+            return tree.unflatten(self.out_tree, tensors)
         inputs = [x for x, k in zip(leaves, self.kinds) if k is not STATIC] + self.captured
         found = [
-            wrap(node_of(inputs[i])) if is_input else wrap(made[i]._node)
+            wrap(node_of(inputs[i])) if is_input else wrap(tensors[i]._node)
             for is_input, i in self.program.plan
         ]
         return tree.unflatten(self.out_tree, found)
@@ -123,7 +121,7 @@ class Executor(ABC):
 
 def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
     """Return a tensor for each value that a program returned, of a type and from a line."""
-    made = []
+    tensors = []
     new, tensor_class, node_class = object.__new__, Tensor, Node
     for value, (type, where) in zip(values, outs):
         # inlined constructors: a call with a hundred results creates two hundred objects
@@ -139,8 +137,8 @@ def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Ten
         tensor = new(tensor_class)
         tensor._node = node
         tensor._token = tensor._grad = None
-        made.append(tensor)
-    return made
+        tensors.append(tensor)
+    return tensors
 
 
 def _under_derivative(handles: Sequence[Tensor]) -> bool:

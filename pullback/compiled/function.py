@@ -59,9 +59,9 @@ class Compiled(Generic[Parameters, Result]):
             else:
                 leaves = specialization.read(args, kwargs)
             if leaves is not None:
-                made = specialization.attempt(leaves)
-                if made is not MISSED:
-                    return made
+                result = specialization.attempt(leaves)
+                if result is not MISSED:
+                    return result
         call = Invocation(self, args, kwargs)
         found = self._find(call)
         specialization = found or self._trace(call)

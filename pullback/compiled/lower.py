@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, classify
+from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization
+from pullback.engines.xla.builder import module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
@@ -54,8 +56,6 @@ class Lowered(Generic[Parameters, Result]):
 
     def stablehlo(self) -> str:
         """Return the StableHLO module that XLA compiles."""
-        from pullback.engines.xla.builder import module
-
         return module(
             self.graph, donated=[place for _, place in self._specialization.program.donors]
         )
@@ -81,8 +81,6 @@ class Lowered(Generic[Parameters, Result]):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the program to a file for `pb.load_compiled`, also in another process."""
-        from pullback.compiled.save import save
-
         save(self._specialization, self._call, path)
 
     def __str__(self) -> str:

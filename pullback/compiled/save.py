@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback import errors, tree
-from pullback.compiled.arguments import STATIC, WIDE, Kind, Number, classify
+from pullback.compiled.arguments import STATIC, WIDE, Kind, Number, classify, split_static
 from pullback.compiled.executor import Executor
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
+from pullback.engines.base import DeviceBuffer
 from pullback.engines.registry import engine
 from pullback.engines.xla.program import check_masks
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
@@ -169,8 +170,8 @@ class Loaded(Executor):
         self._fixed = [value_from_data(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
-        *inputs, static = self._split(args, kwargs)
-        leaves, in_tree = tree.flatten(tuple(inputs))
+        inputs, named, static = split_static(args, kwargs, self._positions, self._names)
+        leaves, in_tree = tree.flatten((inputs, named))
         leaves, kinds = classify(leaves)
         if tree_to_data(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
@@ -181,7 +182,7 @@ class Loaded(Executor):
             if old != new:
                 raise ArgumentError(f"{self.name}: {path} must be {old}, got {new}")
         fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
-        fixed += zip(static, self._static, strict=True)
+        fixed += zip([value for _, value in static], self._static, strict=True)
         for given, wanted in fixed:
             if not same_plain(given, wanted):
                 raise ArgumentError(
@@ -189,14 +190,6 @@ class Loaded(Executor):
                     f"saved, got {given!r}",
                 )
         return self.call(leaves)
-
-    def _split(self, args: tuple, kwargs: dict) -> tuple[tuple, dict, list[Any]]:
-        """Return the arguments with None for static ones, and the static ones."""
-        static = [args[i] for i in sorted(self._positions) if i < len(args)]
-        static += [kwargs[k] for k in sorted(kwargs) if k in self._names]
-        rest = {k: None if k in self._names else v for k, v in kwargs.items()}
-        args = tuple([None if i in self._positions else x for i, x in enumerate(args)])
-        return args, rest, static
 
     def record(self, leaves: Sequence[Any]) -> Any:
         raise UnsupportedOp(
@@ -245,7 +238,7 @@ class _LoadedProgram:
     def failed(self, error: PullbackError, buffers: list[Any]) -> list[Any]:
         raise error.at(self.name, user_line()) from None
 
-    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
+    def failures(self, word: DeviceBuffer, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the errors of failed checks, with the lines where they were recorded."""
         failed = [i for i, held in enumerate(self.engine.get(word)) if not held]
         found = {}

@@ -129,12 +129,12 @@ class Specialization(Executor):
         """Record the call as one node."""
         nodes = [_node(x) for x, k in zip(leaves, self.kinds) if k is not STATIC]
         nodes += [node_of(x) for x in self.captured]
-        made: tuple = ()
+        results: tuple = ()
         if self.program.computed:
             if self._call is None:
                 self._call = Call(self.program.name, self.program.graph)
-            made = record_several(self._call, tuple(nodes))
-        return self.arrange(leaves, made)
+            results = record_several(self._call, tuple(nodes))
+        return self.arrange(leaves, results)
 
 
 class _Expected:

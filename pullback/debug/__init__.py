@@ -1,8 +1,8 @@
-"""Inspecting what ran, and why."""
+"""Looking inside: which rules ran, how tensors are laid out, and why devices communicate."""
 
-from pullback.sharding.explain import explain_sharding as explain_sharding
-from pullback.sharding.show import show_sharding as show_sharding
-from pullback.transforms.call_rules import rules_applied as rules_applied
+from pullback.sharding.explain import explain_sharding
+from pullback.sharding.show import show_sharding
+from pullback.transforms.call_rules import rules_applied
 
 __all__ = ["explain_sharding", "rules_applied", "show_sharding"]
 

@@ -12,7 +12,6 @@ from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph, dependence
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.graph.where import SourceLine
 
 if TYPE_CHECKING:
     from pullback.engines.xla.instructions import Block, HloValue
@@ -61,15 +60,6 @@ class ProgramBase:
     def __init__(self, graph: Graph) -> None:
         inputs = {x: 1 << i for i, x in enumerate(graph.inputs)}
         self.input_masks = dependence(graph, inputs)
-
-
-class CheckedProgram(Protocol):
-    """The part of a program that run-time checks need."""
-
-    input_masks: list[int]
-
-    def failures(self, word: Any, lines: Sequence[SourceLine | None]) -> dict[int, PullbackError]:
-        """The outputs that depend on a failed check, with its error at the line of the check."""
 
 
 class Engine(Protocol[Value]):

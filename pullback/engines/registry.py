@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, Protocol, cast, overload
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 from pullback.engines.base import Engine
 from pullback.engines.mesh import MeshEngine, SimulatedMesh
@@ -16,19 +16,11 @@ from pullback.sharding.mesh import DeviceMesh
 
 if TYPE_CHECKING:
     from pullback.engines.xla.engine import XlaEngine
+    from pullback.lazy.settings import Settings
 
 _engines: dict[tuple[str, str | None], Engine] = {}
 _meshes: dict[tuple[Engine, DeviceMesh], MeshEngine] = {}
 _creating = threading.Lock()
-
-
-class EngineSettings(Protocol):
-    """The settings that select an engine."""
-
-    @property
-    def engine(self) -> str: ...
-    @property
-    def device(self) -> str | None: ...
 
 
 @overload
@@ -69,14 +61,14 @@ def is_created(name: str) -> bool:
     return any(known == name for known, _ in _engines)
 
 
-def engine_for(settings: EngineSettings, mesh: DeviceMesh | None) -> Engine:
+def engine_for(settings: Settings, mesh: DeviceMesh | None) -> Engine:
     """Return the engine for values on `mesh`, or on a single device if it is None."""
     if mesh is None:
         return engine(settings.engine, settings.device)
     return _mesh_engine(settings, mesh)
 
 
-def _mesh_engine(settings: EngineSettings, mesh: DeviceMesh) -> MeshEngine:
+def _mesh_engine(settings: Settings, mesh: DeviceMesh) -> MeshEngine:
     single = engine(settings.engine, settings.device)
     found = _meshes.get((single, mesh))
     if found is None:
@@ -103,6 +95,6 @@ def mesh_of(types: Iterable[Type]) -> DeviceMesh | None:
     return None
 
 
-def spans_processes(settings: EngineSettings, mesh: DeviceMesh | None) -> bool:
+def spans_processes(settings: Settings, mesh: DeviceMesh | None) -> bool:
     """Whether other processes must start a program on `mesh`, too."""
     return mesh is not None and _mesh_engine(settings, mesh).spans_processes

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from pullback.engines.xla.disk_cache import disk_cache
+from pullback.engines.base import Program
 from pullback.errors import Location
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
@@ -65,6 +65,8 @@ class CacheInfo:
     @property
     def disk_bytes(self) -> int:
         """The size of all programs on disk, including those of other processes."""
+        from pullback.engines.xla.disk_cache import disk_cache  # keeps `import pullback` light
+
         return disk_cache().used()
 
 
@@ -73,10 +75,10 @@ class CacheEntry:
     """All programs of one structure; they differ in their outputs."""
 
     key: tuple
-    variants: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    variants: dict[tuple[int, ...], Program] = field(default_factory=dict)
     seen: set[tuple[int, ...]] = field(default_factory=set)
     lock: Any = field(default_factory=threading.Lock)
-    scalars: tuple[Any, list[int], Any] | None = None  # the last program, its words, packed
+    scalars: tuple[Program, list[int], Any] | None = None  # the last program, its words, packed
     users: Any = field(default_factory=weakref.WeakSet)  # compiled functions that hold the program
 
 
@@ -92,8 +94,8 @@ class Cache:
         self.nbytes = self._evicted_bytes = 0
         self.causes: deque[Cause] = deque(maxlen=1000)
         # Least recently used first, with their entry and outputs
-        self._programs: OrderedDict[Any, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
-        self._latest: Any = None  # the last program used, if by a compiled function
+        self._programs: OrderedDict[Program, tuple[CacheEntry, tuple[int, ...]]] = OrderedDict()
+        self._latest: Program | None = None  # the last program used, if by a compiled function
         self._last_at: dict[Any, tuple] = {}  # the last key compiled for each line
         self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
         self._seen: dict[int, bool] = {}
@@ -113,14 +115,16 @@ class Cache:
         self._latest = None
         self._programs.move_to_end(entry.variants[outputs])
 
-    def used(self, program: Any, hit: bool) -> None:
+    def used(self, program: Program, hit: bool) -> None:
         """Mark a program as used by a compiled function that holds it."""
         self.hits += hit
         if program is not self._latest and program in self._programs:
             self._programs.move_to_end(program)
             self._latest = program
 
-    def store(self, entry: CacheEntry, outputs: tuple[int, ...], program: Any, limit: int) -> bool:
+    def store(
+        self, entry: CacheEntry, outputs: tuple[int, ...], program: Program, limit: int
+    ) -> bool:
         """Add a program; evict the least recently used until all take at most `limit` bytes.
 
         Return whether so much was evicted that memory should be returned to the system.
@@ -251,7 +255,7 @@ def _show(part: Any, work: Work) -> str:
     return f"a new input {part}"
 
 
-def announce(cause: Cause | None, seconds: float, program: Any) -> None:
+def announce(cause: Cause | None, seconds: float, program: Program) -> None:
     """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
     if "compiles" in os.environ.get("PULLBACK_LOG", "").split(","):
         how = "found on disk" if program.origin == "disk" else "compiled"

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+from pullback.engines.base import Program
 from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
@@ -241,7 +242,7 @@ class Launch:
 
     __del__ = release  # an interrupt may come between marking the nodes and running
 
-    def _compile(self) -> Any:
+    def _compile(self) -> Program:
         with self.entry.lock:  # two threads that want the same program compile it once
             program = self.entry.variants.get(self.outputs)
             if program is None:
@@ -261,7 +262,7 @@ class Launch:
                     self.engine.give_back()
             return program
 
-    def _packed(self, program: Any) -> Any:
+    def _packed(self, program: Program) -> Any:
         """Return the scalars as one argument; that of the last run, if they are the same."""
         words = [*[word for s in self.work.scalars for word in s.value], *self.positions]
         last = self.entry.scalars

@@ -1,4 +1,4 @@
-"""Engines, and the graphs of pending work that they compile."""
+"""Graphs of pending work, as engines compile them."""
 
 from __future__ import annotations
 

@@ -19,14 +19,7 @@ from pullback.lazy.info import device_of, devices_of
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute, forbid_placeholders, read
-from pullback.lazy.record import (
-    bind_tensor,
-    cut,
-    guard_placeholder_write,
-    leaf_of,
-    register,
-    wrap,
-)
+from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
 from pullback.lazy.shards import Shard, shards
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType
-from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of, scalar
 from pullback.lazy.record import record_several
 from pullback.lazy.tensor import Tensor
 from pullback.ops.optimizer_steps import AdamCorrections, AdamStep
-from pullback.optim.base import Optimizer, Slots, UpdateRule
+from pullback.optim.base import Nodes, Optimizer, Slots, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class AdamRule(UpdateRule):
     def slots(self) -> dict[str, bool]:
         return {"mean": False, "square": True}
 
-    def factors(self, count: Tensor | None, dtype: DType) -> tuple[Node, ...]:
+    def factors(self, count: Tensor | None, dtype: DType) -> Nodes:
         """Return the scalar operands of `AdamStep`."""
         assert count is not None
         logarithms = [math.log(beta) if beta else -math.inf for beta in self.betas]
@@ -46,9 +45,7 @@ class AdamRule(UpdateRule):
         scalars = [scalar(float(v), dtype) for v in numbers]
         return (node_of(step_size), correction._node, *scalars)
 
-    def change(
-        self, p: Tensor, g: Tensor, slots: Slots, factors: tuple[Node, ...]
-    ) -> tuple[Tensor, Slots]:
+    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Nodes) -> tuple[Tensor, Slots]:
         if self.weight_decay and not self.decoupled:
             g = g + p * self.weight_decay
         if self.weight_decay and self.decoupled:
@@ -67,7 +64,6 @@ def adam(
 ) -> AdamRule:
     """Return Adam in functional form; with `decoupled` weight decay it is AdamW.
 
-    >>> import pullback as pb
     >>> opt = pb.optim.adam(learning_rate=0.5)
     >>> params = {"w": pb.tensor([4.0, -8.0])}
     >>> state = opt.init(params)
@@ -84,7 +80,6 @@ def adam(
 class Adam(Optimizer):
     """Adam over leaves that require a gradient; with `decoupled` weight decay it is AdamW.
 
-    >>> import pullback as pb
     >>> w = pb.tensor([4.0, -8.0], requires_grad=True)
     >>> opt = pb.optim.Adam([w], learning_rate=0.5)
     >>> (w * w).sum().backward()

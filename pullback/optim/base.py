@@ -11,7 +11,7 @@ import numpy as np
 from pullback import tree
 from pullback.errors import ArgumentError, UnsupportedOp
 from pullback.functions.sharding import reshard
-from pullback.graph.dtypes import DType, float32, int32
+from pullback.graph.dtypes import DType, float32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.record import at_one_line
@@ -20,6 +20,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import P
 
 Slots = dict[str, Tensor]  # the state of one parameter, by name
+Nodes = tuple[Node, ...]
 Params = TypeVar("Params")  # a tensor, or a tree of tensors
 
 
@@ -47,13 +48,11 @@ class UpdateRule:
         """The slot names; True for a slot that is real even for a complex parameter."""
         return {}
 
-    def factors(self, count: Tensor | None, dtype: DType) -> tuple[Node, ...]:
+    def factors(self, count: Tensor | None, dtype: DType) -> Nodes:
         """Return values that depend on the step number only, shared by all parameters."""
         return ()
 
-    def change(
-        self, p: Tensor, g: Tensor, slots: Slots, factors: tuple[Node, ...]
-    ) -> tuple[Tensor, Slots]:
+    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Nodes) -> tuple[Tensor, Slots]:
         """Return the parameter and its slots after one step."""
         raise UnsupportedOp(f"{type(self).__name__} must define `change`, one step of a parameter")
 
@@ -82,7 +81,7 @@ class UpdateRule:
     ) -> tuple[Tensor | None, list[Tensor], list[Slots]]:
         """Take one step with parameters that have taken the same number of steps."""
         count = None if count is None else count + 1
-        factors: dict[DType, tuple[Node, ...]] = {}
+        factors: dict[DType, Nodes] = {}
         new_params, new_slots = [], []
         for param, grad, slot in zip(params, grads, slots, strict=True):
             dtype = working_dtype(param.dtype)
@@ -101,7 +100,7 @@ class UpdateRule:
         """
         dtype, slots = working_dtype(p.dtype), {}
         for name, is_real in self.slots.items():
-            slot = zeros(p.shape, dtype.real if is_real else dtype)
+            slot = asarray(np.zeros(p.shape, (dtype.real if is_real else dtype).numpy))
             slots[name] = slot if p.sharding is None else reshard(slot, p.sharding)
         return slots
 
@@ -110,7 +109,7 @@ class UpdateRule:
         if not self.counts:
             return None
         meshes = {p.sharding.mesh for p in params if p.sharding is not None}
-        count = zeros((), int32)
+        count = asarray(np.int32(0))
         return reshard(count, meshes.pop(), P()) if len(meshes) == 1 else count
 
 
@@ -176,10 +175,6 @@ class Optimizer:
 def working_dtype(dtype: DType) -> DType:
     """Return the dtype of a step's computation and slots: f32 for half precision."""
     return float32 if dtype.is_float and dtype.bits < 32 else dtype
-
-
-def zeros(shape: tuple[int, ...], dtype: DType) -> Tensor:
-    return asarray(np.zeros(shape, dtype.numpy))
 
 
 def check_parameter(p: Any, path: str) -> None:

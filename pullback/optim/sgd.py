@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pullback.errors import ArgumentError
-from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
-from pullback.optim.base import Optimizer, Slots, UpdateRule
+from pullback.optim.base import Nodes, Optimizer, Slots, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,7 @@ class SGDRule(UpdateRule):
     def slots(self) -> dict[str, bool]:
         return {"velocity": False} if self.momentum else {}
 
-    def change(
-        self, p: Tensor, g: Tensor, slots: Slots, factors: tuple[Node, ...]
-    ) -> tuple[Tensor, Slots]:
+    def change(self, p: Tensor, g: Tensor, slots: Slots, factors: Nodes) -> tuple[Tensor, Slots]:
         if self.weight_decay:
             g = g + p * self.weight_decay
         if not self.momentum:
@@ -46,7 +43,6 @@ def sgd(
 ) -> SGDRule:
     """Return stochastic gradient descent in functional form.
 
-    >>> import pullback as pb
     >>> opt = pb.optim.sgd(learning_rate=0.5)
     >>> params = {"w": pb.tensor([4.0, 8.0])}
     >>> state = opt.init(params)
@@ -61,7 +57,6 @@ def sgd(
 class SGD(Optimizer):
     """Stochastic gradient descent over leaves that require a gradient.
 
-    >>> import pullback as pb
     >>> w = pb.tensor([4.0, 8.0], requires_grad=True)
     >>> opt = pb.optim.SGD([w], learning_rate=0.5)
     >>> ((w * w).sum() / 2).backward()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
 
-ArrayLike: TypeAlias = Tensor | np.ndarray | np.generic | complex | Sequence["ArrayLike"]
-Shape: TypeAlias = int | Sequence[int]
-DTypeLike: TypeAlias = DType | str | np.dtype | type
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def key_of(op: str, key: ArrayLike) -> Node:
@@ -105,28 +104,16 @@ def _is_known(value: ArrayLike) -> bool:
     return not isinstance(value, (Tensor, Unknown))
 
 
-def require(op: str, holds: Any, message: str) -> None:
-    """Raise ArgumentError unless all elements of `holds` are true."""
-    if not np.all(holds):
-        raise ArgumentError(message, op=op)
-
-
-def require_range(
-    op: str, name: str, value: ArrayLike, test: Callable[[np.ndarray], Any], must: str
-) -> None:
-    """Raise unless a parameter passes the test, as far as it is known."""
-    given = known(value)
-    if given is not None:
-        require(op, test(given), f"{name} must {must}, got {value}")
-
-
-def require_order(op: str, low: ArrayLike, high: ArrayLike, names: tuple[str, str]) -> None:
-    """Raise unless low < high, as far as both are known."""
-    a, b = known(low), known(high)
-    if a is None or b is None:
+def require(op: str, test: Callable[..., Any], message: str, *values: ArrayLike) -> None:
+    """Raise ArgumentError unless all elements of `test(*values)` are true, if values are known."""
+    arrays = [known(v) for v in values]
+    if any(a is None for a in arrays):
         return
     try:
-        fits = a < b
+        with np.errstate(all="ignore"):
+            holds = np.all(test(*arrays))
     except ValueError:  # not broadcastable: `sample_shape` reports that
         return
-    require(op, fits, f"{names[0]} must be less than {names[1]}, got {low} and {high}")
+    if not holds:
+        got = f", got {' and '.join(map(str, values))}" if values else ""
+        raise ArgumentError(message + got, op=op)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,40 +23,33 @@ from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
 from pullback.ops.random.truncated import NormalBetween
 from pullback.random.arguments import (
-    ArrayLike,
-    DTypeLike,
-    Shape,
     computed_in,
     float_dtype,
     key_of,
-    known,
     parameter,
     require,
-    require_order,
-    require_range,
     sample_shape,
 )
 
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
+
 
 def uniform(
-    key: ArrayLike,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
-    minval: ArrayLike = 0.0,
-    maxval: ArrayLike = 1.0,
-) -> Tensor:
+    key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0,
+) -> Tensor:  # fmt: skip
     """Return uniform samples in [minval, maxval), differentiable with respect to both bounds.
 
     The interval is divided into 2**24 steps, 2**53 for f64. If no number of the dtype lies between
     the bounds, the result is the one next to minval.
 
-    >>> import pullback as pb
     >>> pb.random.uniform(pb.random.key(0), (2,), minval=-1.0).tolist()
     [0.8953341245651245, 0.9571597576141357]
     """
     op = "random.uniform"
     wanted = float_dtype(op, dtype, minval, maxval)
-    require_order(op, minval, maxval, ("minval", "maxval"))
+    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = key_of(op, key)
     with at_one_line():
         wide = computed_in(wanted)
@@ -62,23 +57,23 @@ def uniform(
         shape = sample_shape(op, shape, low, high)
         if _is(minval, 0) and _is(maxval, 1):
             return record(RandomUniform(shape, wanted), (node,))
-        _require_finite(op, minval, maxval, wide)
+
+        def finite(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            return np.isfinite(b.astype(wide.numpy) - a.astype(wide.numpy))
+
+        require(op, finite, "maxval - minval must be finite", minval, maxval)
         unit = record(RandomUniform(shape, wide), (node,))
         return record(Between(wanted), (unit._node, low, high))
 
 
 def normal(
-    key: ArrayLike,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
-    loc: ArrayLike = 0.0,
-    scale: ArrayLike = 1.0,
-) -> Tensor:
+    key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+    loc: ArrayLike = 0.0, scale: ArrayLike = 1.0,
+) -> Tensor:  # fmt: skip
     """Return samples of a normal distribution, differentiable with respect to `loc` and `scale`.
 
     For a complex dtype, the real and imaginary parts each have half the variance.
 
-    >>> import pullback as pb
     >>> pb.random.normal(pb.random.key(0), (2,)).tolist()
     [-0.1315576285123825, -0.053718023002147675]
     >>> def total(mean):
@@ -130,23 +125,19 @@ def _complex_normal(
 
 
 def truncated_normal(
-    key: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    shape: Shape | None = None,
+    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None,
     dtype: DTypeLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return standard normal samples in [lower, upper], differentiable with respect to the bounds.
 
     Bounds may be arbitrarily far from 0. Where a tensor `lower` exceeds `upper`, the result is NaN.
 
-    >>> import pullback as pb
     >>> pb.random.truncated_normal(pb.random.key(0), [-2.0, 40.0], [2.0, pb.inf]).tolist()
     [-0.19635199010372162, 40.00608825683594]
     """
     op = "random.truncated_normal"
     wanted = float_dtype(op, dtype, lower, upper)
-    require_order(op, lower, upper, ("lower", "upper"))
+    require(op, operator.lt, "lower must be less than upper", lower, upper)
     node = key_of(op, key)
     with at_one_line():
         low, high = (parameter(op, v, float64) for v in (lower, upper))
@@ -160,21 +151,18 @@ def truncated_normal(
 
 
 def exponential(
-    key: ArrayLike,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
+    key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
     scale: ArrayLike = 1.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return samples of the exponential distribution with mean `scale`, differentiable in it.
 
-    >>> import pullback as pb
     >>> pb.random.exponential(pb.random.key(0), (2,)).tolist()
     [0.11055822670459747, 0.04378489404916763]
     """
     op = "random.exponential"
     wanted = float_dtype(op, dtype, scale)
     node = key_of(op, key)
-    require_range(op, "scale", scale, lambda s: s >= 0, "not be negative")
+    require(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with at_one_line():
         wide = computed_in(wanted)
         factor = parameter(op, scale, wide)
@@ -193,14 +181,13 @@ def gamma(
     Samples are never 0: smaller ones become the least normal number of the dtype. The derivative is
     that of a quantile (implicit reparameterization), so gradients of expectations are correct.
 
-    >>> import pullback as pb
     >>> pb.random.gamma(pb.random.key(0), [0.5, 3.0, 100.0]).tolist()
     [1.881826639175415, 0.8390815258026123, 86.04927825927734]
     """
     op = "random.gamma"
     wanted = float_dtype(op, dtype, a)
     node = key_of(op, key)
-    require_range(op, "a", a, lambda a: a > 0, "be positive")
+    require(op, lambda a: a > 0, "a must be positive", a)
     with at_one_line():
         shapes = wrap(parameter(op, a, wanted))
         shapes = spread(shapes, sample_shape(op, shape, shapes._node))
@@ -209,13 +196,4 @@ def gamma(
 
 def _is(value: ArrayLike, wanted: float) -> bool:
     """Return whether a parameter is this Python number, not a tensor."""
-    return isinstance(value, (int, float)) and value == wanted
-
-
-def _require_finite(op: str, low: ArrayLike, high: ArrayLike, dtype: DType) -> None:
-    a, b = known(low), known(high)
-    if a is None or b is None:
-        return
-    with np.errstate(all="ignore"):
-        distance = b.astype(dtype.numpy) - a.astype(dtype.numpy)
-    require(op, np.isfinite(distance), f"maxval - minval must be finite, got {low} and {high}")
+    return type(value) in (int, float) and bool(value == wanted)

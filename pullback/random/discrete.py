@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
@@ -17,21 +20,19 @@ from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import MulHigh
 from pullback.random.arguments import (
-    ArrayLike,
-    DTypeLike,
-    Shape,
     key_of,
     parameter,
-    require_order,
-    require_range,
+    require,
     sample_shape,
 )
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = uint32) -> Tensor:
     """Return random bits as unsigned integers of 8, 16, 32 or 64 bits.
 
-    >>> import pullback as pb
     >>> [f"{word:08x}" for word in pb.random.bits(pb.random.key(0), (2,)).tolist()]
     ['f29a4fa7', 'fa843692']
     """
@@ -47,12 +48,11 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 
     Where a tensor `p` is at least 1 the result is true, where it is negative or NaN, false.
 
-    >>> import pullback as pb
     >>> pb.random.bernoulli(pb.random.key(0), [0.0, 1.0]).tolist()
     [False, True]
     """
     op = "random.bernoulli"
-    require_range(op, "p", p, lambda p: (p >= 0) & (p <= 1), "be in [0, 1]")
+    require(op, lambda p: (p >= 0) & (p <= 1), "p must be in [0, 1]", p)
     with at_one_line():
         chance = wrap(cut(parameter(op, p, float64)))  # a decision has no derivative
         words = record(RandomBits(sample_shape(op, shape, chance._node), 64), (key_of(op, key),))
@@ -62,19 +62,15 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 
 
 def randint(
-    key: ArrayLike,
-    shape: Shape | None,
-    minval: ArrayLike,
-    maxval: ArrayLike,
+    key: ArrayLike, shape: Shape | None, minval: ArrayLike, maxval: ArrayLike,
     dtype: DTypeLike = int64,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return integers from `minval` (included) to `maxval` (excluded), of any integer dtype.
 
     All are equally likely to within a factor of 1 + 2**-32, and of 1 + 2**-64 for 64-bit dtypes.
     Bounds may be tensors; where maxval <= minval the result is minval. A Python number as maxval
     may be one more than the largest integer of the dtype.
 
-    >>> import pullback as pb
     >>> pb.random.randint(pb.random.key(0), (5,), 0, 10).tolist()
     [4, 2, 9, 5, 5]
     """
@@ -82,7 +78,7 @@ def randint(
     wanted = user_dtype(op, dtype)
     if not wanted.is_integer:
         raise DTypeError(f"dtype must be an integer, got {wanted}", op=op)
-    require_order(op, minval, maxval, ("minval", "maxval"))
+    require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     with at_one_line():
         low, last = _bound(op, minval, wanted), _bound(op, maxval, wanted, minus=1)
         shape = sample_shape(op, shape, low, last)

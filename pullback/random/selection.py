@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, float_node, literal, shape_of
@@ -20,17 +21,17 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
 from pullback.ops.random.sampling import RandomExponential
-from pullback.random.arguments import ArrayLike, Shape, key_of, known, parameter, require
+from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.discrete import randint
+
+if TYPE_CHECKING:
+    from pullback.typing import ArrayLike, Shape
 
 
 def categorical(
-    key: ArrayLike,
-    logits: ArrayLike,
-    axis: int = -1,
-    shape: Shape | None = None,
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
     replace: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return indices along an axis, drawn with probabilities proportional to exp(logits).
 
     `shape` must end with the shape of the logits without that axis, which is the default; the
@@ -40,7 +41,6 @@ def categorical(
     Probabilities are exact to within 2**-60 times the number of categories. Logits of -inf and NaN
     are never drawn; if all are -inf they count as equal.
 
-    >>> import pullback as pb
     >>> logits = pb.log([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
     >>> pb.random.categorical(pb.random.key(0), logits, shape=(4, 2)).tolist()
     [[1, 0], [1, 2], [1, 0], [1, 2]]
@@ -57,18 +57,13 @@ def categorical(
 
 
 def choice(
-    key: ArrayLike,
-    a: ArrayLike,
-    shape: Shape = (),
-    replace: bool = True,
-    p: ArrayLike | None = None,
-    axis: int = 0,
-) -> Tensor:
+    key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True,
+    p: ArrayLike | None = None, axis: int = 0,
+) -> Tensor:  # fmt: skip
     """Return elements of `a` along an axis (or integers below `a`), drawn with probabilities `p`.
 
     Probabilities need not sum to 1. By default, or if all are 0, elements are equally likely.
 
-    >>> import pullback as pb
     >>> pb.random.choice(pb.random.key(0), pb.tensor([10, 20, 30]), (4,), p=[1, 1, 0]).tolist()
     [10, 10, 20, 20]
     >>> sorted(pb.random.choice(pb.random.key(0), 4, (4,), replace=False).tolist())
@@ -95,7 +90,6 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     With `independent`, each line along the axis is shuffled separately. Each place is sorted by 64
     random bits: all orders of n elements are equally likely to within n**2 / 2**65.
 
-    >>> import pullback as pb
     >>> pb.random.permutation(pb.random.key(0), 5).tolist()
     [1, 0, 4, 3, 2]
     """
@@ -119,7 +113,7 @@ def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, i
     """Return the number of elements to draw from, the elements (None: indices), and their axis."""
     value = number(a)
     if isinstance(value, int) and not isinstance(value, bool):
-        require(op, value >= 0, f"the number of elements must not be negative, got {value}")
+        require(op, lambda n: n >= 0, "the number of elements must not be negative", value)
         return value, None, 0
     elements = as_tensor(value)
     if not elements.ndim:
@@ -136,14 +130,11 @@ def _weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: boo
     """Return probabilities scaled so that the largest is at least 1 and less than 2."""
     given = known(p)
     if given is not None:
-        require(op, given >= 0, f"probabilities must not be negative, got {p}")
-        positive = int((given > 0).sum())
-        require(op, positive > 0, "at least one probability must be positive")
-        require(
-            op, replace or math.prod(draws) <= positive,
-            f"cannot draw {math.prod(draws)} distinct elements: only {positive} have a "
-            "positive probability",
-        )  # fmt: skip
+        require(op, lambda p: p >= 0, "probabilities must not be negative", p)
+        count, positive = math.prod(draws), int((given > 0).sum())
+        require(op, lambda: positive > 0, "at least one probability must be positive")
+        what = f"cannot draw {count} distinct elements: only {positive} have a positive probability"
+        require(op, lambda: replace or count <= positive, what)
     weights = wrap(cut(parameter(op, p, float64)))
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
@@ -174,8 +165,8 @@ def _draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, .
 
 def _check_population(op: str, n: int, draws: tuple[int, ...], replace: bool) -> None:
     wanted = math.prod(draws)
-    require(op, n > 0 or not wanted, "there are no elements to draw from")
-    require(op, replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
+    require(op, lambda: n > 0 or not wanted, "there are no elements to draw from")
+    require(op, lambda: replace or wanted <= n, f"cannot draw {wanted} distinct elements from {n}")
 
 
 def _draw(key: Node, weights: Tensor, draws: tuple[int, ...], replace: bool) -> Tensor:

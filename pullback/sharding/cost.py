@@ -1,7 +1,7 @@
-"""What communication and arithmetic cost on a mesh.
+"""The cost model of communication and arithmetic on a mesh.
 
-Of N devices in a ring each sends, for b bytes that every device ends up with: all_reduce
-2 (N-1)/N b, all_gather and reduce_scatter (N-1)/N b; all_to_all (N-1)/N of what a device has.
+In a ring of N devices, each device sends 2 (N-1)/N b bytes for an all_reduce of b bytes, (N-1)/N b
+for an all_gather or reduce_scatter, and (N-1)/N of its own bytes for an all_to_all.
 """
 
 from __future__ import annotations
@@ -17,30 +17,34 @@ from pullback.graph.types import Type
 
 @dataclass(frozen=True)
 class Machine:
-    """How fast a device computes, and how fast it sends to its neighbours."""
+    """The speed of a device and of its connections."""
 
-    flops: float = 5e13  # a second
-    bandwidth: float = 5e10  # bytes a second
-    latency: float = 5e-6  # seconds until the first byte
+    flops: float = 5e13  # per second
+    bandwidth: float = 5e10  # bytes per second
+    latency: float = 5e-6  # seconds per collective
 
     def seconds(self, traffic: float, steps: int = 1) -> float:
-        """To send `traffic` bytes, in so many collectives."""
+        """Return the time to send `traffic` bytes in `steps` collectives."""
         return traffic / self.bandwidth + steps * self.latency if steps else 0.0
 
     def computing(self, work: float) -> float:
-        """Seconds for so many operations."""
+        """Return the time for `work` arithmetic operations."""
         return work / self.flops
 
 
 def work(op: Any, extents: dict[str, int], types: Sequence[Type]) -> float:
-    """Arithmetic operations of an op, whose factors have these extents, operands and results these
-    types: two for each product that is summed, and at least one for each element."""
+    """Count the arithmetic operations of an op: two per product in a sum, at least one per element.
+
+    `extents` are the sizes of its factors, `types` those of its operands and results.
+    """
     steps = math.prod(extents.values()) * (2 if isinstance(op, SumOfProducts) else 1)
     return max([steps, *[t.size for t in types]])
 
 
 def traffic(kind: str, nbytes: float, count: int) -> float:
-    """Bytes that each of `count` devices sends; `nbytes` is the larger of what it has before and
-    after."""
+    """Return the bytes that each of `count` devices sends in a collective.
+
+    `nbytes` is the larger of a device's sizes before and after.
+    """
     share = (count - 1) / count
     return nbytes * share * (2 if kind == "all_reduce" else 1)

@@ -1,15 +1,19 @@
-"""explain_sharding: every message that devices will exchange, and why."""
+"""explain_sharding: every collective of a program on a mesh, and why it is there."""
 
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.api.memory_plan import readable
 from pullback.api.placeholders import program_of
-from pullback.errors import ArgumentError
+from pullback.api.signatures import Tree
+from pullback.engines.mesh import per_device
+from pullback.engines.registry import mesh_of
+from pullback.errors import ArgumentError, Location
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
@@ -24,9 +28,9 @@ from pullback.sharding.partition.reasons import Reason
 class Communication:
     """One collective of a per-device program.
 
-    `nbytes` is what each device sends, `seconds` what that is expected to take; `why` names what
-    was needed, `op` and `where` by whom, `of` which value; both are empty for one that the user
-    wrote, in a shard_map. One in a loop is there in all its `rounds`, and costs as much in each.
+    `nbytes` is what each device sends, `seconds` the expected time. The op `op` at `where` needs
+    `why` of the value `of`; both are empty for a collective that the user wrote in a shard_map. A
+    collective in a loop is listed once; it runs, and costs as much, in each of `rounds` rounds.
     """
 
     kind: str
@@ -35,7 +39,7 @@ class Communication:
     nbytes: int
     seconds: float
     op: str
-    where: Any
+    where: Location
     why: str
     of: str
     rounds: int = 1
@@ -50,7 +54,7 @@ class Communication:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """All collectives of a program, in their order, and the per-device program itself."""
+    """The collectives of a program in order, and the per-device program."""
 
     mesh: DeviceMesh
     exchanges: tuple[Communication, ...]
@@ -59,12 +63,12 @@ class Explanation:
 
     @property
     def computing(self) -> float:
-        """The seconds that each device is expected to compute for."""
+        """The expected seconds of computation on each device."""
         return self.machine.computing(operations(self.program))
 
     @property
     def communicating(self) -> float:
-        """The seconds that the collectives are expected to take."""
+        """The expected seconds of the collectives."""
         return sum(e.seconds * e.rounds for e in self.exchanges)
 
     @property
@@ -73,7 +77,7 @@ class Explanation:
 
     @property
     def memory(self) -> int:
-        """The bytes of a device's arguments, results, and largest value in between."""
+        """The bytes of a device's arguments, results and largest intermediate value."""
         ends = [*self.program.inputs, *dict.fromkeys(self.program.outputs)]
         inside = set(self.program.nodes).difference(ends)
         largest = max([sum([t.nbytes for t in _types(n)]) for n in inside], default=0)
@@ -81,16 +85,13 @@ class Explanation:
 
     @property
     def nbytes(self) -> int:
-        """What each device sends in one run."""
+        """The bytes that each device sends in one run."""
         return sum(e.nbytes * e.rounds for e in self.exchanges)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many collectives there are of each kind."""
-        found: dict[str, int] = {}
-        for e in self.exchanges:
-            found[e.kind] = found.get(e.kind, 0) + 1
-        return found
+        """The number of collectives of each kind."""
+        return dict(Counter(e.kind for e in self.exchanges))
 
     def __str__(self) -> str:
         if not self.exchanges:
@@ -101,10 +102,11 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
-    """The function that lists the collectives of running `f` on its arguments, without running it.
+def explain_sharding(
+    f: Callable[..., Tree], machine: Machine | None = None
+) -> Callable[..., Explanation]:
+    """Return a function that lists the collectives of `f` for its arguments, without running it.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh(2, "tp")
     >>> x = pb.Type((8, 4), pb.float32, pb.Sharding(mesh, pb.P(None, "tp")))
     >>> w = pb.Type((4, 6), pb.float32, pb.Sharding(mesh, pb.P("tp")))
@@ -115,16 +117,13 @@ def explain_sharding(f: Callable, machine: Machine | None = None) -> Callable:
 
     @functools.wraps(f)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        from pullback.engines.mesh import per_device
-        from pullback.engines.registry import mesh_of
-
         graph = program_of("explain_sharding", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is None:
             raise ArgumentError(
                 "explain_sharding: no argument and no result is on a mesh",
                 hint="Lay the arguments out first: x.shard(mesh, spec).",
-            )  # fmt: skip
+            )
         made = per_device(graph, mesh)
         costs = machine or Machine()
         wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]

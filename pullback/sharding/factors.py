@@ -1,12 +1,12 @@
 """Factor rules: which dimensions of operands and results are the same index of a computation.
 
-A rule is written like an einsum: `"m k, k n -> m n"`. A word stands for one dimension:
+A rule is written like an einsum, `"m k, k n -> m n"`, with one word per dimension:
 
     m       the factor m; a factor that no result has is contracted
     _       a dimension that must be whole on every device
-    1       a dimension of extent 1, along which the operand repeats
-    (a b)   a dimension that runs over several factors, the major one first
-    a=2     a factor whose extent no dimension tells: it stands in such dimensions only
+    1       a dimension of size 1, along which the operand broadcasts
+    (a b)   a dimension that combines several factors, major first
+    a=2     a factor of known size, which occurs only in such combined dimensions
     ...     all remaining dimensions, which broadcast as in NumPy
 """
 
@@ -29,11 +29,11 @@ _FORMS: dict[tuple, Form] = {}
 
 
 class Form:
-    """A rule for given ranks, whatever the extents: the factors of every dimension.
+    """A rule for given ranks and any sizes: the factors of every dimension.
 
-    `major` factors are the first of dimensions that run over several: they are split evenly or
-    not at all; `minor` ones, the others there, never. `places` says of the factors of results
-    which comes first; those that no result has are `contracted`.
+    `major` factors come first in combined dimensions: they are split evenly or not at all. The
+    other factors there, `minor`, are never split. `places` numbers the factors of results; factors
+    that no result has are `contracted`.
     """
 
     def __init__(self, text: str, operands: Side, results: Side) -> None:
@@ -52,7 +52,7 @@ class Form:
         self.contracted = [f for f in self.names if f not in self.places]
 
     def extents(self, types: Sequence[Type]) -> dict[str, int]:
-        """How far each factor runs, for operands and results of the given types."""
+        """Return the size of each factor, for operands and results of the given types."""
         found = dict(self._stated)
         for factor, i, d in self._single:
             n = types[i].shape[d]
@@ -68,8 +68,10 @@ class Form:
         return found
 
     def _solve(self, types: Sequence[Type], extents: dict[str, int]) -> None:
-        """The extents of factors that no dimension is, each from one that it is a part of."""
-        for factors, i, d in self._several * len(self._several):  # one may tell what another lacks
+        """Add the sizes of factors that occur only in combined dimensions."""
+        for factors, i, d in self._several * len(
+            self._several
+        ):  # one may provide what another lacks
             n = types[i].shape[d]
             missing = [f for f in factors if f not in extents]
             known = math.prod([extents.get(f, 1) for f in factors])
@@ -79,7 +81,7 @@ class Form:
 
 @dataclass(frozen=True)
 class FactorRule:
-    """A form, and how far each of its factors runs."""
+    """A form with the size of each factor."""
 
     form: Form
     extents: dict[str, int]
@@ -99,10 +101,10 @@ class FactorRule:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> tuple[tuple, tuple]:
-    """The words of operands and of results: a name, `...`, or a tuple for a compound."""
+    """Return the words of operands and results: a name, `...`, or a tuple of names."""
     left, arrow, right = text.partition("->")
     if not arrow:
-        raise VerificationError(f"a factor rule needs an arrow, got {text!r}")
+        raise VerificationError(f"a factor rule must contain '->', got {text!r}")
     return _values(left, text), _values(right, text)
 
 
@@ -116,7 +118,9 @@ def _words(value: str, text: str) -> tuple:
     while value[at:].strip():
         found = _WORD.match(value, at)
         if found is None:
-            raise VerificationError(f"{value[at:].strip()!r} in a factor rule, in {text!r}")
+            raise VerificationError(
+                f"cannot parse {value[at:].strip()!r} in the factor rule {text!r}"
+            )
         rest, compound, name = found.groups()
         words.append(rest or name or tuple(_STATED.sub(r"\1", compound).split()))
         at = found.end()
@@ -124,13 +128,13 @@ def _words(value: str, text: str) -> tuple:
 
 
 def instantiate(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> FactorRule:
-    """A rule for operands and results of the given types."""
+    """Return the rule for operands and results of the given types."""
     found = form_of(text, xs, ys)
     return FactorRule(found, found.extents((*xs, *ys)))
 
 
 def form_of(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
-    """The form of a rule: one for all types of the same ranks that are 1 in the same places."""
+    """Return the form of a rule, shared by all types with equal ranks and equal positions of 1s."""
     key = text, len(xs), *[_ones(t) if 1 in t.shape else t.rank for t in (*xs, *ys)]
     found = _FORMS.get(key)
     if found is None:
@@ -144,11 +148,11 @@ def _ones(t: Type) -> tuple[bool, ...]:
 
 def _form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
     left, right = parse(text)
-    left = left if xs else ()  # no words are also those of one operand of rank 0
+    left = left if xs else ()  # an empty side also means one operand of rank 0
     if len(left) != len(xs) or len(right) != len(ys):
         raise VerificationError(
-            f"the factor rule {text!r} is for {len(left)} operands and {len(right)} results, "
-            f"there are {len(xs)} and {len(ys)}"
+            f"the factor rule {text!r} has {len(left)} operands and {len(right)} results, "
+            f"the op has {len(xs)} and {len(ys)}"
         )
     operands = tuple([_dims(w, t, text) for w, t in zip(left, xs, strict=True)])
     results = tuple([_dims(w, t, text) for w, t in zip(right, ys, strict=True)])
@@ -156,7 +160,7 @@ def _form(text: str, xs: Sequence[Type], ys: Sequence[Type]) -> Form:
 
 
 def _dims(words: tuple, type: Type, text: str) -> tuple:
-    """The factors of each dimension; what `...` stands for is numbered from the last."""
+    """Return the factors of each dimension; those of `...` are numbered from the last."""
     count = type.rank - (len(words) - ("..." in words))
     if count < 0 or (count and "..." not in words):
         raise VerificationError(f"the factor rule {text!r} does not fit a value of type {type}")

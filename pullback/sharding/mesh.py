@@ -1,4 +1,4 @@
-"""Device meshes: devices in a grid whose dimensions have names."""
+"""Device meshes: devices in a grid with named axes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pullback.graph.interned import Interned
 
 
 class DeviceMesh(metaclass=Interned):
-    """Devices in a grid: `shape` says how many along each of the named axes.
+    """Devices in a grid of the given shape with named axes.
 
-    `devices` are the numbers of the devices in row-major order, the first ones if not given. Two
-    meshes with the same grid are the same mesh.
+    `devices` are device numbers in row-major order; by default the first ones. Equal meshes are the
+    same object.
 
     >>> import pullback as pb
     >>> pb.DeviceMesh((2, 4), ("dp", "tp"))
@@ -43,15 +43,15 @@ class DeviceMesh(metaclass=Interned):
         names, sizes = self.axis_names, self.shape
         problem = ""
         if len(names) != len(sizes):
-            problem = f"needs one name for each dimension, got {len(names)} for {len(sizes)}"
+            problem = f"needs one axis name per dimension, got {len(names)} for {len(sizes)}"
         elif len(set(names)) != len(names):
-            problem = f"axis names must differ, got {names!r}"
+            problem = f"axis names must be distinct, got {names!r}"
         elif not all(n > 0 for n in sizes):
             problem = f"dimensions must be positive integers, got {sizes!r}"
         elif len(self.devices) != self.size:
             problem = f"a mesh of {sizes} needs {self.size} devices, got {len(self.devices)}"
         elif len(set(self.devices)) != self.size:
-            problem = f"devices must differ, got {list(self.devices)}"
+            problem = f"devices must be distinct, got {list(self.devices)}"
         if problem:
             raise ArgumentError(problem, op="DeviceMesh")
 
@@ -67,11 +67,11 @@ class DeviceMesh(metaclass=Interned):
         return tuple([a for a, n in self.sizes.items() if n > 1])
 
     def extent(self, axes: Iterable[str]) -> int:
-        """How many devices there are along some axes together."""
+        """Return the number of devices along some axes together."""
         return math.prod([self.sizes[a] for a in axes])
 
     def index(self, position: int, axes: Sequence[str]) -> int:
-        """The number of the part that a device has of a dimension split along `axes`."""
+        """Return which shard of a dimension split along `axes` a device holds."""
         made = 0
         for a in axes:
             made = made * self.sizes[a] + self.coordinates[position][a]
@@ -79,12 +79,12 @@ class DeviceMesh(metaclass=Interned):
 
     @cached_property
     def coordinates(self) -> list[dict[str, int]]:
-        """For each position in row-major order, where it is along each axis."""
+        """The coordinates of each position, in row-major order."""
         places = np.indices(self.shape).reshape(len(self.shape), -1).T
         return [dict(zip(self.axis_names, map(int, p), strict=True)) for p in places]
 
     def groups(self, axes: Sequence[str]) -> list[list[int]]:
-        """The positions that communicate over `axes`: one list for each of the other places."""
+        """Return the groups of positions that communicate over `axes`."""
         inside = [self.axis_names.index(a) for a in axes]
         outside = [i for i in range(len(self.shape)) if i not in inside]
         grid = np.arange(self.size).reshape(self.shape).transpose(*outside, *inside)
@@ -97,7 +97,7 @@ class DeviceMesh(metaclass=Interned):
 
 
 def _integers(given: Any, what: str) -> tuple[int, ...]:
-    """Whole numbers in any nesting, in row-major order."""
+    """Flatten nested integers in row-major order."""
     try:
         array = np.asarray([given] if isinstance(given, (int, np.integer)) else list(given))
     except (TypeError, ValueError):
@@ -114,7 +114,7 @@ def _names(given: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-DeviceMesh._quick = None  # arguments are compared after they were checked: (2.0,) equals (2,)
+DeviceMesh._quick = None  # compare arguments only after checking them: (2.0,) equals (2,)
 
 
 def as_mesh(mesh: Any, op: str) -> DeviceMesh:

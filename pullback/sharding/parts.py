@@ -1,4 +1,4 @@
-"""Parts of arrays: what each device of a mesh has of a value."""
+"""Shards of host arrays: cutting an array into shards and joining them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pullback.sharding.spec import Sharding
 
 
 def places(sharding: Sharding, shape: Sequence[int], position: int) -> tuple[slice, ...]:
-    """Where the part of a device lies in the whole, which may end before the part does."""
+    """Return the slices of a device's shard in the array; they may extend past its end."""
     dims, mesh = sharding.dims(len(shape)), sharding.mesh
     made = []
     for n, axes in zip(sharding.local_shape(shape), dims, strict=True):
@@ -20,7 +20,7 @@ def places(sharding: Sharding, shape: Sequence[int], position: int) -> tuple[sli
 
 
 def part(array: np.ndarray, sharding: Sharding, position: int) -> np.ndarray:
-    """A device's part of an array, filled up with zeros where the array ends before it."""
+    """Return a device's shard of an array, padded with zeros."""
     found = array[places(sharding, array.shape, position)]
     shape = sharding.local_shape(array.shape)
     if found.shape == shape:
@@ -31,7 +31,7 @@ def part(array: np.ndarray, sharding: Sharding, position: int) -> np.ndarray:
 
 
 def join(parts: Mapping[int, np.ndarray], sharding: Sharding, shape: Sequence[int]) -> np.ndarray:
-    """The whole array, from the parts of the devices by position."""
+    """Return the whole array from its shards, given by device position."""
     first = next(iter(parts.values()))
     if not shape:
         return np.asarray(first)

@@ -1,4 +1,4 @@
-"""Sharding plans: how a function's arguments lie on a mesh, to be printed, saved and reused."""
+"""Sharding plans: layouts of a function's arguments on a mesh, to print, save and reuse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pullback.api.memory_plan import readable
 from pullback.errors import ArgumentError
@@ -22,7 +22,7 @@ FORMAT = "pullback sharding plan 1"
 
 @dataclass(frozen=True)
 class PlannedArgument:
-    """A tensor among the arguments: its path, the type that was planned for, and how it lies."""
+    """A tensor among the arguments: its path, its type when planned, and its layout."""
 
     path: str
     type: Type
@@ -31,9 +31,11 @@ class PlannedArgument:
 
 @dataclass(frozen=True, repr=False)
 class ShardingPlan:
-    """Specs for the arguments of a function on a mesh of given `axes`, and what is expected of
-    them: the seconds that each device computes and communicates, the bytes that it sends in so
-    many collectives, and the bytes of its arguments, results and largest value (`memory`)."""
+    """Layouts for the arguments of a function on a mesh with given `axes`, and the expected costs.
+
+    For each device: seconds of computation and communication, bytes sent (`nbytes`), and bytes of
+    arguments, results and the largest intermediate value (`memory`).
+    """
 
     axes: dict[str, int]
     arguments: tuple[PlannedArgument, ...]
@@ -57,7 +59,7 @@ class ShardingPlan:
 
     @property
     def specs(self) -> dict[str, P]:
-        """How each argument lies, by its path."""
+        """The layout of each argument, by its path."""
         return {a.path: a.spec for a in self.arguments}
 
     def __str__(self) -> str:
@@ -90,7 +92,7 @@ class ShardingPlan:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> ShardingPlan:
-        """The plan that was saved in a file."""
+        """Read a plan from a file."""
         try:
             data = json.loads(Path(path).read_text())
             if data["format"] != FORMAT:
@@ -103,14 +105,16 @@ class ShardingPlan:
             return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ArgumentError(
-                f"ShardingPlan.load: {os.fspath(path)} holds no plan: {error}"
+                f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
             ) from None
 
     # -- use ---------------------------------------------------------------------------------------
 
     def check(self, mesh: DeviceMesh, arguments: Sequence[tuple[str, Type]]) -> None:
-        """Raise where the plan is for another mesh, or for a function with other arguments.
-        Dimensions may have other extents: a spec fits all of them."""
+        """Raise if the plan is for another mesh, or for other arguments.
+
+        Sizes of dimensions may differ: a spec fits all of them.
+        """
         if self.axes != mesh.sizes:
             sizes = ", ".join(f"{a}={n}" for a, n in self.axes.items())
             _refuse(f"the plan is for a mesh of {sizes}, got {mesh}")
@@ -118,19 +122,18 @@ class ShardingPlan:
         missing = [a.path for a in self.arguments if a.path not in given]
         more = [path for path in given if path not in self.specs]
         if missing or more:
-            words = [f"the plan has {missing[0]}, which is no argument"] if missing else []
-            words += [f"the argument {more[0]} is not in the plan"] if more else []
-            _refuse("; ".join(words))
+            reasons = [f"the plan has {missing[0]}, which is not an argument"] if missing else []
+            reasons += [f"the argument {more[0]} is not in the plan"] if more else []
+            _refuse("; ".join(reasons))
         for a in self.arguments:
             if (a.type.rank, a.type.dtype) != (given[a.path].rank, given[a.path].dtype):
                 _refuse(f"{a.path} was planned as {a.type}, got {given[a.path]}")
 
 
-def _refuse(what: str) -> None:
+def _refuse(what: str) -> NoReturn:
     raise ArgumentError(
-        f"auto_shard: {what}",
-        hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).",
-    )  # fmt: skip
+        f"auto_shard: {what}", hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args)."
+    )
 
 
 def _spec(dims: Any, replicated: Any, priority: Any) -> P:

@@ -1,7 +1,7 @@
-"""Propagation: how an op's operands must lie, and how its results do, by its factor rule.
+"""Propagation: the layouts of an op's operands and results, derived from its factor rule.
 
-Collect what the operands say about each factor, resolve where they disagree, and update: give the
-dimensions back what was settled for their factors.
+Collect what the operands say about each factor, resolve conflicts, and give each dimension the axes
+of its factor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Shardings = tuple[Sharding | None, ...]
 
 
 class ResultLayout(NamedTuple):
-    """How a result lies: its dimensions, and the axes over which only parts of it are there."""
+    """The layout of a result; over the `partial` axes each device holds a partial sum."""
 
     dims: Dims
     priority: tuple[int, ...]
@@ -32,7 +32,7 @@ class ResultLayout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PropagationPlan:
-    """How one application of an op is split: what it asks of operands, what it makes."""
+    """How one application of an op is split: the layouts of its operands and results."""
 
     form: Form
     axes: dict[str, tuple[str, ...]]  # of each factor that is split
@@ -42,7 +42,7 @@ class PropagationPlan:
 
     @cached_property
     def shardings(self) -> tuple[Sharding, ...]:
-        """How the results lie once nothing of them is left partial."""
+        """The shardings of the results after partial sums have been reduced."""
         return tuple([on_mesh(self.mesh, r.dims, r.priority) for r in self.results])
 
 
@@ -56,23 +56,25 @@ class _Claim(NamedTuple):
 def plan(
     op: Any, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
 ) -> PropagationPlan:
-    """The plan for an op on operands of (sharded) types `xs`, with results of types `ys`; the
-    factor `whole` is not split, whatever operands say."""
+    """Return the plan for an op with operands of (sharded) types `xs` and results of types `ys`.
+
+    The factor `whole` is not split, whatever the operands say.
+    """
     return by_rule(op.factors(*[t.plain for t in xs]), xs, ys, mesh, whole)
 
 
 def by_rule(
     text: str, xs: Sequence[Type], ys: Sequence[Type], mesh: DeviceMesh, whole: str = ""
 ) -> PropagationPlan:
-    """The plan by a factor rule."""
+    """Return the plan for a factor rule."""
     found = form_of(text, xs, ys)
     extents = found.extents((*xs, *ys))
-    # All that a plan depends on of extents is which parts of the mesh divide them.
+    # Of the sizes, a plan depends only on which parts of the mesh divide them.
     divisors = tuple([math.gcd(extents[f], mesh.size) for f in found.major]) if found.major else ()
     return _plan(found, tuple([t.sharding for t in xs]), divisors, mesh, whole)
 
 
-@lru_cache(maxsize=4096)  # elementwise ops are many, and all have the same rule
+@lru_cache(maxsize=4096)  # many elementwise ops share one rule
 def _plan(
     form: Form, xs: Shardings, divisors: tuple[int, ...], mesh: DeviceMesh, whole: str
 ) -> PropagationPlan:
@@ -87,7 +89,7 @@ def _plan(
 def along(
     form: Form, mesh: DeviceMesh, axes: dict[str, tuple[str, ...]], priority: dict[str, int] = NONE
 ) -> PropagationPlan:
-    """The plan that splits these factors."""
+    """Return the plan that splits these factors."""
 
     def split(dims: tuple) -> Dims:
         return tuple([axes.get(factors[0], ()) if factors else () for factors in dims])
@@ -110,7 +112,7 @@ def _collect(
     for dims, sharding in zip(form.operands, xs, strict=True):
         if sharding is None:
             continue
-        spec = sharding.spec  # what it does not name is whole
+        spec = sharding.spec  # dimensions beyond the spec are whole
         for factors, axes, rank in zip(dims, spec.dims, spec.priority, strict=False):
             if not axes or not factors:
                 continue
@@ -122,7 +124,7 @@ def _collect(
 
 
 def _dividing(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str, ...]:
-    """The axes, from the major one, along which an extent can be split evenly."""
+    """Return the longest prefix of the axes that divides the size evenly."""
     for count in range(len(axes), 0, -1):
         if extent % mesh.extent(axes[:count]) == 0:
             return axes[:count]
@@ -130,7 +132,7 @@ def _dividing(axes: tuple[str, ...], extent: int, mesh: DeviceMesh) -> tuple[str
 
 
 def _forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
-    """For each factor, the axes that some operand says it must stay whole along."""
+    """Return, for each factor, the axes along which some operand must stay whole."""
     found: dict[str, set[str]] = {}
     for dims, sharding in zip(form.operands, xs, strict=True):
         if sharding is not None and sharding.spec.replicated:
@@ -149,21 +151,21 @@ def _resolve(
     extents: dict[str, int],
     mesh: DeviceMesh,
 ) -> dict[str, tuple[tuple[str, ...], int]]:
-    """The axes of each factor, and with which priority they were asked for."""
+    """Return the axes of each factor and the priority of the operand that asked for them."""
     agreed: dict[str, _Claim] = {}
     for f, said in claims.items():
         if f in forbidden:
             said = [_Claim(_prefix(c.axes, forbidden[f]), c.priority) for c in said]
         if f not in form.minor:
             agreed[f] = _agree(said, mesh)
-    # One axis can split one factor only: those of results come first, in the results' order.
+    # An axis splits only one factor: factors of results come first, in order.
     places = form.places
     order = sorted(agreed, key=lambda f: (agreed[f].priority, places.get(f, len(places))))
     used: set[str] = set()
     made = {}
     for f in order:
         axes = _prefix(agreed[f].axes, used)
-        if f in extents:  # a dimension that runs over several factors is split evenly or not at all
+        if f in extents:  # a combined dimension is split evenly or not at all
             axes = _dividing(axes, extents[f], mesh)
         used.update(axes)
         made[f] = axes, agreed[f].priority
@@ -171,7 +173,7 @@ def _resolve(
 
 
 def _prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
-    """The axes before the first that is used."""
+    """Return the axes before the first used one."""
     for i, a in enumerate(axes):
         if a in used:
             return axes[:i]
@@ -179,8 +181,10 @@ def _prefix(axes: tuple[str, ...], used: set[str]) -> tuple[str, ...]:
 
 
 def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
-    """One answer for a factor: the lowest priority number, then the most parts, then what all
-    that are left have in common."""
+    """Resolve conflicting claims on a factor.
+
+    The lowest priority number wins, then the most shards, then the common prefix.
+    """
     if said.count(said[0]) == len(said):
         return said[0]
     first = min(c.priority for c in said)
@@ -200,13 +204,13 @@ def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
 
 
 def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
-    """The mesh that all sharded operands are on; None, if no operand is."""
+    """Return the mesh of the sharded operands, or None if no operand is sharded."""
     found: DeviceMesh | None = None
     for t in types:
         if t.sharding is not None and t.sharding.mesh is not found:
             if found is not None:
                 raise ArgumentError(
-                    f"operands must be on one mesh, got {found} and {t.sharding.mesh} "
+                    f"operands must be on the same mesh, got {found} and {t.sharding.mesh} "
                     f"for {show(types)}",
                     op=op,
                     hint="Move one through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
@@ -216,7 +220,7 @@ def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
 
 
 def lay_out(op: Any, xs: Sequence[Type], made: Any) -> Any:
-    """The types of an op's results with their shardings, from those of its operands."""
+    """Return the types of an op's results with the shardings propagated from its operands."""
     mesh = one_mesh(xs, op.title)
     if mesh is None:
         return made

@@ -1,9 +1,8 @@
-"""A picture of how a tensor lies on a mesh."""
+"""show_sharding: a picture of the layout of a tensor on a mesh."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from pullback.errors import ArgumentError
 from pullback.graph.types import Type
@@ -12,11 +11,11 @@ from pullback.sharding.spec import Sharding
 
 BOX = "─│┌┬┐├┼┤└┴┘…"
 ASCII = "-|+++++++++~"
-MANY = 12  # parts of a dimension, or devices of a part, that are shown
+MANY = 12  # the largest number of shards of a dimension, or devices of a shard, that are shown
 
 
 class Picture(str):
-    """Text that shows itself as it is."""
+    """Text whose repr is the text itself."""
 
     __slots__ = ()
 
@@ -24,14 +23,13 @@ class Picture(str):
         return str(self)
 
 
-def show_sharding(x: Any, ascii: bool | None = None) -> Picture:
-    """A picture of which device has which part of a tensor, for a terminal.
+def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
+    """Return a picture, for a terminal, of which device has which shard of a tensor.
 
-    `x` is a tensor, or a type with a sharding. Vectors and matrices are drawn as a grid of parts
-    with the numbers of their devices; of other values it says how each dimension is split. With
-    `ascii` it keeps to the letters that every terminal has; by default, where it must.
+    `x` is a tensor, or a type with a sharding. Vectors and matrices are drawn as a grid of shards
+    with the numbers of their devices; for other ranks only the split of each dimension is listed.
+    `ascii` restricts it to ASCII characters; by default, if the terminal needs that.
 
-    >>> import pullback as pb
     >>> mesh = pb.DeviceMesh((2, 2), ("dp", "tp"))
     >>> sharding = pb.Sharding(mesh, pb.P("dp"))
     >>> pb.debug.show_sharding(pb.Type((5, 4), pb.float32, sharding))
@@ -48,18 +46,18 @@ def show_sharding(x: Any, ascii: bool | None = None) -> Picture:
     """
     type = x._node.type if isinstance(x, Tensor) else x
     if not isinstance(type, Type):
-        raise ArgumentError(f"show_sharding: needs a tensor or a type, got {x!r}")
+        raise ArgumentError(f"show_sharding: x must be a tensor or a type, got {x!r}")
     if type.sharding is None:
         return Picture(f"{type} on no mesh")
     box = ASCII if (_plain_terminal() if ascii is None else ascii) else BOX
-    lines = [f"{type} on {type.sharding.mesh} as {type.sharding.spec}", *_words(type)]
+    lines = [f"{type} on {type.sharding.mesh} as {type.sharding.spec}", *_dimensions(type)]
     if type.rank in (1, 2):
         lines += _grid(type, box)
     return Picture("\n".join(lines))
 
 
 def _plain_terminal() -> bool:
-    """Whether the output cannot show the letters of boxes."""
+    """Whether the output cannot show box-drawing characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         BOX.encode(encoding)
@@ -68,10 +66,8 @@ def _plain_terminal() -> bool:
     return False
 
 
-# -- in words -------------------------------------------------------------------------------------
-
-
-def _words(type: Type) -> list[str]:
+def _dimensions(type: Type) -> list[str]:
+    """How each dimension is split, one line each."""
     sharding: Sharding = type.sharding
     made = []
     local = sharding.local_shape(type.shape)
@@ -88,21 +84,21 @@ def _words(type: Type) -> list[str]:
 
 
 def _last(n: int, count: int) -> str:
-    """What the last parts have, where a dimension does not divide."""
+    """The sizes of the last shards, if the dimension does not divide evenly."""
     part = -(-n // count)
     if part * count == n:
         return ""
     full, left = divmod(n, part) if part else (0, 0)
     empty = count - full - (left > 0)
-    words = [f", the last of {left}" if not empty else f", then {left}"] if left else []
-    return "".join([*words, f", {empty} empty" if empty else ""])
+    text = f", then {left}" if left and empty else f", the last of {left}" if left else ""
+    return f"{text}, {empty} empty" if empty else text
 
 
-# -- as a grid -------------------------------------------------------------------------------------
+# -- the grid -------------------------------------------------------------------------------------
 
 
 def _grid(type: Type, box: str) -> list[str]:
-    """The parts in rows and columns, with their devices; a vector is one row."""
+    """The shards in rows and columns, with their devices; a vector is one row."""
     sharding, mesh = type.sharding, type.sharding.mesh
     along = ((), *sharding.dims(type.rank))[-2:]
     devices: dict[tuple[int, int], list[str]] = {}
@@ -122,19 +118,19 @@ def _grid(type: Type, box: str) -> list[str]:
 
 
 def _few(count: int) -> list[int]:
-    """The numbers of the parts that are shown; -1 stands for those left out."""
+    """The indices of the shards that are shown; -1 stands for those left out."""
     return list(range(count)) if count <= MANY else [*range(MANY - 2), -1, count - 1]
 
 
 def _names(devices: list[str], box: str) -> str:
-    """The devices of a part; if there are many, the first and the last."""
+    """The devices of a shard; if there are many, the first and the last."""
     if not devices or len(devices) > MANY:
         devices = [*devices[: MANY - 2], box[-1], *devices[-1:]]
     return " ".join(devices)
 
 
 def _range(n: int, count: int, i: int, box: str) -> str:
-    """Where part i of `count` begins and ends."""
+    """The range of shard `i` of `count`."""
     part = -(-n // count)
     start, stop = min(n, part * i), min(n, part * (i + 1))
     return box[-1] if i < 0 else f"{start}:{stop}" if start < stop else "none"
@@ -144,8 +140,8 @@ def _table(sides: list[str], heads: list[str], cells: list[list[str]], box: str)
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     margin = 2 + max(map(len, sides))
 
-    def line(side: str, words: list[str], bar: str) -> str:
-        inside = f" {bar} ".join(map(str.center, words, widths))
+    def line(side: str, texts: list[str], bar: str) -> str:
+        inside = f" {bar} ".join(map(str.center, texts, widths))
         return f"{side.rjust(margin)} {bar} {inside} {bar}".rstrip()
 
     def rule(left: str, between: str, right: str) -> str:

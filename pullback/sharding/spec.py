@@ -1,4 +1,4 @@
-"""How a value lies on a mesh: for each dimension, the mesh axes that it is split along."""
+"""Partition specs and shardings: which mesh axes split each dimension of a value."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.interned import Interned
 from pullback.sharding.mesh import DeviceMesh
 
-Dims = tuple[tuple[str, ...], ...]  # the axes of each dimension, the major one first
+Dims = tuple[tuple[str, ...], ...]  # the axes of each dimension, major first
 
 
 class P(metaclass=Interned):
     """A partition spec: an axis name, `None`, or a tuple of names for each dimension.
 
-    Dimensions that are not named are whole. `replicated` names axes along which the value must
-    stay whole; `priority` is a number for each dimension, or one for all: where operands disagree,
-    the lower number wins.
+    Dimensions that are left out are whole. The value stays whole along `replicated` axes.
+    `priority` is one number, or one per dimension: where operands disagree, the lower number wins.
 
     >>> import pullback as pb
     >>> pb.P("dp", None, ("tp", "sp"))
@@ -33,12 +32,12 @@ class P(metaclass=Interned):
             self.dims = self.dims[:-1]
         whole = (replicated,) if isinstance(replicated, str) else replicated
         if not (isinstance(whole, Iterable) and all(isinstance(a, str) for a in whole)):
-            _refuse(f"replicated is an axis name, or several, got {replicated!r}")
+            _refuse(f"replicated must be an axis name or several, got {replicated!r}")
         self.replicated = tuple(sorted(whole))
         each = isinstance(priority, (tuple, list))
         given: tuple = tuple(priority) if each else (priority,) * max(1, len(self.dims))  # type: ignore[arg-type]
         if not all(type(n) is int for n in given):
-            _refuse(f"priority is a whole number, or one for each dimension, got {priority!r}")
+            _refuse(f"priority must be an integer, or one per dimension, got {priority!r}")
         self.priority = given[: len(self.dims)] + (0,) * (len(self.dims) - len(given))
         seen: set[str] = set(self.replicated)
         for a in [a for axes in self.dims for a in axes]:
@@ -57,7 +56,7 @@ class P(metaclass=Interned):
         return len(self.dims)
 
     def __iter__(self) -> Iterator[Any]:
-        """What it says about each dimension, as that is written."""
+        """Iterate over the entries of the dimensions, as the user writes them."""
         return iter([_short(axes) for axes in self.dims])
 
     def __getitem__(self, i: int) -> Any:
@@ -77,14 +76,14 @@ def _spec(dims: Dims, replicated: tuple[str, ...], priority: tuple[int, ...]) ->
 
 
 def _axes(entry: Any) -> tuple[str, ...]:
-    """The axes of one dimension; tuples may be nested."""
+    """Return the axes of one dimension; tuples may be nested."""
     if entry is None:
         return ()
     if isinstance(entry, str):
         return (entry,)
     if isinstance(entry, (tuple, list)):
         return tuple([a for e in entry for a in _axes(e)])
-    return _refuse(f"a dimension is None, an axis name or a tuple of names, got {entry!r}")
+    return _refuse(f"a dimension must be None, an axis name or a tuple of names, got {entry!r}")
 
 
 def _refuse(what: str) -> Any:
@@ -96,7 +95,7 @@ def _short(axes: tuple[str, ...]) -> Any:
 
 
 class Sharding(metaclass=Interned):
-    """A mesh, and how the dimensions of a value are split along its axes."""
+    """A layout on a mesh: which axes split the dimensions of a value."""
 
     equal_is_same = True
 
@@ -111,7 +110,7 @@ class Sharding(metaclass=Interned):
 
     @property
     def plain(self) -> tuple:
-        """All that it says as numbers and names, for texts."""
+        """The mesh and the spec as numbers and names, for program text."""
         return (*self.mesh.parameters(), *self.spec.parameters())
 
     @classmethod
@@ -122,19 +121,19 @@ class Sharding(metaclass=Interned):
         return cls(DeviceMesh(shape, axis_names, devices), spec)
 
     def dims(self, rank: int) -> Dims:
-        """The axes of each of `rank` dimensions."""
+        """Return the axes of each of `rank` dimensions."""
         return (*self.spec.dims, *[()] * (rank - len(self.spec)))
 
     def parts(self, dim: int) -> int:
-        """Into how many parts a dimension is split."""
+        """Return the number of shards along a dimension."""
         return self.mesh.extent(self.spec.dims[dim]) if dim < len(self.spec) else 1
 
     def local_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of one device's part; where a dimension does not divide it is padded."""
+        """Return the shape of one shard, with padding where a dimension does not divide."""
         return tuple([-(-n // self.parts(i)) for i, n in enumerate(shape)])
 
     def check(self, shape: Sequence[int], op: str) -> None:
-        """Raise where this cannot be how a value of that shape lies."""
+        """Raise if a value of this shape cannot have this sharding."""
         if len(self.spec) > len(shape):
             raise ShapeError(
                 f"{self.spec} names {len(self.spec)} dimensions, the value has {len(shape)}",
@@ -153,8 +152,7 @@ class Sharding(metaclass=Interned):
 
 
 def entry(sharding: Sharding | None, rank: int, dim: int, spent: Sequence[str] = ()) -> Any:
-    """How one of the entries along a dimension of a value lies: as the value does along the
-    others, but for axes that are `spent`."""
+    """Return the sharding of one entry along dimension `dim`, without the axes in `spent`."""
     if sharding is None:
         return None
     spec = sharding.spec
@@ -166,10 +164,10 @@ def entry(sharding: Sharding | None, rank: int, dim: int, spent: Sequence[str] =
 
 
 def layout(type: Any) -> Dims:
-    """The axes of each dimension of a value of the given type."""
+    """Return the axes of each dimension of a value of this type."""
     return ((),) * type.rank if type.sharding is None else type.sharding.dims(type.rank)
 
 
-@lru_cache(maxsize=4096)  # partitioning asks for the same few at every op
+@lru_cache(maxsize=4096)  # partitioning needs the same few at every op
 def on_mesh(mesh: DeviceMesh, dims: Dims, priority: tuple[int, ...] = ()) -> Sharding:
     return Sharding(mesh, P(*dims, priority=priority))

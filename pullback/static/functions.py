@@ -74,7 +74,7 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
     return Graph(graph.inputs, graph.outputs, chosen)
 
 
-def to_function(module: Module) -> Callable[..., Any]:
+def to_function(module: Module) -> Callable[..., Tensor | tuple[Tensor, ...]]:
     """The module as a function of tensors, which are passed by position or by name.
 
     It returns a tensor, or a tuple if there are several outputs, and can be differentiated,
@@ -88,7 +88,7 @@ def to_function(module: Module) -> Callable[..., Any]:
     # An invalid module raises here, not at the first call.
     graph = require_module("to_function", module).graph
 
-    def function(*args: Any, **named: Any) -> Any:
+    def function(*args: Any, **named: Any) -> Tensor | tuple[Tensor, ...]:
         made = apply(graph, bind("module", graph, args, named))
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -138,16 +138,10 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
         ) from None  # fmt: skip
     if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
         made = asarray(value, dtype=type.dtype)
-    if made.shape != type.shape:
-        raise ShapeError(
-            f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
-            code="E2001", input=key,
-        )  # fmt: skip
-    if made.dtype is not type.dtype:
-        raise DTypeError(
-            f"{name}: input {key!r} is declared as {type}, got {made._node.type}",
-            code="E2001", input=key,
-        )  # fmt: skip
+    if made.shape != type.shape or made.dtype is not type.dtype:
+        kind = ShapeError if made.shape != type.shape else DTypeError
+        what = f"{name}: input {key!r} is declared as {type}, got {made._node.type}"
+        raise kind(what, code="E2001", input=key)
     return made
 
 

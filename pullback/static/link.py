@@ -15,7 +15,7 @@ from pullback.graph.types import Type, show
 from pullback.ops.sources import Const, Input
 from pullback.static.instructions import Instruction, InstructionList
 from pullback.static.profiles import PROFILES, Profile
-from pullback.static.verify import arity
+from pullback.static.verify import check_count, shape_and_dtype
 
 
 def link(module: InstructionList, verify: bool = True) -> tuple[Graph, dict[int, Node]]:
@@ -109,11 +109,8 @@ class _Linker:
         cls = TABLE.get(i.op)
         if cls is None or not cls.text.profile:
             raise VerificationError("there is no such instruction", code="E6003")
-        fewest, most = arity(cls)
-        if not fewest <= len(xs) <= most:
-            wanted = fewest if fewest == most else f"at least {fewest}"
-            what = f"it takes {wanted} operands, got {len(xs)}"
-            raise VerificationError(what, code="E2007", operands=len(xs))
+        if problem := check_count(cls, len(xs)):
+            raise VerificationError(problem, code="E2007", operands=len(xs))
         types = tuple([x.type for x in xs])
         try:
             op = cls.text.read(cls, types, **{k: self.inner(v) for k, v in i.parameters.items()})
@@ -178,16 +175,11 @@ class _Linker:
         if i.types == types or (i.op == "Copy" and not i.types):
             return
         self.check_types(i.types)
-        if [_bare(t) for t in i.types] != [_bare(t) for t in types]:
+        if shape_and_dtype(i.types) != shape_and_dtype(types):
             raise VerificationError(
                 f"declared type is {show(i.types)}, its operands give {show(types)}",
                 code="E2001", declared=i.types, inferred=types,
             )  # fmt: skip
-
-
-def _bare(type: Type) -> tuple:
-    """The part that type rules decide; propagation adds shardings and varying axes."""
-    return type.shape, type.dtype
 
 
 def _shown(op: str) -> str:

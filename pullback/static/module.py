@@ -106,7 +106,7 @@ def verify(module: Module | Graph) -> None:
 def canonicalise(module: Module, with_map: Literal[False] = False) -> Module: ...
 @overload
 def canonicalise(module: Module, with_map: Literal[True]) -> tuple[Module, dict[int, int]]: ...
-def canonicalise(module: Module, with_map: bool = False) -> Any:
+def canonicalise(module: Module, with_map: bool = False) -> Module | tuple[Module, dict[int, int]]:
     """The canonical form: no copies, dead code or repeated work, dense numbers, sorted operands.
 
     With `with_map`, also a dict from old to new values, without those that were dropped.

@@ -4,26 +4,14 @@ from pullback.interop.stablehlo.reader import from_stablehlo
 from pullback.interop.stablehlo.writer import to_stablehlo
 from pullback.static.autodiff import Gradient, GradientOptions, autodiff
 from pullback.static.catalogue import CATALOGUE
-from pullback.static.extensions import extensions
+from pullback.static.descriptions import extensions
 from pullback.static.functions import from_function, to_function
 from pullback.static.module import Module, canonicalise, fingerprint, verify
 from pullback.static.parser import parse
 from pullback.static.run import run
 
 __all__ = [
-    "CATALOGUE",
-    "Gradient",
-    "GradientOptions",
-    "Module",
-    "autodiff",
-    "canonicalise",
-    "extensions",
-    "fingerprint",
-    "from_function",
-    "from_stablehlo",
-    "parse",
-    "run",
-    "to_function",
-    "to_stablehlo",
+    "CATALOGUE", "Gradient", "GradientOptions", "Module", "autodiff", "canonicalise", "extensions",
+    "fingerprint", "from_function", "from_stablehlo", "parse", "run", "to_function", "to_stablehlo",
     "verify",
-]
+]  # fmt: skip

@@ -10,6 +10,7 @@ from pullback.errors import PullbackError, VerificationError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
+from pullback.ops.op import Op
 from pullback.ops.sources import Input, Leaf, Result, Scalar
 
 # Rules that take the operands, and the number of arguments before them.
@@ -59,10 +60,8 @@ def _check_inputs(graph: Graph) -> None:
 
 
 def _check_operands(i: int, node: Node, defined: set[Node]) -> None:
-    fewest, most = (0, 0) if isinstance(node.op, _DATA) else arity(type(node.op))
-    if not fewest <= len(node.inputs) <= most:
-        wanted = fewest if fewest == most else f"at least {fewest}"
-        _fail(i, node, "E2007", f"it takes {wanted} operands, got {len(node.inputs)}")
+    if problem := check_count(type(node.op), len(node.inputs)):
+        _fail(i, node, "E2007", problem)
     for k, x in enumerate(node.inputs):
         if x not in defined:
             _fail(i, node, "E4001", f"operand {k} is used before it is defined")
@@ -86,7 +85,7 @@ def _check_type(i: int, node: Node) -> None:
         inferred = node.op.infer(*[_plain(x.type) for x in node.inputs])
     except PullbackError as error:
         _fail(i, node, error.code, error.message, **error.values)
-    if _bare(inferred) != _bare(node.type):
+    if shape_and_dtype(inferred) != shape_and_dtype(node.type):
         _fail(
             i, node, "E2001",
             f"declared type is {show(node.type)}, its operands give {show(inferred)}",
@@ -107,10 +106,10 @@ def _plain(type: Any) -> Any:
     return type if isinstance(type, tuple) else type.plain
 
 
-def _bare(types: Any) -> Any:
+def shape_and_dtype(types: Any) -> Any:
     """The part that type rules decide; propagation adds shardings and varying axes."""
     if isinstance(types, tuple):
-        return tuple([_bare(t) for t in types])
+        return tuple([shape_and_dtype(t) for t in types])
     return types.shape, types.dtype
 
 
@@ -119,6 +118,15 @@ def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
     raise VerificationError(
         f"instruction {i} ({node.op.name}): {what}", code=code, where=node.where, **values
     )
+
+
+def check_count(cls: type[Op], count: int) -> str | None:
+    """What is wrong with the number of an op's operands; None if it is right."""
+    fewest, most = (0, 0) if issubclass(cls, _DATA) else arity(cls)
+    if fewest <= count <= most:
+        return None
+    wanted = fewest if fewest == most else f"at least {fewest}"
+    return f"it takes {wanted} operands, got {count}"
 
 
 @cache

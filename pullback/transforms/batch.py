@@ -1,4 +1,4 @@
-"""Batching: a program for one example becomes one for many, through each op's batch rule."""
+"""Batching: from a program for one example to a program for many, through each op's batch rule."""
 
 from __future__ import annotations
 
@@ -10,56 +10,54 @@ from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import Node, emit, results
+from pullback.graph.types import Type
 from pullback.ops.prelude import TABLE, Axis, spread
 from pullback.ops.traits import named_axes
-from pullback.transforms.call_rules import check_nodes, deriving
+from pullback.transforms.call_rules import check_nodes, deriving, is_result
+
+Batched = tuple[Node, bool]  # (value for all examples, whether it has the axis in front)
 
 
-def batched(
-    graph: Graph, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]
-) -> list[tuple[Node, bool]]:
-    """The outputs for all examples, and whether each has the axis (as its first dimension).
+def batched(graph: Graph, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[Batched]:
+    """Return the outputs for all examples, and whether each has the axis as first dimension.
 
-    `xs` stand for the graph's inputs; those that are `mapped` have the axis first.
+    `xs` are the values of the graph's inputs; those that are `mapped` have the axis first.
     """
-    known: dict[Node, Any] = {}  # a node, or a tuple of them for several results
-    for old, new, has_axis in zip(graph.inputs, xs, mapped, strict=True):
-        known[old] = (new, has_axis)
+    known: dict[Node, Any] = dict(zip(graph.inputs, zip(xs, mapped, strict=True), strict=True))
     with deriving():
         for node in graph.nodes[len(graph.inputs) :]:
             thread.where, thread.backward = node.where, node.backward
-            known[node] = _place(node, axis, known)
+            known[node] = _batch_node(node, axis, known)
     return [known[y] for y in graph.outputs]
 
 
 def batched_graph(
     graph: Graph, axis: Axis, mapped: Sequence[bool], outputs: Sequence[bool] = ()
 ) -> tuple[Graph, list[bool]]:
-    """The program for all examples, and which outputs have the axis: at least those asked for."""
+    """Return the program for all examples, and which outputs have the axis.
+
+    Those that `outputs` selects have it in any case.
+    """
     inputs = []
     for x, name, has_axis in zip(graph.inputs, graph.names, mapped, strict=True):
         shape = (axis.size, *x.type.shape) if has_axis else x.type.shape
         made = TABLE["Input"](name, shape, x.type.dtype)()
-        rest = tuple([a for a in x.type.varying if a != axis.name])
-        made.type = made.type.over(rest)
+        made.type = made.type.over(tuple([a for a in x.type.varying if a != axis.name]))
         inputs.append(made)
     found = batched(graph, axis, inputs, mapped)
-    wanted = outputs or [False] * len(found)
-    pairs = list(zip(found, wanted, strict=True))
+    pairs = list(zip(found, outputs or [False] * len(found), strict=True))
     ys = [spread(y, axis) if want and not has else y for (y, has), want in pairs]
     return Graph(inputs, ys, graph.names), [has or want for (_, has), want in pairs]
 
 
-def _place(node: Node, axis: Axis, known: dict[Node, Any]) -> Any:
-    """What stands for a node: a pair of value and mapped, or one pair for each result."""
-    if node.inputs and isinstance(node.inputs[0].type, tuple):
+def _batch_node(node: Node, axis: Axis, known: dict[Node, Any]) -> Batched | list[Batched]:
+    """The node's result for all examples; a list for an op with several results."""
+    if is_result(node):
         return known[node.inputs[0]][node.op.index]  # type: ignore[attr-defined]
     if not node.inputs and isinstance(node.op, Distinct):
-        return node, False  # a leaf is itself
+        return node, False  # a leaf stays the same node
     pairs = [known[x] for x in node.inputs]
-    xs = tuple([x for x, _ in pairs])
-    mapped = [has for _, has in pairs]
-    made = _apply_rule(node, axis, xs, mapped)
+    made = _apply_rule(node, axis, tuple([x for x, _ in pairs]), [has for _, has in pairs])
     if not isinstance(node.type, tuple):
         check_nodes(node, (made,), 1, "batched results", "results")
         return _checked(node, node.type, made, axis)
@@ -69,30 +67,26 @@ def _place(node: Node, axis: Axis, known: dict[Node, Any]) -> Any:
     return [_checked(node, t, y, axis) for t, y in zip(node.type, made, strict=True)]
 
 
-def _concerns(node: Node, axis: Axis, mapped: Sequence[bool]) -> bool:
-    """Whether the axis means something to a node: it is mapped, or it names the axis."""
-    return any(mapped) or (axis.name is not None and axis.name in named_axes(node.op))
-
-
 def _apply_rule(node: Node, axis: Axis, xs: tuple[Node, ...], mapped: list[bool]) -> Any:
-    if not _concerns(node, axis, mapped):
-        return emit(node.op, xs)
+    names_axis = axis.name is not None and axis.name in named_axes(node.op)
+    if not any(mapped) and not names_axis:
+        return emit(node.op, xs)  # the same for all examples
     rule = node.op.batch
     if rule is not None:
-        handed = (batched_graph,) if isinstance(node.op, HigherOrder) else ()
+        transforms = (batched_graph,) if isinstance(node.op, HigherOrder) else ()
         try:
-            return rule(axis, xs, mapped, *handed)
+            return rule(axis, xs, mapped, *transforms)
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
-    # A composite without a rule of its own: batch what it is written as.
+    # A composite without a rule of its own: batch its expansion.
     types = [x.type for x in node.inputs]
     found = batched(node.op.expansion(types), axis, xs, mapped)  # type: ignore[attr-defined]
     ys = tuple([y for y, _ in found])
     return ys if isinstance(node.type, tuple) else ys[0]
 
 
-def _checked(node: Node, type: Any, y: Node, axis: Axis) -> tuple[Node, bool]:
-    """A result with the axis in front of the shape for one example, or without it."""
+def _checked(node: Node, type: Type, y: Node, axis: Axis) -> Batched:
+    """A result, whose shape must be that of one example, with or without the axis in front."""
     has = y.type.shape == (axis.size, *type.shape)
     if (not has and y.type.shape != type.shape) or y.type.dtype is not type.dtype:
         raise GradientVerification(

@@ -1,4 +1,4 @@
-"""Calling derivative rules: whose line the new nodes carry, what ran, what a rule must return."""
+"""Calling derivative rules: origin of new nodes, log of rules, checks of what rules return."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.errors import GradientVerification, UnsupportedOp
+from pullback.errors import GradientVerification, Location, UnsupportedOp
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
+from pullback.graph.types import Type
 
 
 def rules_applied() -> list[str]:
-    """The ops whose rules ran in this thread's last derivative, in the order they ran."""
+    """Return the names of the ops whose rules ran in this thread's last derivative, in order."""
     return list(thread.rules_applied)
 
 
@@ -20,14 +21,14 @@ def start_log() -> None:
     thread.rules_applied = []
 
 
-def note(names: Sequence[str]) -> None:
-    """The rules of these ops count as applied: what they emitted was written out again."""
+def log_rules(names: Sequence[str]) -> None:
+    """Log rules whose results were written out from a template."""
     thread.rules_applied.extend(names)
 
 
 @contextmanager
-def rules_noted() -> Iterator[list[str]]:
-    """A list that holds, after the block, the ops whose rules ran inside it."""
+def logged_rules() -> Iterator[list[str]]:
+    """Yield a list that holds, after the block, the ops whose rules ran inside it."""
     names: list[str] = []
     before = len(thread.rules_applied)
     yield names
@@ -35,9 +36,13 @@ def rules_noted() -> Iterator[list[str]]:
 
 
 @contextmanager
-def deriving() -> Iterator[None]:
-    """While rules run: afterwards, new nodes belong to whatever they belonged to before."""
+def deriving(where: Location = None) -> Iterator[None]:
+    """Restore the origin of new nodes after a block that calls rules.
+
+    With `where`, new nodes of the block carry that line.
+    """
     saved = thread.where, thread.backward
+    thread.where = where or thread.where
     try:
         yield
     finally:
@@ -45,29 +50,34 @@ def deriving() -> Iterator[None]:
 
 
 def derive_from(node: Node, backward: bool) -> tuple[int, Node]:
-    """From now on, new nodes carry the line of `node`; they have larger numbers than this one."""
+    """Give new nodes the line of `node`; return a number below theirs, and the node."""
     thread.where, thread.backward = node.where, backward or node.backward
     return next_number(), node
 
 
-def carries_derivative(type: Any) -> bool:
-    """Whether any part of a value of this type is a real or complex number."""
+def is_result(node: Node) -> bool:
+    """Whether the node is one result of an op with several; its only operand is that op's node."""
+    return bool(node.inputs) and isinstance(node.inputs[0].type, tuple)
+
+
+def carries_derivative(type: Type | tuple[Type, ...]) -> bool:
+    """Whether any part of a value of this type is real or complex."""
     return any(t.inexact for t in type) if isinstance(type, tuple) else type.inexact
 
 
 def require_rule(node: Node, mode: str) -> None:
-    """Note that the node's rule is about to run; raise if there is none."""
+    """Log that the node's rule is about to run; raise if there is none."""
     thread.rules_applied.append(node.op.name)
     if not node.op.differentiable:
         raise UnsupportedOp(
             f"no {mode} rule for {node.op.title}", op=node.op.title, where=node.where,
-            hint="It lies on a path from the result to what it is differentiated by. Use "
-            "pb.stop_gradient on its operand if it should count as a constant.",
+            hint="It is on a path from the result to an argument of the derivative. Apply "
+            "pb.stop_gradient to its operand if it should count as a constant.",
         )  # fmt: skip
 
 
 def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
-    """A rule must return this many nodes, or `None` in place of some."""
+    """Check that a rule returned `count` nodes; `None` may stand for some."""
     if not isinstance(made, (list, tuple)):
         problem = f"the rule must give a list of {count} {what}, got {type(made).__name__}"
     elif len(made) != count:
@@ -80,7 +90,7 @@ def check_nodes(node: Node, made: Any, count: int, what: str, of: str) -> None:
 
 
 def check_cotangent(node: Node, x: Node, g: Node) -> None:
-    """A rule's cotangent must have the operand's element type, and reduce to its shape."""
+    """Check that the cotangent `g` of operand `x` has its dtype and reduces to its shape."""
     if g.type is x.type:
         return
     offset = g.type.rank - x.type.rank

@@ -1,4 +1,4 @@
-"""Forward mode: tangents of inputs to tangents of outputs, through each op's jvp rule."""
+"""Forward mode: tangents of outputs from tangents of inputs, through each op's jvp rule."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from pullback.errors import GradientVerification
 from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE
-from pullback.transforms.call_rules import check_nodes, derive_from, deriving, require_rule
+from pullback.transforms.call_rules import (
+    check_nodes,
+    derive_from,
+    deriving,
+    is_result,
+    require_rule,
+)
 from pullback.transforms.reverse import on_path
 
 
 def tangents(
     outputs: Sequence[Node], inputs: Sequence[Node], ts: Sequence[Node | None]
 ) -> list[Node | None]:
-    """The tangent of each output: `None` where it does not depend on the inputs."""
+    """Return the tangent of each output, `None` where it does not depend on the inputs."""
     known: dict[Node, Any] = {}
     given = dict(zip(inputs, ts, strict=True))
     with deriving():
@@ -26,11 +32,14 @@ def tangents(
 
 
 def push(node: Node, known: dict[Node, Any]) -> Any:
-    """The tangent of a node (a tuple for several results) from those of its operands."""
+    """Call the node's jvp rule: its tangent, or a tuple of tangents for an op with several results.
+
+    `known` holds the tangents of its operands; `None` stands for zero.
+    """
     ts = [known.get(x) for x in node.inputs]
     if all(t is None for t in ts):
         return None
-    if isinstance(node.inputs[0].type, tuple):
+    if is_result(node):
         return ts[0][node.op.index]  # type: ignore[index, attr-defined]
     require_rule(node, "forward-mode")
     several = isinstance(node.type, tuple)
@@ -51,8 +60,9 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
 def _apply_rule(node: Node, out: Any, ts: list[Node | None]) -> Any:
     rule = node.op.jvp
     if rule is not None:
-        handed = (tangents,) if isinstance(node.op, HigherOrder) else ()
-        return rule(out, node.inputs, ts, *handed)
+        transforms = (tangents,) if isinstance(node.op, HigherOrder) else ()
+        return rule(out, node.inputs, ts, *transforms)
+    # A composite without a rule of its own: differentiate its expansion.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]
     ys = made if isinstance(made, tuple) else (made,)

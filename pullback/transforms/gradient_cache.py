@@ -1,8 +1,8 @@
-"""Gradients that were derived before are written out again, without calling a rule.
+"""A cache of derived gradients, which writes them out again without calling a rule.
 
 What rules emit follows from what they look at: ops, types, and which operands are the same. A
-`Question` gathers all of that into a key; a `Template` holds what was emitted for it, as numbers
-into the question's nodes. Neither holds a node, so neither keeps a value alive.
+`GradientKey` gathers all of that; a `Template` holds the nodes that were emitted, with operands
+given as numbers of the key's nodes. Neither holds a node, so neither keeps a value alive.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from typing import Any, NamedTuple
 from pullback.graph import table
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node, inherited
-from pullback.transforms.call_rules import note
+from pullback.ops.prelude import Op
+from pullback.transforms.call_rules import is_result, log_rules
 
-# Larger graphs are derived each time: their keys are long, and they seldom come again.
+# Larger graphs are derived each time: their keys are long and rarely occur twice.
 LARGEST = 5000
-# What all templates together may hold, counted in parts of keys, nodes to write and their operands.
+# The size of all templates together: parts of keys, nodes, and operands of nodes.
 CAPACITY = 300_000
 
-# Nodes numbered from here on were emitted for this forward node, and carry its line.
+# Nodes with at least this number were emitted for this forward node, and carry its line.
 Source = tuple[int, Node]
 
 
 class GradientKey:
-    """What is differentiated, as far as rules can see it.
+    """Everything about a graph and its targets that rules can see.
 
-    `key` is the structure of the nodes that `reached` holds in the order of recording, those
-    between outputs and targets; `index` numbers them, with the operands that they bring along.
-    There is no key for large graphs, nor for ops whose rules may look at more than a key tells.
+    `parts` describes the nodes of `reached` (those between outputs and targets, in the order of
+    recording), `index` numbers them and their operands. `parts` is `None`, and nothing is cached,
+    for large graphs and for ops whose rules may look at more than the key contains.
     """
 
     def __init__(
@@ -41,71 +42,71 @@ class GradientKey:
         seeds: Sequence[Node | None],
         targets: Sequence[Node],
     ) -> None:
-        self.key: tuple | None = None
+        self.parts: tuple | None = None
         self.index: dict[Node, int] = {}
         if len(reached) > LARGEST:
             return
         index = self.index
-        key: list[Any] = [table.version]
+        parts: list[Any] = [table.version]
         for node in reached:
             if not node.op.predictable:
                 return
-            # Rules run only for nodes with an operand inside: nobody looks at other operands.
+            # Rules run only for nodes with an operand inside; operands of others do not matter.
             xs = () if index.keys().isdisjoint(node.inputs) else node.inputs
             for x in xs:
-                if x not in index:  # from outside: it is told before the node that uses it first
-                    key += x.op, x.type
+                if x not in index:  # an operand from outside comes before its first consumer
+                    parts += x.op, x.type
                     index[x] = len(index)
-            # The tuple marks the node among the operands that were told with it.
-            key += node.op, node.type, tuple([index[x] for x in xs])
+            # The tuple tells a node from the operands that come before it.
+            parts += node.op, node.type, tuple([index[x] for x in xs])
             index[node] = len(index)
         for g in seeds:
             if g is not None and g not in index:
-                key += g.op, g.type
+                parts += g.op, g.type
                 index[g] = len(index)
         for nodes in (seeds, outputs, targets):
-            key.append(tuple([index.get(x) for x in nodes]))  # type: ignore[arg-type]
-        self.key = tuple(key)
+            parts.append(tuple([index.get(x) for x in nodes]))  # type: ignore[arg-type]
+        self.parts = tuple(parts)
 
-    def answer(self) -> list[Node | None] | None:
-        """The gradients, written out from a template; `None` if there is none."""
-        template = None if self.key is None else _known.find(self.key)
-        return None if template is None else template.write(list(self.index))
+    def cached_gradients(self) -> list[Node | None] | None:
+        """The gradients, written out from a template; `None` if there is no template."""
+        template = None if self.parts is None else _cache.find(self.parts)
+        return None if template is None else template.instantiate(list(self.index))
 
-    def remember(
-        self, found: Sequence[Node | None], sources: Sequence[Source], names: Sequence[str]
+    def store(
+        self, gradients: Sequence[Node | None], sources: Sequence[Source], rules: Sequence[str]
     ) -> None:
-        """The rules of `names` ran and gave `found`."""
-        if self.key is not None:
-            template = _template(self.index, found, sources, names)
+        """Cache the gradients that the rules of the ops named in `rules` gave."""
+        if self.parts is not None:
+            template = _make_template(self.index, gradients, sources, rules)
             if template is not None:
-                _known.keep(self.key, template)
+                _cache.add(self.parts, template)
 
 
-# -- what was emitted -----------------------------------------------------------------------------
+# -- templates ------------------------------------------------------------------------------------
 
 
 class TemplateNode(NamedTuple):
-    """One node to write. Numbers count the question's nodes, then those written before."""
+    """A node to write. Operands are numbers: of the key's nodes, then of template nodes."""
 
-    op: Any
+    op: Op
     operands: tuple[int, ...]
     type: Any
-    line: Any  # the number of the node whose line it carries, or a line that an op's graph holds
-    backward: bool | None  # None for a result, which takes all this from its op
+    line: Any  # the number of the node whose line it carries, or a line from inside an op's graph
+    backward: bool | None  # None: one result of an op with several, which takes it from the op
 
 
 class Template(NamedTuple):
-    """Nodes to write, which of them are the gradients, and the ops whose rules ran."""
+    """The nodes to write, the numbers of the gradients, and the ops whose rules ran."""
 
-    entries: list[TemplateNode]
-    found: list[int | None]
-    names: tuple[str, ...]
+    nodes: list[TemplateNode]
+    gradients: list[int | None]
+    rules: tuple[str, ...]
 
-    def write(self, nodes: list[Node]) -> list[Node | None]:
-        """The gradients over a question's nodes."""
-        note(self.names)
-        for op, operands, type, line, backward in self.entries:
+    def instantiate(self, nodes: list[Node]) -> list[Node | None]:
+        """Write the nodes after those of a key; return the gradients."""
+        log_rules(self.rules)
+        for op, operands, type, line, backward in self.nodes:
             inputs = tuple([nodes[i] for i in operands])
             if backward is None:
                 x = inputs[0]
@@ -114,47 +115,48 @@ class Template(NamedTuple):
                 where = nodes[line].where if line.__class__ is int else line
                 made = Node(op, inputs, type, where, inherited(op, inputs), backward)
             nodes.append(made)
-        return [None if i is None else nodes[i] for i in self.found]
+        return [None if i is None else nodes[i] for i in self.gradients]
 
 
-def _template(
+def _make_template(
     index: dict[Node, int],
-    found: Sequence[Node | None],
+    gradients: Sequence[Node | None],
     sources: Sequence[Source],
-    names: Sequence[str],
+    rules: Sequence[str],
 ) -> Template | None:
-    """What was emitted to find the gradients; `None` if it holds what a key does not tell."""
+    """A template of all that was emitted for `gradients`.
+
+    `None` if a rule used a node that is not part of the key.
+    """
     start = sources[0][0] if sources else 0
     number, entries = dict(index), []
     remaining = [*reversed(sources)]
-    emitted = ancestors(
-        [g for g in found if g is not None], lambda n: n in index or n.number < start
-    )
-    for node in emitted:
+    found = [g for g in gradients if g is not None]
+    for node in ancestors(found, lambda n: n in index or n.number < start):
         if node in number:
             continue
         if node.number < start or node.value is not None:
-            return None  # a rule brought it from elsewhere
+            return None
         while len(remaining) > 1 and remaining[-2][0] < node.number:
             remaining.pop()
-        entries.append(_entry(node, number, remaining[-1][1]))
+        entries.append(_template_node(node, number, remaining[-1][1]))
         number[node] = len(number)
-    return Template(entries, [None if g is None else number[g] for g in found], tuple(names))
+    return Template(entries, [None if g is None else number[g] for g in gradients], tuple(rules))
 
 
-def _entry(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
+def _template_node(node: Node, number: dict[Node, int], source: Node) -> TemplateNode:
     operands = tuple([number[x] for x in node.inputs])
-    if node.inputs and isinstance(node.inputs[0].type, tuple):  # a result of an op with several
+    if is_result(node):
         return TemplateNode(node.op, operands, node.type, None, None)
     line = number[source] if node.where is source.where else node.where
     return TemplateNode(node.op, operands, node.type, line, node.backward)
 
 
-# -- what is remembered ---------------------------------------------------------------------------
+# -- the cache ------------------------------------------------------------------------------------
 
 
 class GradientCache:
-    """Templates by key; the least recently used go when there are too many parts."""
+    """Templates by key; the least recently used are dropped when `size` exceeds `CAPACITY`."""
 
     def __init__(self) -> None:
         self._templates: OrderedDict[tuple, Template] = OrderedDict()
@@ -168,7 +170,7 @@ class GradientCache:
                 self._templates.move_to_end(key)
             return template
 
-    def keep(self, key: tuple, template: Template) -> None:
+    def add(self, key: tuple, template: Template) -> None:
         with self._lock:
             if key not in self._templates:
                 self._templates[key] = template
@@ -183,8 +185,8 @@ class GradientCache:
 
 
 def _size(key: tuple, template: Template) -> int:
-    return len(key) + sum([1 + len(entry.operands) for entry in template.entries])
+    return len(key) + sum([1 + len(node.operands) for node in template.nodes])
 
 
-_known = GradientCache()
-clear = _known.clear
+_cache = GradientCache()
+clear = _cache.clear

@@ -1,6 +1,6 @@
-"""Reverse mode: from outputs, seeds and targets to gradients, by counting consumers.
+"""Reverse mode: gradients of outputs with respect to targets, through each op's vjp rule.
 
-A node's rule runs once, when all its consumers on a path to a target have run. Contributions to
+A node's rule runs once, after all its consumers on a path to a target have run. Contributions to
 one value meet in `accumulate`, the only place where gradients are reduced and added.
 """
 
@@ -22,8 +22,9 @@ from pullback.transforms.call_rules import (
     check_nodes,
     derive_from,
     deriving,
+    is_result,
+    logged_rules,
     require_rule,
-    rules_noted,
 )
 from pullback.transforms.gradient_cache import GradientKey, Source
 
@@ -33,17 +34,18 @@ Contribution = tuple[int, int, Node]  # (number of the consumer, position among 
 def gradients(
     outputs: Sequence[Node], seeds: Sequence[Node | None], targets: Sequence[Node]
 ) -> list[Node | None]:
-    """The gradient of each target: `None` where no output depends on it.
+    """Return the gradient of each target, `None` where no output depends on it.
 
-    A target does not cut the graph: gradients flow to it and through it.
+    `seeds` are the cotangents of the outputs. A target does not cut the graph: gradients flow to
+    it and through it.
     """
     reached = reach(outputs, targets)
-    question = GradientKey(reached, outputs, seeds, targets)
-    found = question.answer()
+    key = GradientKey(reached, outputs, seeds, targets)
+    found = key.cached_gradients()
     if found is None:
-        with rules_noted() as names:
+        with logged_rules() as rules:
             found, sources = derive(reached, outputs, seeds, targets)
-        question.remember(found, sources, names)
+        key.store(found, sources, rules)
     return found
 
 
@@ -53,7 +55,7 @@ def derive(
     seeds: Sequence[Node | None],
     targets: Sequence[Node],
 ) -> tuple[list[Node | None], list[Source]]:
-    """The gradients by the rules, and for which nodes they ran."""
+    """Compute the gradients by calling rules; also return the nodes whose rules ran."""
     active = between(reached, targets)
     consumers = count_consumers(active)
     arrived: dict[Node, list[Contribution]] = {}
@@ -63,8 +65,8 @@ def derive(
     wanted = set(targets)
     found: dict[Node, Node | None] = {}
     sources: list[Source] = []
-    # Leaves never enter the queue: what arrived at them is summed at the end, in the targets'
-    # order, so that the result does not depend on when a leaf was made.
+    # Leaves never enter the queue. What arrived at them is summed at the end, in the order of the
+    # targets, so that the result does not depend on when a leaf was made.
     inner = {n for n in active if not active.keys().isdisjoint(n.inputs)}
     ready = [(-n.number, n) for n in inner if not consumers[n]]
     heapq.heapify(ready)
@@ -91,13 +93,18 @@ def derive(
     return [found[t] for t in targets], sources
 
 
-def deliver(node: Node, cotangents: Sequence, arrived: dict[Node, list[Contribution]]) -> None:
-    """Hand the cotangents of a node's operands on to them."""
+def deliver(
+    node: Node, cotangents: Sequence[Node | None], arrived: dict[Node, list[Contribution]]
+) -> None:
+    """Add the cotangents of a node's operands to what arrived at them."""
     for i, (x, g) in enumerate(zip(node.inputs, cotangents, strict=True)):
         if g is not None:
-            # a result hands its cotangent to the op, in its own position
+            # one result of several contributes to the op's node at its own position
             at = node.op.index if isinstance(x.type, tuple) else i  # type: ignore[attr-defined]
             arrived.setdefault(x, []).append((node.number, at, g))
+
+
+# -- which nodes take part ------------------------------------------------------------------------
 
 
 def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
@@ -106,14 +113,14 @@ def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
 
 
 def reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
-    """What outputs depend on, in the order of recording, without what cannot hold a target.
+    """The nodes that outputs depend on, in the order of recording.
 
-    What was recorded before the first target cannot depend on it: the walk stops there.
+    The walk stops at nodes recorded before the first target: they cannot depend on a target.
     """
     first = min([t.number for t in targets], default=math.inf)
     stack = [y for y in dict.fromkeys(outputs) if y.number >= first]
     seen = set(stack)
-    for node in stack:
+    for node in stack:  # grows while it is walked
         for x in node.inputs:
             if x.number >= first and x not in seen:
                 seen.add(x)
@@ -122,7 +129,7 @@ def reach(outputs: Sequence[Node], targets: Sequence[Node]) -> list[Node]:
 
 
 def between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
-    """Of the nodes that outputs depend on, those through which a derivative flows to a target."""
+    """The nodes among `reached` through which a derivative flows to a target."""
     active: dict[Node, None] = {}
     goals = set(targets)
     for node in reached:
@@ -135,7 +142,7 @@ def between(reached: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None
 
 
 def count_consumers(active: dict[Node, None]) -> dict[Node, int]:
-    """How many edges lead from active nodes to each active node: `x + x` counts two."""
+    """The number of edges from active nodes to each active node; `x + x` counts two."""
     counts = dict.fromkeys(active, 0)
     for node in active:
         for x in node.inputs:
@@ -144,8 +151,14 @@ def count_consumers(active: dict[Node, None]) -> dict[Node, int]:
     return counts
 
 
+# -- the gradient of one node ---------------------------------------------------------------------
+
+
 def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:
-    """The sum of what arrived at `x`, reduced to its shape; in node order, so always the same."""
+    """The sum of what arrived at `x`, reduced to its shape.
+
+    It is added in the order of the consumers, so that the result is reproducible.
+    """
     total: Node | None = None
     if len(contributions) > 1:
         contributions = sorted(contributions, key=lambda c: (-c[0], c[1]))
@@ -157,14 +170,16 @@ def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:
 
 
 def _gradient(target: Node, contributions: list[Contribution]) -> Node | None:
-    """What arrived at a target, which lies on its mesh as the target does."""
+    """The sum of what arrived at a target, in the target's layout on its mesh."""
     g = accumulate(target, contributions)
     return None if g is None else laid_out(g, target.type)
 
 
-def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]) -> Sequence:
-    """Call the node's rule: one cotangent per input, `None` where there is none."""
-    if isinstance(node.inputs[0].type, tuple):  # a result of an op with several
+def pull(
+    node: Node, contributions: list[Contribution], active: dict[Node, None]
+) -> Sequence[Node | None]:
+    """Call the node's vjp rule: one cotangent per operand, `None` where it is not needed."""
+    if is_result(node):
         return [accumulate(node, contributions)]
     require_rule(node, "reverse-mode")
     need = [x in active for x in node.inputs]
@@ -187,21 +202,20 @@ def pull(node: Node, contributions: list[Contribution], active: dict[Node, None]
             if c is not None:
                 check_cotangent(node, x, c)
     except PullbackError as error:
-        error.values["node"] = node  # whoever differentiates knows its place
+        error.values["node"] = node  # lets callers say where in their program it is
         raise error.at(None, node.where) from None
     return kept
 
 
-def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence:
+def _apply_rule(node: Node, g: Any, out: Any, need: list[bool]) -> Sequence[Node | None]:
     rule = node.op.vjp
     if rule is not None:
-        handed = (gradients,) if isinstance(node.op, HigherOrder) else ()
-        return rule(g, out, node.inputs, need, *handed)
-    # A composite without a rule of its own: differentiate what it is written as.
+        transforms = (gradients,) if isinstance(node.op, HigherOrder) else ()
+        return rule(g, out, node.inputs, need, *transforms)
+    # A composite without a rule of its own: differentiate its expansion.
     xs = [TABLE["Alias"]()(x) for x in node.inputs]
     made = node.op.expand(*xs)  # type: ignore[attr-defined]
     ys = made if isinstance(made, tuple) else (made,)
     gs = g if isinstance(g, tuple) else (g,)
-    pulled = gradients(ys, gs, [x for x, n in zip(xs, need, strict=True) if n])
-    remaining = iter(pulled)
-    return [next(remaining) if n else None for n in need]
+    pulled = iter(gradients(ys, gs, [x for x, n in zip(xs, need, strict=True) if n]))
+    return [next(pulled) if n else None for n in need]

@@ -1,4 +1,4 @@
-"""checkpoint: computed again in the backward pass, the same numbers, less memory."""
+"""checkpoint: values are recomputed in the backward pass; same numbers, less memory."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_forward_over_reverse_and_reverse_over_forward(policy):
 
 
 def test_batched_second_order(policy):
-    """What is saved is behind several barriers at once, and a fused loop reads all of them."""
+    """Saved values are behind several barriers, and a fused loop reads all of them."""
     x, w = pb.tensor(X), pb.tensor(W)
 
     def layer(x, w):
@@ -96,7 +96,7 @@ def test_batched_second_order(policy):
     close(second(pb.checkpoint(layer, policy)), second(layer))
 
 
-def test_a_result_that_is_not_used_brings_nothing_into_a_gradient():
+def test_an_unused_result_adds_nothing_to_a_gradient():
     f = pb.checkpoint(lambda x: (x.sum(), x * pb.inf))
     assert pb.grad(lambda x: f(x)[0])(pb.tensor([1.0, 2.0])).tolist() == [1.0, 1.0]
     second = pb.grad(lambda x: pb.grad(lambda x: f(x)[0] ** 3)(x).sum())
@@ -117,7 +117,7 @@ def test_checkpoints_nest():
     pb.check_grads(outer, (x,), order=2)
 
 
-def test_tensors_from_outside_get_their_gradients(policy):
+def test_tensors_from_outside_get_gradients(policy):
     x, w = pb.tensor(X), pb.tensor(W)
 
     def loss(w):
@@ -129,7 +129,7 @@ def test_tensors_from_outside_get_their_gradients(policy):
     close(p.grad, pb.grad(loss)(w))
 
 
-def test_trees_static_things_and_numbers_as_arguments():
+def test_trees_static_values_and_numbers_as_arguments():
     @pb.checkpoint
     def f(params, x, n, *, mode):
         for _ in range(n):
@@ -145,7 +145,7 @@ def test_trees_static_things_and_numbers_as_arguments():
     close(pb.checkpoint(lambda x, c: x * c)(x, 3.0), X * 3)
 
 
-def test_integers_and_results_that_do_not_depend_on_anything():
+def test_integers_and_constant_results():
     @pb.checkpoint
     def f(x, i):
         return x[i] * x.sum(), i + 1, pb.ones((2,))
@@ -191,7 +191,7 @@ def test_a_custom_rule_inside_a_checkpoint_and_around_one():
     close(pb.grad(lambda x: h(x).sum())(x), 2 * X)
 
 
-def test_vmap_of_and_inside_of_a_gradient():
+def test_vmap_of_a_gradient_and_gradient_of_a_vmap():
     safe = pb.checkpoint(lambda x: pb.sin(x) * pb.exp(x))
     x = pb.tensor(X)
     want = np.exp(X) * (np.sin(X) + np.cos(X))
@@ -211,7 +211,7 @@ def test_vmap_with_policies(policy):
 
 
 def test_inside_a_loop(policy):
-    """Also of loops, of their batches, and to second order."""
+    """Also a checkpointed loop, batched, and to second order."""
     x, w = pb.tensor(X), pb.tensor(W)
 
     def loss(f):
@@ -256,7 +256,7 @@ def test_eager_mode(policy):
 # -- what is computed again -----------------------------------------------------------------------
 
 
-def test_what_is_not_saved_is_computed_again_behind_a_barrier():
+def test_values_that_are_not_saved_are_recomputed_behind_a_barrier():
     def gradient(f):
         return lambda x, w: pb.value_and_grad(lambda x, w: f(x, w).sum(), (0, 1))(x, w)
 
@@ -294,7 +294,7 @@ def test_a_result_of_several_can_be_saved_by_name():
     close(pb.grad(lambda x: f(x).sum())(pb.tensor(X)), np.cos(2 * X))
 
 
-def test_policies_join():
+def test_policies_combine():
     both = POLICIES["dots"] | POLICIES["names"] | pb.checkpoint_policies.names_saved("z", "hidden")
     assert both == pb.checkpoint_policies.Policy(True, ("hidden", "z"))
 
@@ -316,7 +316,7 @@ def test_a_call_of_the_same_function_is_the_same_program():
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def test_bad_arguments_are_told():
+def test_bad_arguments_raise():
     with told(ArgumentError, ValueError, "checkpoint: policy", "checkpoint_policies"):
         pb.checkpoint(pb.sin, policy="dots")
     with told(ArgumentError, TypeError, "checkpoint_name", "string"):
@@ -325,6 +325,6 @@ def test_bad_arguments_are_told():
         pb.checkpoint_policies.names_saved(3)
 
 
-def test_reading_a_value_inside_is_told_at_its_line():
+def test_reading_a_value_inside_raises_at_its_line():
     with told(HostReadError, TypeError, "placeholders"):
         pb.checkpoint(lambda x: x * float(x.sum()))(pb.tensor(X))

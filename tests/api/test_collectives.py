@@ -35,7 +35,7 @@ def test_sums_means_and_extremes_over_the_examples():
         same(along(lambda x, c=collective: x - c(x, "i"), x), X - want)
 
 
-def test_values_that_are_one_for_all():
+def test_values_that_all_examples_share():
     w = pb.tensor(W)
     x = pb.tensor(V)
     made = along(
@@ -48,7 +48,7 @@ def test_values_that_are_one_for_all():
     same(along(lambda x: pb.ppermute(w, "i", [(0, 1)]), x), np.stack([0 * W, W, 0 * W, 0 * W]))
 
 
-def test_trees_and_element_types():
+def test_trees_and_dtypes():
     tree = {"a": pb.tensor(X), "b": (pb.tensor([1, 2, 3, 4]), pb.tensor([True, False, True, True]))}
     got = along(lambda t: pb.psum(t, "i"), tree, out_axes=None)
     same(got["a"], X.sum(0))
@@ -109,7 +109,7 @@ def test_ppermute():
             along(lambda x, p=pairs: pb.ppermute(x, "i", p), x)
 
 
-# Each with the same computation on all examples at once, for its gradient to be checked against.
+# Each with the same computation on all examples at once, as the expected result.
 COLLECTIVES = {
     "psum": (lambda x: x * pb.psum(x * x, "i"), lambda x: x * (x * x).sum(axis=0)),
     "pmean": (lambda x: pb.sin(x - pb.pmean(x, "i")), lambda x: pb.sin(x - x.mean(axis=0))),
@@ -197,7 +197,7 @@ def test_derivatives_of_collectives(name):
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
-def test_every_element_type(name):
+def test_every_dtype(name):
     one, _, kinds = EXCHANGES[name]
     arrays = of_every_type(kinds)
     made = along(lambda xs: [one(x) for x in xs], [pb.tensor(a) for a in arrays])
@@ -205,7 +205,7 @@ def test_every_element_type(name):
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
-def test_other_examples_around_and_inside(name):
+def test_collectives_in_nested_vmaps(name):
     one, by_numpy, _ = EXCHANGES[name]
     data = np.stack([PARTS, PARTS[::-1], PARTS + 1, -PARTS])
     want = np.stack([joined(by_numpy, x, 3) for x in data])
@@ -246,7 +246,7 @@ def test_ties_share_the_gradient_of_an_extreme():
     same(got, pb.grad(lambda x: x.max())(x))
 
 
-def test_a_gradient_by_what_is_one_for_all_is_the_total():
+def test_a_gradient_of_a_shared_value_is_the_total():
     """The examples along a named axis are parts of one computation."""
     x, w = pb.tensor(X), pb.tensor(W)
     total = pb.grad(lambda w: looped(lambda x: loss(x, w), x).sum())(w)
@@ -262,7 +262,7 @@ def test_a_gradient_by_what_is_one_for_all_is_the_total():
 
 
 def ruled(f):
-    """The function, with its gradient as a rule of its own."""
+    """The function, with its gradient as a custom rule."""
     made = pb.custom_vjp(f)
     made.defvjp(
         lambda *xs: (made(*xs), xs),
@@ -282,8 +282,8 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_a_gradient_does_not_depend_on_what_work_is_wrapped_in(name):
-    """What all examples share is shared outside of it too, and counts once."""
+def test_a_gradient_does_not_depend_on_wrappers_around_the_function(name):
+    """A value that all examples share is shared inside a wrapper too, and counts once."""
 
     def shared(x, w):
         return (pb.psum(x * w, "i") ** 2).sum() + (w**3).sum()
@@ -346,7 +346,7 @@ def test_gradients_over_nested_named_axes():
 
     inside = pb.vmap(pb.vmap(pb.grad(part), axis_name="j"), axis_name="i")(x, c)
     same(inside, want)
-    # the axes the other way round, and a gradient between the two
+    # the axes in the other order, and a gradient between the two
     turned = pb.vmap(pb.vmap(pb.grad(part), axis_name="i"), in_axes=1, out_axes=1, axis_name="j")
     same(turned(x, c), want)
     between = pb.vmap(
@@ -369,7 +369,7 @@ def test_an_unnamed_axis_beside_a_named_one():
     same(gather(x), data.transpose(1, 2, 0))
 
 
-def test_names_that_are_not_bound_or_not_free():
+def test_names_that_are_unbound_or_bound_twice():
     x = pb.tensor(V)
     for call in (
         lambda x: pb.psum(x, "j"), lambda x: pb.pmean(x, ("i", "j")), lambda x: pb.pmax(x, "j"),
@@ -378,14 +378,14 @@ def test_names_that_are_not_bound_or_not_free():
         lambda x: pb.axis_size("j"), lambda x: pb.pvary(x, "j"),
         lambda x: pb.reduce_scatter(x, "j"), lambda x: pb.all_to_all(x, "j", 0, 0),
     ):  # fmt: skip
-        with told(ArgumentError, ValueError, "no axis is named 'j'", "'i'", "axis_name"):
+        with told(ArgumentError, ValueError, "no axis named 'j'", "'i'", "axis_name"):
             along(call, x)
-        with told(ArgumentError, ValueError, "bound are: none"):
+        with told(ArgumentError, ValueError, "bound axes: none"):
             call(x)
     # the name is free again after the call, and after one that failed
-    with told(ArgumentError, ValueError, "bound are: none"):
+    with told(ArgumentError, ValueError, "bound axes: none"):
         pb.psum(x, "i")
-    with told(ArgumentError, ValueError, "'i' is in use further out"):
+    with told(ArgumentError, ValueError, "'i' is already bound"):
         along(lambda x: along(lambda y: y, pb.tensor(V)) * x, x)
     with told(ArgumentError, ValueError, "names an axis twice"):
         along(lambda x: pb.psum(x, ("i", "i")), x)
@@ -397,7 +397,7 @@ def test_names_that_are_not_bound_or_not_free():
         along(lambda x: x - pb.psum(x, "i"), x, out_axes=None)
 
 
-def test_a_called_program_may_hold_collectives():
+def test_a_called_program_may_contain_collectives():
     def program(f, *shapes):
         inputs = [
             placeholder(f"x{k}", Type(s, float64, None, ("i",))) for k, s in enumerate(shapes)

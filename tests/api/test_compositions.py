@@ -28,5 +28,5 @@ def test_two_deep(number, names):
 
 @pytest.mark.parametrize(("number", "names"), numbered(TRIPLES))
 def test_three_deep(number, names):
-    """On XLA every fourth: compiling is what takes the time. `make long` runs all of them."""
+    """Every fourth on XLA, since compiling takes long. `make long` runs all of them."""
     check(names, 200 + number, ["reference", "xla"] if number % 4 == 0 else ["reference"])

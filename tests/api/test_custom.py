@@ -1,4 +1,4 @@
-"""custom_vjp and custom_jvp: rules of the user's own, alone and inside every transform."""
+"""custom_vjp and custom_jvp: custom rules, alone and inside every transform."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def engine(request):
 
 
 def sine():
-    """sin(x) * y, whose rule gives twice the derivative: nothing else can have made it."""
+    """sin(x) * y with twice the derivative, so that only the rule can have computed it."""
 
     @pb.custom_vjp
     def f(x, y):
@@ -60,11 +60,11 @@ def close(got, want):
 # -- custom_vjp -----------------------------------------------------------------------------------
 
 
-def test_the_value_is_the_functions():
+def test_the_value_is_that_of_the_function():
     close(sine()(pb.tensor(X), 2.0), np.sin(X) * 2)
 
 
-def test_the_gradient_is_the_rules():
+def test_the_gradient_is_that_of_the_rule():
     x, y = pb.tensor(X), pb.tensor(X + 1)
     gx, gy = pb.grad(lambda x, y: sine()(x, y).sum(), (0, 1))(x, y)
     close(gx, 2 * np.cos(X) * (X + 1))
@@ -78,7 +78,7 @@ def test_second_order_differentiates_the_rule():
     close(g, 2 * (-np.sin(X) * (X + 1) + np.cos(X)) + 2 * np.cos(X))
 
 
-def test_a_residual_that_is_the_result_goes_by_the_rule_at_second_order():
+def test_a_residual_that_is_the_result_uses_the_rule_at_second_order():
     @pb.custom_vjp
     def root(x):
         return pb.stop_gradient(pb.sqrt(x))  # nothing but the rule can differentiate it
@@ -202,7 +202,7 @@ def test_static_arguments_by_name_and_keyword_only_ones():
     close(pb.grad(lambda x: f(power=3, x=x).sum())(x), 3 * X * 100)
 
 
-def test_numbers_and_other_things_among_the_arguments_stay_what_they_are():
+def test_arguments_that_are_not_tensors_are_passed_unchanged():
     seen = []
 
     @pb.custom_vjp
@@ -236,7 +236,7 @@ def test_integer_arguments_and_results():
     close(pb.grad(lambda x: (take(x, i)[0] * pb.tensor([1.0, 10.0])).sum())(x), [11.0] * 3)
 
 
-def test_backward_uses_the_rule_and_holds_no_graph():
+def test_backward_uses_the_rule_and_keeps_no_graph():
     f = sine()
     w = pb.tensor(X, requires_grad=True)
     for times in (1, 2):
@@ -269,13 +269,13 @@ def test_eager_mode():
 # -- custom_jvp -----------------------------------------------------------------------------------
 
 
-def test_forward_mode_is_the_rule():
+def test_forward_mode_uses_the_rule():
     y, t = pb.jvp(cube(), (pb.tensor(X),), (pb.tensor(X + 1),))
     close(y, X**3)
     close(t, 6 * X**2 * (X + 1))
 
 
-def test_reverse_mode_is_its_transpose():
+def test_reverse_mode_transposes_the_rule():
     close(pb.grad(lambda x: cube()(x).sum())(pb.tensor(X)), 6 * X**2)
 
 
@@ -378,7 +378,7 @@ def test_a_rule_that_sees_one_example_only():
     assert shapes == [((3,), (3,))]
 
 
-def test_results_that_do_not_depend_on_the_example_still_have_their_cotangents():
+def test_results_that_all_examples_share_have_cotangents():
     @pb.custom_vjp
     def f(x):
         return pb.tensor(1.0, dtype="float64") * 2.0
@@ -465,7 +465,7 @@ def written_out(x, c):
     return g
 
 
-def test_a_rule_in_a_loop_is_the_loops():
+def test_a_rule_in_a_loop_is_used():
     c = pb.tensor(X + 2)
     f = doubled_sine(c)
     x = pb.tensor(X)
@@ -486,7 +486,7 @@ def test_a_rule_in_a_loop_is_the_loops():
     close(second[0], second[1].numpy())
 
 
-def test_a_rule_in_a_loop_is_not_remembered():
+def test_a_rule_in_a_loop_is_not_cached():
     c = pb.tensor(X + 2)
     f = doubled_sine(c)
     x = pb.tensor(X)
@@ -535,7 +535,7 @@ def test_a_solver_whose_loop_runs_once_and_is_not_differentiated():
 # -- one program ----------------------------------------------------------------------------------
 
 
-def test_a_function_made_anew_at_each_step_compiles_once(monkeypatch):
+def test_a_function_defined_again_at_each_step_compiles_once(monkeypatch):
     from pullback.lazy.launch import state
 
     def step(x):
@@ -564,7 +564,7 @@ def test_forward_work_that_the_rule_does_again_is_done_once():
     assert (names.count("Exp"), names.count("Tanh"), names.count("Custom")) == (1, 1, 0)
 
 
-def test_the_gradients_nodes_are_of_the_backward_pass(monkeypatch):
+def test_gradient_nodes_belong_to_the_backward_pass(monkeypatch):
     f = sine()
     t = pb.trace(lambda x: pb.grad(lambda x: f(x, 2.0).sum())(x), pb.tensor(X))
     cosine = [n for n in t.graph.nodes if n.op.name == "Cos"]
@@ -576,15 +576,15 @@ def test_the_gradients_nodes_are_of_the_backward_pass(monkeypatch):
 
 def test_without_a_rule():
     f = pb.custom_vjp(lambda x: x)
-    with told(ArgumentError, TypeError, "no derivative was given", "defvjp"):
+    with told(ArgumentError, TypeError, "no derivative rule was given", "defvjp"):
         f(pb.tensor(1.0))
     with told(ArgumentError, TypeError, "defjvp"):
         pb.custom_jvp(lambda x: x)(pb.tensor(1.0))
-    with told(ArgumentError, TypeError, "rules are functions"):
+    with told(ArgumentError, TypeError, "rules must be functions"):
         f.defvjp(lambda x: (x, None), None)
 
 
-def test_forward_mode_without_a_jvp_says_what_to_write():
+def test_forward_mode_without_a_jvp_suggests_defjvp():
     f = sine()
     x = pb.tensor(X)
     at = line(2)
@@ -597,7 +597,7 @@ def test_forward_mode_without_a_jvp_says_what_to_write():
 def closing_over(w):
     @pb.custom_vjp
     def f(x):
-        return x * w  # the line that is told
+        return x * w  # the line in the error
 
     f.defvjp(lambda x: (x * w, None), lambda kept, g: (g * w,))
     return f

@@ -44,7 +44,7 @@ def test_jacobians_of_many_leaves(jacobian):
 
 
 @pytest.mark.parametrize("jacobian", [pb.jacrev, pb.jacfwd])
-def test_jacobians_of_nothing(jacobian):
+def test_jacobians_of_empty_tensors(jacobian):
     x, y = pb.tensor(np.zeros((0, 2))), pb.tensor(real(3))
     by_x, by_y = jacobian(lambda x, y: (x * 2, y * x.sum()), (0, 1))(x, y)[1]
     assert by_x.shape == (3, 0, 2) and by_x.dtype is pb.float64
@@ -53,7 +53,7 @@ def test_jacobians_of_nothing(jacobian):
 
 
 def test_complex_jacobians():
-    """As pullbacks and pushforwards of real unit vectors give them."""
+    """Their columns are pushforwards, and their rows pullbacks, of real unit vectors."""
     z = pb.tensor(real(3) + 1j * real(3))
     f = lambda z: z * z * pb.conj(z)  # noqa: E731
     _, pull = pb.vjp(f, z)
@@ -105,7 +105,7 @@ def test_chunks_share_a_program():
 
 
 @pytest.mark.parametrize("jacobian", [pb.jacrev, pb.jacfwd])
-def test_chunks_of_a_compiled_jacobian_take_turns(engine, jacobian):
+def test_chunks_of_a_compiled_jacobian_run_in_a_loop(engine, jacobian):
     w = pb.tensor(real(16, 16))
 
     def f(x):
@@ -132,7 +132,7 @@ def test_chunks_bound_the_memory_of_a_compiled_jacobian():
 
 
 @pytest.mark.parametrize("chunk_size", [0, -1, 2.0, True, "all"])
-def test_chunks_of_no_size(chunk_size):
+def test_invalid_chunk_sizes(chunk_size):
     with pytest.raises(ArgumentError, match="chunk_size"):
         pb.jacrev(lambda x: x, chunk_size=chunk_size)(pb.tensor([1.0, 2.0]))
 

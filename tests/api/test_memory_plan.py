@@ -1,4 +1,4 @@
-"""memory_plan: the peak it predicts, and what it says that the backward pass keeps."""
+"""memory_plan: the predicted peak, and the values that the backward pass keeps."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def loop(safe):
     return loss, (normal(64, 64), normal(128, 64))
 
 
-# The model of fusion against XLA's buffer assignment: the error that is allowed, in percent.
+# The model of fusion against XLA's buffer assignment: the tolerance in percent.
 PROGRAMS = {
     "tanh": (network(pb.tanh), 10),
     "relu": (network(pb.relu), 10),
@@ -142,7 +142,7 @@ def test_a_checkpoint_is_predicted_to_need_less_and_does():
     assert safe.measure() < plain.measure()
 
 
-def test_a_checkpointed_loop_keeps_the_states_alone():
+def test_a_checkpointed_loop_keeps_only_the_states():
     plain, safe = (pb.memory_plan(pb.grad(f))(*args) for f, args in map(loop, (False, True)))
     stack = 4 * 20 * 128 * 64
     kept = [sum(k.nbytes == stack for k in plan.kept) for plan in (plain, safe)]
@@ -150,7 +150,7 @@ def test_a_checkpointed_loop_keeps_the_states_alone():
     assert safe.measure() < plain.measure() - 0.8 * stack
 
 
-def test_what_is_kept_is_told_by_line_shape_dtype_and_bytes():
+def test_kept_values_have_line_shape_dtype_and_bytes():
     where = []
 
     def loss(w, x):
@@ -187,7 +187,7 @@ def test_a_forward_pass_keeps_nothing():
     assert "no backward pass keeps anything" in str(plan)
 
 
-def test_it_reads_as_a_table():
+def test_it_prints_a_table():
     loss, args = network(pb.tanh)
     plan = pb.memory_plan(pb.grad(loss))(*args)
     text = str(plan)
@@ -216,7 +216,7 @@ def test_tensors_from_outside_are_arguments():
     assert plan.arguments == 4 * (64 + 32) and plan.results == 4 * 32
 
 
-def test_what_is_live_at_the_peak():
+def test_values_live_at_the_peak():
     loss, args = network(pb.tanh)
     plan = pb.memory_plan(pb.grad(loss))(*args)
     assert sum(v.nbytes for v in plan.live) >= plan.temporaries
@@ -239,7 +239,7 @@ def test_equal_work_counts_once_and_dead_work_not_at_all():
 
 
 def temporaries(f, *args):
-    """What XLA says that the program of `f` needs beside arguments and results, in bytes."""
+    """The temporary memory of the program of `f` in bytes, as XLA reports it."""
     graph = canonicalise(pb.trace(f, *args).graph)
     return engine("xla", "cpu").compile(graph).memory().temporaries
 
@@ -272,7 +272,7 @@ def test_a_checkpointed_network_needs_less():
     plain = run(1, safe=False)
     assert plain > 2 * depth * activation
     assert run(1, safe=True) < plain - 0.8 * depth * activation
-    block = 4 * 4 * d * d  # bytes of its weights: what passes a barrier is copied on CPU
+    block = 4 * 4 * d * d  # bytes of its weights: a barrier copies its operands on CPU
     assert run(4, safe=True) < 0.5 * plain + 1.1 * block
 
 

@@ -1,4 +1,4 @@
-"""shard_map: programs for one device's parts, against the same on whole values."""
+"""shard_map: programs for one device's shards, compared with the same on whole values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reference():
 
 
 def mapped(in_specs, out_specs, mesh=MESH):
-    """As a decorator: the function on the parts of a mesh."""
+    """A decorator: the function on the shards of a mesh."""
     return lambda f: pb.shard_map(f, mesh, in_specs, out_specs)
 
 
@@ -111,7 +111,7 @@ def nested(x, w):
 
 @mapped((P("dp"), P()), P())
 def inner_gradient(x, w):
-    """What is one for all devices gets the sum of what each contributes."""
+    """The gradient of a value that all devices share is the sum over the devices."""
     return pb.grad(lambda w: (pb.tanh(x @ w) ** 2).sum())(w)
 
 
@@ -135,7 +135,7 @@ def choose_whole(x, w):
 
 
 def closed_over(x, w):
-    """Tensors from outside are whole on every device, and get their gradients."""
+    """Tensors from outside are whole on every device, and get gradients."""
     scale = w.sum()
     return pb.shard_map(lambda x: pb.tanh(x @ w) * scale * 0.5, MESH, P("dp"), P("dp"))(x)
 
@@ -247,8 +247,8 @@ def test_batches(name):
 
 @pytest.mark.parametrize("name", EXCHANGES)
 @on_devices
-def test_every_element_type_on_devices(name):
-    """On a mesh with another axis, along which all is the same."""
+def test_every_dtype_on_devices(name):
+    """On a mesh with another axis, along which all values are the same."""
     one, _, kinds = EXCHANGES[name]
     arrays = of_every_type(kinds)
 
@@ -264,7 +264,7 @@ def test_every_element_type_on_devices(name):
 
 
 @pytest.mark.usefixtures("reference")
-def test_results_lie_as_their_specs_say():
+def test_results_have_the_layout_of_their_specs():
     y, total = columns(pb.tensor(X), pb.tensor(W))
     assert y.sharding == pb.Sharding(MESH, P("dp", "tp"))
     assert total.sharding == pb.Sharding(MESH, P())
@@ -290,7 +290,7 @@ def test_trees_numbers_and_other_arguments():
 
 
 @pytest.mark.usefixtures("reference")
-def test_an_inner_gradient_by_what_varies_is_each_devices_own():
+def test_an_inner_gradient_of_a_varying_value_is_per_device():
     @mapped((P("dp"), P()), P("dp"))
     def own(x, w):
         return pb.grad(lambda w: (x @ w).sum())(pb.pvary(w, "dp"))
@@ -302,7 +302,7 @@ def test_an_inner_gradient_by_what_varies_is_each_devices_own():
 
 @pytest.mark.usefixtures("reference")
 def test_a_loop_inside_gives_what_a_python_loop_gives():
-    """Also under a gradient inside: whether the state varies decides what it sums over."""
+    """Also under a gradient inside, which depends on whether the state varies."""
 
     def train(loop):
         @mapped((P("dp"), P()), P())
@@ -335,7 +335,7 @@ def test_a_loop_inside_gives_what_a_python_loop_gives():
 
 
 @pytest.mark.usefixtures("reference")
-def test_a_rule_of_the_users_inside():
+def test_a_custom_rule_inside():
     @pb.custom_vjp
     def summed(x, w):
         return pb.psum(x @ w, "dp")
@@ -384,7 +384,7 @@ def test_the_axis_of_a_vmap_around_it():
 
 
 def count_ops(graph, names):
-    """How often ops of these names are in a graph, by name; `loops` counts those in held graphs."""
+    """The number of ops of each name in a graph; `loops` counts those in inner graphs too."""
     from pullback.graph.graph import graphs_within
 
     found = {}
@@ -426,7 +426,7 @@ def test_forward_work_is_done_once_and_sums_come_once():
 
         return pb.scan(step, pb.zeros((6,), dtype=pb.float64), x)[0]
 
-    # the weights' gradient is summed over the devices after the loop, not in every round
+    # the gradient of the weights is summed over the devices after the loop, not in each iteration
     gradient = per_device(pb.grad(lambda w, x: rnn(x, w).sum()), w, x)
     assert count_ops(gradient, COLLECTIVES) == {"PSum": 1}
 
@@ -437,13 +437,13 @@ def test_a_compiled_function_inside_is_traced_for_the_axes_that_are_bound():
     other = pb.DeviceMesh(4, "dp")
     for mesh, n in ((MESH, 2), (other, 4), (MESH, 2)):
         same(mapped(P("dp"), P("dp"), mesh)(scaled)(pb.tensor(X)), n * X)
-    with told(ArgumentError, ValueError, "no axis is named 'dp'"):
+    with told(ArgumentError, ValueError, "no axis named 'dp'"):
         scaled(pb.tensor(X))
 
 
 @pytest.mark.usefixtures("reference")
 def test_a_pipeline_communicates_no_more_than_it_must(monkeypatch):
-    """A hand-over in each tick, forward and backward; results, and gradients, are summed once."""
+    """One transfer per tick, forward and backward; results and gradients are summed once."""
     monkeypatch.setenv("PULLBACK_CPU_DEVICES", "1")  # or the example would set it
     example = runpy.run_path(str(EXAMPLES / "pipeline.py"))
     mesh = pb.DeviceMesh((2, 4), ("data", "stage"))
@@ -467,7 +467,7 @@ def test_a_pipeline_communicates_no_more_than_it_must(monkeypatch):
 
 
 @pytest.mark.usefixtures("reference")
-def test_mistakes_are_told_at_the_users_line():
+def test_errors_name_the_users_line():
     x, w = pb.tensor(X), pb.tensor(W)
     with told(ArgumentError, TypeError, "shard_map", "DeviceMesh", "'dp'"):
         pb.shard_map(lambda x: x, "dp", P("dp"), P("dp"))
@@ -481,9 +481,9 @@ def test_mistakes_are_told_at_the_users_line():
         pb.shard_map(lambda x: x, MESH, "dp", P())
     with told(ArgumentError, ValueError, "1 entries for 2 arguments"):
         mapped((P("dp"),), P())(lambda x, w: x)(x, w)
-    with told(ArgumentError, ValueError, "in_specs", "begins as the arguments"):
+    with told(ArgumentError, ValueError, "in_specs", "a prefix of the arguments"):
         mapped(({"a": P("dp")},), P())(lambda x: x)(x)
-    with told(ArgumentError, ValueError, "out_specs", "begins as the results"):
+    with told(ArgumentError, ValueError, "out_specs", "a prefix of the results"):
         mapped(P("dp"), (P("dp"), P()))(lambda x: x)(x)
     what = "dimension 0 must be divisible by the 4 devices"
     with told(ShapeError, ValueError, "argument[0]", what, "f64[6,4]"):
@@ -494,7 +494,7 @@ def test_mistakes_are_told_at_the_users_line():
         mapped(P("dp"), P("dp", "tp"))(lambda x: (x, x[0]))(x)
     with told(ArgumentError, ValueError, "argument[1] is a str", "only tensors can be split"):
         mapped(P("dp"), P("dp"))(lambda x, mode: x)(x, "mode")
-    with told(ArgumentError, ValueError, "by position", "w"):
+    with told(ArgumentError, ValueError, "must be positional", "w"):
         mapped(P("dp"), P("dp"))(lambda x, w: x)(x, w=w)
 
 
@@ -505,7 +505,7 @@ def test_a_result_that_differs_along_an_axis_must_name_it():
         mapped(P("dp"), P())(lambda x: (pb.psum(x, "dp"), x.sum()))(x)
     with told(ArgumentError, ValueError, "'tp'"):
         mapped(P("dp"), P("dp"))(lambda x: x * pb.axis_index("tp"))(x)
-    # what is the same along an axis may be told apart: it is repeated
+    # a value that is the same along an axis may have a spec that names it: it is repeated
     same(mapped(P(), P("dp"))(lambda x: x)(x), np.concatenate([X, X]))
 
 
@@ -514,27 +514,27 @@ def test_meshes_and_axes_that_do_not_fit_together():
     x, other = pb.tensor(X), pb.DeviceMesh(2, "pp")
     with told(ArgumentError, ValueError, "must be on", "pp=2", "dp=2, tp=2"):
         data_parallel(x.shard(other, P("pp")), pb.tensor(W))
-    with told(ArgumentError, ValueError, "same mesh", "pp=2"):
+    with told(ArgumentError, ValueError, "mesh must be the same", "pp=2"):
         mapped(P("dp"), P("dp"))(lambda x: pb.shard_map(lambda x: x, other, P(), P())(x))(x)
-    with told(ArgumentError, ValueError, "split along 'dp' already"):
+    with told(ArgumentError, ValueError, "already split along 'dp'"):
         mapped(P("dp"), P("dp"))(mapped(P("dp"), P("dp"))(lambda x: x))(x)
     with told(ArgumentError, ValueError, "result differs", "'tp'"):
         mapped(P("dp"), P("dp"))(mapped(P(None, "tp"), P())(lambda x: x.sum()))(x)
-    with told(ArgumentError, ValueError, "shard_map", "'dp' is in use further out"):
+    with told(ArgumentError, ValueError, "shard_map", "'dp' is already bound"):
         pb.vmap(lambda x: data_parallel(x, pb.tensor(W)), axis_name="dp")(pb.tensor(X[None]))
-    with told(ArgumentError, ValueError, "vmap", "'dp' is in use further out"):
+    with told(ArgumentError, ValueError, "vmap", "'dp' is already bound"):
         mapped(P(), P())(lambda x: pb.vmap(lambda x: x, axis_name="dp")(x))(x)
     with told(ArgumentError, ValueError, "lays a value out"):
         mapped(P("dp"), P("dp"))(lambda x: x.shard(MESH, P("tp")))(x)
-    with told(ArgumentError, ValueError, "psum", "no axis is named 'dp'", "pb.shard_map"):
+    with told(ArgumentError, ValueError, "psum", "no axis named 'dp'", "pb.shard_map"):
         pb.psum(x, "dp")
-    with told(ArgumentError, ValueError, "no axis is named 'pp'", "'dp', 'tp'"):
+    with told(ArgumentError, ValueError, "no axis named 'pp'", "'dp', 'tp'"):
         mapped(P("dp"), P())(lambda x: pb.psum(x, "pp"))(x)
 
 
 @pytest.mark.usefixtures("reference")
-def test_devices_that_part_do_not_wait_for_each_other():
-    """It would never end on devices, so it is not even recorded."""
+def test_collectives_in_diverging_branches_are_rejected():
+    """It would deadlock on devices, so recording it raises."""
     x, first = pb.tensor(X), lambda: pb.axis_index("dp") == 0
 
     def total(x):
@@ -547,7 +547,7 @@ def test_devices_that_part_do_not_wait_for_each_other():
             lambda x: pb.while_loop(lambda x: x.sum() < 100, lambda x: x + total(x) ** 2, x)
         )(x)
 
-    # along another axis, all that communicate take the same branch
+    # along another axis, all devices that communicate take the same branch
     @mapped(P("dp", "tp"), P("dp"))
     def along_tp(x):
         return pb.cond(first(), lambda: pb.psum(x, "tp"), lambda: pb.pmax(x, "tp") * 2)

@@ -175,7 +175,7 @@ def test_random_programs_against_a_loop(engine):
 # -- arguments and results ------------------------------------------------------------------------
 
 
-def test_what_is_no_array_passes_through():
+def test_arguments_that_are_not_arrays_pass_through():
     seen = []
 
     def f(x, how, n, nothing):
@@ -191,7 +191,7 @@ def test_what_is_no_array_passes_through():
 
 def test_arrays_and_lists_are_arguments_too():
     same(pb.vmap(lambda x, y: x * y, in_axes=(0, None))(V, X[0]), np.outer(V, X[0]))
-    # a list is a tree: its entries are arguments of their own
+    # a list is a tree: each entry is an argument
     same(pb.vmap(lambda xs: xs[0] - xs[1])([V, V[::-1]]), V - V[::-1])
 
 
@@ -228,7 +228,7 @@ def test_errors_name_the_users_line():
     def f(x):
         return x + pb.ones((2,))
 
-    with told(ShapeError, ValueError, "add:", "f64[3]", at=line(-2)):
+    with told(ShapeError, ValueError, "+:", "f64[3]", at=line(-2)):
         pb.vmap(f)(x)
     with told(AxisError, IndexError, "sum:"):
         pb.vmap(lambda x: x.sum(axis=1))(x)
@@ -259,7 +259,7 @@ def test_reading_and_writing_inside_raise():
 
 
 class Unbatched(Op, abstract=True):
-    """The elements of a vector in reverse order; it says nothing about batching."""
+    """The elements of a vector in reverse order; it has no batching rule."""
 
     title = "unbatched"
     linear = True
@@ -279,7 +279,7 @@ class Unbatched(Op, abstract=True):
         return [self(g)]
 
 
-def test_an_op_without_a_rule_takes_one_example_after_the_other():
+def test_an_op_without_a_rule_loops_over_the_examples():
     op = Unbatched()
     f = pb.vmap(lambda x: apply(op, x) * x)
     same(f(pb.tensor(X)), X[:, ::-1] * X)
@@ -304,7 +304,7 @@ class Refusing(Op, abstract=True):
         raise UnsupportedOp("cannot be mapped")
 
 
-def test_what_a_rule_raises_names_the_op_and_the_users_line():
+def test_an_error_in_a_rule_names_the_op_and_the_users_line():
     with told(UnsupportedOp, TypeError, "refusing: cannot be mapped", at=line(1)):
         pb.vmap(lambda x: apply(Refusing(), x))(pb.tensor(V))
 
@@ -366,7 +366,7 @@ CHEAP = {
 
 @pytest.mark.parametrize("name", CHEAP)
 def test_programs_stay_cheap(name):
-    """The same ops one dimension further behind; what is one for all is copied only if it must."""
+    """The same ops with one more dimension; shared values are copied only if necessary."""
     f, shapes, mapped, want = CHEAP[name]
     inputs = [Input(f"x{i}", shape, float64)() for i, shape in enumerate(shapes)]
     wide, _ = batched_graph(Graph(inputs, (f(*inputs),)), Axis(8), mapped)
@@ -412,6 +412,6 @@ def test_errors_count_axes_as_one_example_does(name, engine):
     assert said[0] == said[1]
 
 
-def test_vmap_of_what_is_no_function_is_told_at_once():
+def test_vmap_of_something_that_is_not_a_function_raises_at_once():
     with told(ArgumentError, ValueError, "vmap: needs a function, got int"):
         pb.vmap(3)

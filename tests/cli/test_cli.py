@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and its exit status."""
+"""The command line: its output, errors and exit status."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_syntax_error_points_at_the_word() -> None:
     assert ended.err.endswith("5 | %4 = Sum[%3, [], false) : Tensor<f32, []>\n  |         ^\n")
 
 
-def test_carets_stand_below_wide_characters_and_tabs() -> None:
+def test_carets_are_aligned_below_wide_characters_and_tabs() -> None:
     text = '\t%0 = Input() {name: "\u6f22"} : Tensor<f32, []> $\noutputs: %0\n'
     *_, line, caret = ir("verify", "-", stdin=text).err.splitlines()
     assert line == '1 |  %0 = Input() {name: "\u6f22"} : Tensor<f32, []> $'
@@ -67,13 +67,13 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     assert line[caret.index("^")] == "$"
 
 
-def test_no_terminal_obeys_a_module() -> None:
+def test_control_characters_are_not_printed() -> None:
     ended = ir("verify", "-", stdin='%0 = Input() {name: "\x1b[31m"} : Tensor<f32> \x1b]0;\x07')
     assert ended.status == 1
     assert "\x1b" not in ended.err and "\x07" not in ended.err
 
 
-def test_every_file_is_looked_at(write: Any) -> None:
+def test_every_file_is_checked(write: Any) -> None:
     bad, good = write("bad.ir", UNFIT), write("good.ir", EXAMPLE)
     ended = ir("hash", bad, good)
     assert ended.status == 1
@@ -87,7 +87,7 @@ def test_verify_in_another_profile() -> None:
     assert ir("verify", "--profile", "extended", "-", stdin=text).status == 0
 
 
-def test_format_prints_the_one_form() -> None:
+def test_format_prints_the_standard_layout() -> None:
     loose = EXAMPLE.replace("BinOp(Mul, ", "Mul(").replace("Tensor<f32, [3]>", "tensor<f32[3]>")
     assert ir("format", "-", stdin=f"# a comment\n{loose}") == (0, EXAMPLE, "")
     assert ir("format", "--check", "-", stdin=EXAMPLE) == (0, "", "")
@@ -106,7 +106,7 @@ def test_canon_and_hash() -> None:
 # -- grad -----------------------------------------------------------------------------------------
 
 
-def test_grad_chooses_what_it_is_asked_for() -> None:
+def test_grad_selects_targets_and_output() -> None:
     def outputs(*argv: str) -> str:
         return ir("grad", "-", *argv, stdin=EXAMPLE).out.splitlines()[-1]
 
@@ -216,9 +216,7 @@ def test_ops_lists_every_instruction_with_its_derivative() -> None:
     [("Log", "DivNoNan(g, x)", "g / x"), ("Div", "DivNoNan(g, y); ", "no derivative"),
      ("Broadcast", "Reshape(Sum(g))", "no derivative"), ("Sub", "g; -g", "g; -g")],
 )  # fmt: skip
-def test_ops_tells_the_derivatives_that_the_profile_has(
-    name: str, extended: str, core: str
-) -> None:
+def test_ops_shows_the_derivatives_of_the_profile(name: str, extended: str, core: str) -> None:
     assert extended in ir("ops", name).out
     assert core in ir("ops", name, "--profile", "core-v1+gradient").out
 
@@ -266,7 +264,7 @@ def test_json_errors_carry_their_values(write: Any) -> None:
     assert (ended.status, found["ok"], found["same"]) == (1, True, False)
 
 
-# -- what can go wrong around it ------------------------------------------------------------------
+# -- files, usage, interruption -------------------------------------------------------------------
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -287,7 +285,7 @@ def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert ir("verify", "--help").status == 0
 
 
-def test_a_fault_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any) -> None:
         raise RuntimeError("of all things")
 
@@ -303,7 +301,7 @@ def test_a_fault_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         ir("verify", "-", stdin=EXAMPLE)
 
 
-def test_an_interrupt_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: Any) -> None:
         raise KeyboardInterrupt
 

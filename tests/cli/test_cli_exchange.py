@@ -1,4 +1,4 @@
-"""export and import: examples there and back through the command line."""
+"""export and import: examples make a round trip through StableHLO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = EXAMPLES / "ir"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ir")), ids=lambda path: path.stem)
-def test_examples_there_and_back(path: Path) -> None:
+def test_examples_round_trip(path: Path) -> None:
     exported = ir("export", str(path))
     assert (exported.status, exported.err) == (0, "")
     assert exported.out.startswith("module @")
@@ -31,7 +31,7 @@ def test_examples_there_and_back(path: Path) -> None:
     assert found == again
 
 
-def test_bytes_go_to_a_file(tmp_path: Path) -> None:
+def test_portable_bytes_are_written_to_a_file(tmp_path: Path) -> None:
     path = str(tmp_path / "example.mlir")
     assert ir("export", "-", "--portable", "--out", path, stdin=EXAMPLE) == (0, "", "")
     assert not (tmp_path / "example.mlir").read_bytes().isascii()
@@ -43,7 +43,7 @@ def test_bytes_go_to_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"nonsense", b"\xff\xfe", EXAMPLE.encode()])
-def test_what_is_no_stablehlo_is_an_error_of_its_own(text: bytes) -> None:
+def test_invalid_stablehlo_is_an_error(text: bytes) -> None:
     ended = ir("import", "-", stdin=text)
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith("error[")

@@ -1,4 +1,4 @@
-"""The command line in processes of its own: pipes, encodings, and what it does not import."""
+"""The command line in separate processes: pipes, encodings, imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paths import ROOT
 
 
 def shell(*argv: str, **rest: Any) -> subprocess.CompletedProcess:
-    """`python -m pullback ...` in a process of its own."""
+    """Run `python -m pullback ...`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **rest.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-m", "pullback", *argv],
@@ -25,7 +25,7 @@ def shell(*argv: str, **rest: Any) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
-def test_commands_that_run_nothing_do_without_jaxlib(tmp_path: Path) -> None:
+def test_commands_that_run_nothing_do_not_import_jaxlib(tmp_path: Path) -> None:
     path = str(tmp_path / "f.ir")
     Path(path).write_text(EXAMPLE)
     code = (
@@ -57,7 +57,7 @@ def test_a_pipe_of_processes() -> None:
     ]
 
 
-def test_a_module_is_utf8_whatever_the_language() -> None:
+def test_a_module_is_utf8_in_every_locale() -> None:
     text = '%0 = Input() {name: "\u6f22"} : Tensor<f32, []>\noutputs: %0\n'
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(
@@ -68,7 +68,7 @@ def test_a_module_is_utf8_whatever_the_language() -> None:
     assert ended.stdout == text.encode()
 
 
-def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     """Like other programs, it ends silently."""
     path = tmp_path / "long.ir"
     chain = [f"%{i} = Exp(%{i - 1}) : Tensor<f32, []>" for i in range(1, 5000)]

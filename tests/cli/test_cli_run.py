@@ -1,4 +1,4 @@
-"""`pullback ir run`: inputs from literals and files, outputs, and what it refuses."""
+"""`pullback ir run`: inputs from literals and files, outputs, errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_matrices_start_on_a_line_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("engine", ["reference", "xla"])
-def test_an_error_of_the_run_is_placed(engine: str) -> None:
+def test_a_run_time_error_has_a_place(engine: str) -> None:
     ended = ir("run", "-", "-i", "x=[1, 2, 3]", "-i", "i=[0, 3]", "--engine", engine, stdin=ROWS)
     assert (ended.status, ended.out) == (1, "")
     assert "error[E6001]: gather: " in ended.err
@@ -102,7 +102,7 @@ def test_run_refuses(
     assert (ended.status, words in ended.err) == (status, True), ended.err
 
 
-def test_nothing_runs_after_an_error_of_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_runs_if_verification_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any) -> None:
         raise AssertionError("it was run")
 

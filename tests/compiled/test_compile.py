@@ -1,4 +1,4 @@
-"""pb.compile: one program a function, bound anew at each call."""
+"""pb.compile: one program for each function and kind of arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def x() -> Any:
 
 
 class Counted:
-    """A function that counts how often its Python ran."""
+    """A function that counts its calls."""
 
     def __init__(self, f: Any) -> None:
         self.f, self.runs = f, 0
@@ -82,7 +82,7 @@ def test_N35_every_way_of_counting_leaves_the_function_compiled(x):
     assert log == []
 
 
-def test_N35_shapes_dtypes_trees_and_static_values_are_what_counts(x):
+def test_N35_only_shapes_dtypes_trees_and_static_values_retrace(x):
     f = Counted(lambda tree, flag=True: pb.tree.map(lambda v: v * 2 if flag else v, tree))
     g = pb.compile(f)
     for runs, args in enumerate(
@@ -232,7 +232,7 @@ def test_outputs_may_be_inputs_constants_numbers_or_nothing(x):
     assert pb.compile(lambda: pb.ones(2))().tolist() == [1.0, 1.0]
 
 
-def test_the_same_tensor_given_twice(x):
+def test_the_same_tensor_passed_twice(x):
     f = pb.compile(lambda a, b: (a * 2, a + b))
     a, b = f(x, x)
     assert (a.tolist(), b.tolist()) == ((2 * X).tolist(), (2 * X).tolist())
@@ -250,7 +250,7 @@ def test_keyword_arguments_and_defaults(x):
     assert f.runs == 2
 
 
-def test_arrays_of_numpy_are_inputs(x):
+def test_numpy_arrays_are_inputs(x):
     f = Counted(lambda x: x * 2)
     g = pb.compile(f)
     data = X.copy()
@@ -277,7 +277,7 @@ def test_numbers_are_inputs_and_never_retrace(x):
 
 
 @pytest.mark.parametrize("dtype", [pb.bfloat16, pb.float16, pb.float32, pb.float64, pb.int32])
-def test_a_number_takes_the_element_type_of_what_it_meets(dtype):
+def test_a_number_takes_the_dtype_of_the_other_operand(dtype):
     x = pb.tensor([1, 2, 3], dtype=dtype)
 
     def f(x, k, n):
@@ -309,7 +309,7 @@ def test_numbers_are_computed_as_python_does():
                 np.testing.assert_allclose(got.numpy(), np.asarray(want), rtol=1e-12)
 
 
-def test_numbers_of_numpy_keep_their_type_where_they_become_tensors(x):
+def test_numpy_scalars_keep_their_dtype_when_they_become_tensors(x):
     def f(x, k):
         return x * k, pb.asarray(k)
 
@@ -343,14 +343,14 @@ def test_a_number_may_index_and_be_written(x):
         lambda x, n: pb.zeros(n),
     ],
 )
-def test_what_needs_the_value_of_a_number_says_to_make_it_static(use, x):
+def test_using_the_value_of_a_number_suggests_a_static_argument(use, x):
     with pytest.raises(HostReadError):
         pb.compile(use)(x, 3)
     made = pb.compile(use, static_argnums=1)(x, 3)
     np.testing.assert_array_equal(made.numpy(), use(x, 3).numpy())
 
 
-def test_a_number_that_does_not_fit_is_told():
+def test_a_number_that_does_not_fit_raises():
     with told(DTypeError, TypeError, "does not fit"):
         pb.compile(lambda n: n + 1)(2**70)
 
@@ -389,7 +389,7 @@ def test_static_arguments_by_position_and_by_name_are_the_same(x):
         assert g(x, "other").tolist() == g(x, mode="other").tolist() == X.tolist()
 
 
-def test_flags_strings_and_objects_are_static_by_themselves(x):
+def test_flags_strings_and_objects_are_static_by_default(x):
     class Config:
         scale = 2.0
 
@@ -405,7 +405,7 @@ def test_flags_strings_and_objects_are_static_by_themselves(x):
     assert f.runs == 4
 
 
-def test_static_lists_and_dicts_are_compared_by_what_is_in_them(x):
+def test_static_lists_and_dicts_are_compared_by_their_contents(x):
     f = Counted(lambda x, sizes: x * sum(sizes))
     g = pb.compile(f, static_argnums=1)
     sizes = [1, 2]
@@ -416,7 +416,7 @@ def test_static_lists_and_dicts_are_compared_by_what_is_in_them(x):
     assert f.runs == 2
 
 
-def test_options_that_make_no_sense_are_told():
+def test_invalid_options_raise():
     def f(x, y):
         return x + y
 
@@ -433,7 +433,7 @@ def test_options_that_make_no_sense_are_told():
 # -- captured tensors -----------------------------------------------------------------------------
 
 
-def test_captured_tensors_are_bound_anew(x):
+def test_captured_tensors_are_read_at_each_call(x):
     w = pb.tensor([1.0, 1.0, 1.0])
     f = Counted(lambda x: x * w)
     g = pb.compile(f)
@@ -449,7 +449,7 @@ def test_captured_tensors_are_bound_anew(x):
     assert f.runs == 1
 
 
-def test_two_handles_on_one_value_are_told_apart(x):
+def test_two_tensors_with_one_value_are_distinguished(x):
     a = pb.tensor([1.0, 1.0, 1.0])
     b = pb.tensor(a)
     f = pb.compile(lambda x: x * a + b)
@@ -460,7 +460,7 @@ def test_two_handles_on_one_value_are_told_apart(x):
     assert f(x).tolist() == (2 * X + 2).tolist()
 
 
-def test_a_handle_that_no_guard_can_see_is_bound_anew_too(x):
+def test_a_tensor_that_no_guard_finds_is_read_at_each_call(x):
     class Hidden:
         __slots__ = ("get",)
 
@@ -503,7 +503,7 @@ def test_captured_tensors_of_objects_lists_and_dicts(x):
     assert f(x).tolist() == (12 * X + 2).tolist()
 
 
-def test_constants_made_inside_stay(x):
+def test_constants_created_inside_stay(x):
     big = np.arange(300, dtype=np.float32)
 
     @pb.compile
@@ -592,7 +592,7 @@ def test_a_nested_call_is_one_node(x):
     assert outer.lower(x).text().count("Sin") == 2  # what is run is written out
 
 
-def test_a_result_that_is_not_used_brings_nothing_into_a_gradient(x):
+def test_an_unused_result_adds_nothing_to_a_gradient(x):
     f = pb.compile(lambda x: (x.sum(), x * pb.inf))
     assert pb.grad(lambda x: f(x)[0])(x).tolist() == [1.0, 1.0, 1.0]
     assert pb.vmap(pb.grad(lambda x: f(x)[0]))(x[None]).tolist() == [[1.0, 1.0, 1.0]]
@@ -680,7 +680,7 @@ def test_a_compiled_function_is_pickled_by_name():
     assert pickle.loads(pickle.dumps(module_level)) is module_level
 
 
-def test_callables_of_other_kinds(x):
+def test_other_kinds_of_callables(x):
     class Affine:
         def __init__(self, a):
             self.a = a
@@ -701,7 +701,7 @@ def test_callables_of_other_kinds(x):
 # -- mistakes -------------------------------------------------------------------------------------
 
 
-def test_a_host_read_is_told_at_its_line(x):
+def test_a_host_read_raises_at_its_line(x):
     @pb.compile
     def f(x):
         return x if x.sum() > 0 else -x
@@ -729,7 +729,7 @@ def test_an_error_inside_leaves_nothing_broken(x):
     assert f(x).tolist() == (2 * X).tolist()
 
 
-def test_writes_to_what_was_there_before_are_told(x):
+def test_writes_to_tensors_from_outside_raise(x):
     w = pb.tensor([1.0, 1.0, 1.0])
     box: dict[str, Any] = {}
 
@@ -762,7 +762,7 @@ def test_writes_to_what_was_there_before_are_told(x):
     assert outer.grad is None
 
 
-def test_a_result_that_is_no_tensor_is_told(x):
+def test_a_result_that_is_not_a_tensor_raises(x):
     with told(ArgumentError, TypeError, "must return tensors or numbers, got str"):
         pb.compile(lambda x: "text")(x)
     with told(ArgumentError, TypeError, "a type has no value"):
@@ -770,7 +770,7 @@ def test_a_result_that_is_no_tensor_is_told(x):
 
 
 @pytest.mark.parametrize("engine", ["xla", "reference"])
-def test_an_index_out_of_range_is_told_at_its_line_when_read(engine, x):
+def test_an_index_out_of_range_raises_at_its_line_when_read(engine, x):
     with pb.config(engine=engine):
 
         @pb.compile
@@ -809,7 +809,7 @@ def test_settings_are_part_of_the_key(x):
     assert f.runs == 4
 
 
-def test_after_clear_cache_it_is_traced_again(x):
+def test_clear_cache_causes_a_new_trace(x):
     f = Counted(lambda x: x * 2)
     g = pb.compile(f)
     g(x)
@@ -843,7 +843,7 @@ def test_the_number_of_specializations_is_bounded(x, monkeypatch):
 # -- threads --------------------------------------------------------------------------------------
 
 
-def test_threads_that_call_first_together_trace_and_compile_once(x):
+def test_threads_with_the_same_first_call_trace_and_compile_once(x):
     barrier = threading.Barrier(4)
     f = Counted(lambda x, k: pb.cos(x) * k + 17)
     g = pb.compile(f)
@@ -886,7 +886,7 @@ def test_two_functions_traced_at_once_in_two_threads_do_not_wait_for_each_other(
 
 
 def test_leaves_are_read_in_the_order_of_the_tree(x):
-    """The short way of a call reads known trees by itself: it must agree with flattening."""
+    """The fast path of a call flattens known trees itself, in the order of `tree.flatten`."""
     from pullback.compiled.flatten_fast import make_reader
 
     trees = [
@@ -922,7 +922,7 @@ def test_a_container_is_not_taken_for_a_leaf(x):
     assert f.runs == 9
 
 
-def test_an_evicted_program_comes_back(x):
+def test_an_evicted_program_is_compiled_again(x):
     f = pb.compile(lambda x, k: pb.exp(x) * k)
     want = f(x, 2.0).tolist()
     with pb.config(cache_bytes=1):

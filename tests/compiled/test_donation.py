@@ -1,4 +1,4 @@
-"""Donation: buffers of arguments are used for results, unless anybody else sees them."""
+"""Donation: results reuse the buffers of arguments, unless they are visible elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONES = np.ones(N, np.float32)
 
 
 def made(value: float) -> Any:
-    """A tensor that a program computed: its memory is the engine's own."""
+    """Return a tensor that a program computed: the engine owns its memory."""
     return double(pb.tensor(np.full(N, value / 2, np.float32)))
 
 
@@ -31,7 +31,7 @@ def step(w, g):
 
 
 def place(x: Any) -> int:
-    """Where a tensor's buffer is."""
+    """Return the address of a tensor's buffer."""
     pb.evaluate(x)
     return x._node.value.unsafe_buffer_pointer()
 
@@ -55,7 +55,7 @@ def test_a_tree_of_parameters_is_reused_in_place():
     assert [p[0].item() for p in params.values()] == [i + 3.0 for i in range(20)]
 
 
-def test_reading_a_donated_tensor_is_told_with_the_line_of_the_call():
+def test_reading_a_donated_tensor_names_the_line_of_the_call():
     w = made(3.0)
     step(w, pb.tensor(ONES))
     at = line(-1)
@@ -71,7 +71,7 @@ def test_reading_a_donated_tensor_is_told_with_the_line_of_the_call():
 
 
 @pytest.mark.parametrize("engine", ["xla", "reference"])
-def test_a_donated_tensor_is_given_up_on_every_engine(engine):
+def test_a_donated_tensor_cannot_be_used_on_any_engine(engine):
     with pb.config(engine=engine):
         w = made(1.0)
         assert step(w, pb.tensor(ONES))[0][0].item() == 0.0
@@ -79,7 +79,7 @@ def test_a_donated_tensor_is_given_up_on_every_engine(engine):
             w.numpy()
 
 
-def test_an_array_of_numpy_that_sees_the_buffer_keeps_its_values():
+def test_a_numpy_view_of_the_buffer_keeps_its_values():
     w, g = made(3.0), pb.tensor(ONES)
     view = w.numpy()
     part = np.asarray(w)[10:20]
@@ -107,7 +107,7 @@ def test_dlpack_consumers_keep_their_values():
     assert (array == 3.0).all()
 
 
-def test_another_handle_keeps_the_value():
+def test_another_tensor_keeps_the_value():
     w = made(3.0)
     other, alias = pb.tensor(w), w.detach()
     copied = pb.compile(lambda x: x)(w)
@@ -119,7 +119,7 @@ def test_another_handle_keeps_the_value():
         w.numpy()
 
 
-def test_what_waits_to_read_it_is_computed_first():
+def test_pending_readers_are_computed_first():
     w = made(3.0)
     before = place(w)
     later = w * 10
@@ -136,7 +136,7 @@ def test_a_pullback_that_remembers_it_keeps_the_value():
     assert pull(pb.tensor(ONES))[0][0].item() == 6.0
 
 
-def test_the_same_tensor_given_twice_is_copied():
+def test_the_same_tensor_passed_twice_is_copied():
     w = made(3.0)
     new, s = step(w, w)
     assert (new[0].item(), s.item()) == (0.0, 9.0 * N)
@@ -147,7 +147,7 @@ def test_the_same_tensor_given_twice_is_copied():
     assert place(a) != place(b)
 
 
-def test_a_captured_tensor_that_is_donated_too_is_copied():
+def test_a_tensor_both_captured_and_donated_is_copied():
     w = made(3.0)
     f = pb.compile(lambda v: v + w, donate_argnums=0)
     assert f(w)[0].item() == 6.0
@@ -157,7 +157,7 @@ def test_a_captured_tensor_that_is_donated_too_is_copied():
     assert f(made(1.0))[0].item() == 3.0
 
 
-def test_a_donated_input_that_is_a_result_is_handed_on():
+def test_a_donated_input_can_be_a_result():
     f = pb.compile(lambda a, b: (a, a + b), donate_argnums=0)
     w = made(3.0)
     before = place(w)
@@ -177,7 +177,7 @@ def test_pending_numpy_and_number_arguments_may_be_donated():
     assert pb.compile(lambda k, x: x * k, donate_argnums=0)(2.0, pb.tensor(ONES))[0].item() == 2.0
 
 
-def test_donated_by_keyword():
+def test_donation_by_keyword():
     w = made(3.0)
     before = place(w)
     new, _ = step(w=w, g=pb.tensor(ONES))
@@ -213,7 +213,7 @@ def test_a_training_loop_that_donates_agrees_with_one_that_does_not():
     assert results[0]["b"].item() == results[1]["b"].item()
 
 
-def test_a_long_program_in_pieces_may_overwrite_what_it_was_given():
+def test_a_long_program_in_pieces_may_overwrite_its_inputs():
     def deep(params, x):
         for w in params:
             h = x

@@ -1,4 +1,4 @@
-"""Programs ahead of time: lowered, costed, saved and loaded."""
+"""Programs ahead of time: lowering, cost, saving and loading."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_loaded_program_has_no_derivative(tmp_path, x):
         assert loaded(pb.tensor(X, requires_grad=True)).tolist() == (2 * X).tolist()
 
 
-def test_another_process_loads_it_without_the_function(tmp_path, x):
+def test_another_process_loads_a_program_without_the_function(tmp_path, x):
     path = tmp_path / "f.pullback"
     pb.compile(lambda x, k: {"y": pb.tanh(x) * k}).lower(x, 2.0).save(path)
     code = (
@@ -223,7 +223,7 @@ def test_another_process_loads_it_without_the_function(tmp_path, x):
     np.testing.assert_allclose(eval(ran.stdout), np.tanh(X) * 3, rtol=1e-6)
 
 
-def test_files_that_are_no_programs_are_refused(tmp_path, x):
+def test_files_that_are_not_programs_are_refused(tmp_path, x):
     path = tmp_path / "f.pullback"
     pb.compile(lambda x: x * 2).lower(x).save(path)
     good = path.read_bytes()

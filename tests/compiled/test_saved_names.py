@@ -6,17 +6,17 @@ from collections import namedtuple
 
 import pullback as pb
 from pullback import tree
-from pullback.compiled.serialize import read_tree, written_tree
+from pullback.compiled.serialize import tree_from_data, tree_to_data
 
 
 def test_optimizer_states_keep_their_name_in_files():
     state = pb.optim.adam(1e-2).init({"w": pb.ones(2)})
-    data = written_tree(tree.flatten(state)[1])
+    data = tree_to_data(tree.flatten(state)[1])
     assert data[0] == "namedtuple" and data[2:] == ["State", ["step", "slots"]]
     # A state that a loaded program returned can be passed to it again.
-    assert written_tree(read_tree(data)) == data
+    assert tree_to_data(tree_from_data(data)) == data
 
 
 def test_other_named_tuples_keep_theirs():
     Point = namedtuple("Point", "x y")
-    assert written_tree(tree.flatten(Point(1.0, 2.0))[1])[2] == "Point"
+    assert tree_to_data(tree.flatten(Point(1.0, 2.0))[1])[2] == "Point"

@@ -1,4 +1,4 @@
-"""Cache honesty: whatever is changed between two calls, no result is stale.
+"""No stale results: whatever changes between two calls, the next result is right.
 
 Every kind of place that a function can read a value from, times every kind of change, for compiled
 functions; and every change of a program for lazy ones. What is documented as frozen is asserted
@@ -272,7 +272,7 @@ def test_monkey_patched_functions_of_pullback_are_noticed(owner, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("statement", ["K = 3", "h.__code__ = (lambda x: x + K).__code__"])
-def test_modules_of_the_user_are_followed(source, statement):
+def test_user_modules_are_examined(source, statement):
     other = environment("K = 2\ndef h(x): return x * K", "helpers_of_the_user")
     honest(environment(source)["f"], lambda: exec(statement, other))
 
@@ -296,7 +296,7 @@ ARGUMENTS: dict[str, list[Callable[[Any], Any]]] = {
 
 
 def argument_dependent(x: Any, v: Any) -> Any:
-    """Something that depends on all that `v` is."""
+    """Return a value that depends on the type, sign and value of `v`."""
     if isinstance(v, bool | str | None):
         return x * {True: 2.0, False: 3.0, "a": 4.0, "b": 5.0, None: 6.0}[v]
     if isinstance(v, (list, tuple, dict)):
@@ -307,7 +307,7 @@ def argument_dependent(x: Any, v: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_arguments_that_differ_are_told_apart(name):
+def test_different_arguments_give_different_results(name):
     f = pb.compile(argument_dependent)
     calls = ARGUMENTS[name]
     for make in [*calls, *reversed(calls), *calls]:
@@ -325,7 +325,7 @@ def test_signs_of_zero_as_an_argument():
     assert g(x, 0.0)[0].item() == np.inf and g(x, -0.0)[0].item() == -np.inf
 
 
-# -- what is frozen, as docs/compile.md says ------------------------------------------------------
+# -- frozen values, as listed in docs/compile.md --------------------------------------------------
 
 FROZEN = {
     "contents of an array of NumPy's": (
@@ -358,7 +358,7 @@ FROZEN = {
 
 
 @pytest.mark.parametrize("name", FROZEN)
-def test_what_is_frozen_keeps_the_value_it_had(name, monkeypatch):
+def test_frozen_values_stay_as_traced(name, monkeypatch):
     source, statement = FROZEN[name]
     monkeypatch.setattr(pb.Tensor, "__matmul__", pb.Tensor.__matmul__)
     monkeypatch.setattr(textwrap, "_whitespace_only_re", textwrap._whitespace_only_re)
@@ -414,7 +414,7 @@ LAZY: dict[str, list[Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("name", LAZY)
-def test_lazy_programs_that_differ_are_told_apart(name):
+def test_different_lazy_programs_give_different_results(name):
     def values() -> list[Any]:
         x, y = pb.tensor(X), pb.tensor(X[::-1].copy() + 1)
         return [(f(x, y).dtype, f(x, y).numpy()) for f in [*LAZY[name], *LAZY[name]]]
@@ -437,7 +437,7 @@ def test_lazy_programs_see_every_write_to_a_tensor():
     assert seen == [[2.0, 4.0, 6.0], [4.0, 6.0, 8.0], [18.0, 6.0, 8.0], [14.0, 16.0, 18.0]]
 
 
-# -- what must not matter -------------------------------------------------------------------------
+# -- changes that must not cause a trace ----------------------------------------------------------
 
 PLAIN = (
     "K = 2\ndef h(v):\n    a = v * K\n    return a + 1\ndef f(x):\n    y = h(x)\n    return y * y"
@@ -471,7 +471,7 @@ def test_renaming_variables_and_comments_still_hit():
         assert counts.compiles == 0
 
 
-def test_redefining_a_helper_as_it_was_is_no_miss():
+def test_redefining_an_equal_helper_is_not_a_miss():
     x = pb.tensor(X)
     env = environment(PLAIN)
     compiled = pb.compile(env["f"])
@@ -493,7 +493,7 @@ def test_the_order_of_dicts_does_not_matter():
         assert counts.misses == 0
 
 
-def test_equal_values_that_are_other_objects_still_hit():
+def test_equal_values_of_other_objects_still_hit():
     x = pb.tensor(X)
     env = environment("K = (1, 'ab', 2.5, None)\nL = [1.0]\ndef f(x): return x * K[0] * L[0]")
     f = pb.compile(env["f"])

@@ -1,4 +1,4 @@
-"""Several processes: what they compute together, and what happens when one is lost."""
+"""Several processes compute together, and notice when one of them is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def start(count, *case, devices=1):
 
 
 def finish(process):
-    """The exit status, the lines that were printed, and what went wrong."""
+    """Return the exit status, the printed lines and the errors."""
     try:
         out, err = process.communicate(timeout=100)
     finally:
@@ -72,17 +72,17 @@ def test_processes_compute_together():
         (b"\n", b"\n"),
     ],
 )  # fmt: skip
-def test_the_noise_of_connections_is_left_out_and_nothing_else(line, said):
+def test_only_the_noise_of_connections_is_removed(line, said):
     assert without_noise(line) == said
 
 
-# The first process coordinates; the others are alike.
+# Process 0 coordinates; the others have equal roles.
 LOSSES = [(3, 1, "SIGKILL"), (3, 0, "SIGKILL"), (2, 1, "SIGSTOP"), (3, 0, "SIGSTOP")]
 
 
 @pytest.fixture(scope="module")
 def losses():
-    """All of them at once: what takes time is waiting for a sign of life."""
+    """Run all cases at once: they mostly wait for a sign of life."""
     with ThreadPoolExecutor(len(LOSSES)) as pool:
         ended = [pool.submit(finish, start(n, "lose", k, how)) for n, k, how in LOSSES]
         yield {case: e.result() for case, e in zip(LOSSES, ended, strict=True)}
@@ -109,7 +109,7 @@ def test_a_process_that_fails_is_named_at_once():
     assert "ended with an error" in errors
 
 
-def test_what_one_process_does_alone_raises():
+def test_a_program_started_by_one_process_alone_raises():
     status, lines, errors = finish(start(2, "only_one"))
     assert status == 0, errors
     first, second = lines
@@ -117,7 +117,7 @@ def test_what_one_process_does_alone_raises():
     assert second == "[0] process 1 did not come to alone before the end"
 
 
-def test_what_goes_wrong_in_a_program_is_told_on_all_processes():
+def test_a_failed_program_raises_on_all_processes():
     status, lines, errors = finish(start(2, "faults", devices=2))
     assert status == 0, errors
     for k in range(2):
@@ -132,7 +132,7 @@ def test_what_goes_wrong_in_a_program_is_told_on_all_processes():
     assert "[0] EngineError process 1 could not run a program on devices 0, 3: no luck" in lines
 
 
-def test_the_launcher_passes_signals_on():
+def test_the_launcher_forwards_signals():
     process = start(2, "patient")
     for _ in range(2):
         assert process.stdout.readline() in ("[0] started\n", "[1] started\n")
@@ -144,7 +144,7 @@ def test_the_launcher_passes_signals_on():
     assert status == 128 + signal.SIGTERM and errors == ""
 
 
-def test_one_process_needs_nobody():
+def test_one_process_alone():
     assert (distributed.process_index(), distributed.process_count()) == (0, 1)
     distributed.initialize("localhost:1", 1, 0)
     distributed.barrier()
@@ -162,7 +162,7 @@ def test_one_process_needs_nobody():
         (("here:1", 2, 1), "must be called before anything is computed"),
     ],
 )
-def test_what_initialize_asks_for(arguments, message):
+def test_initialize_checks_its_arguments(arguments, message):
     (pb.tensor(1.0) + 1).item()
     with pytest.raises(ArgumentError, match=f"initialize: {message}.*test_distributed.py"):
         distributed.initialize(*arguments)
@@ -174,7 +174,7 @@ def test_no_coordinator():
 
 
 def meet(count, *others, timeout=20.0):
-    """What the first of `count` processes learns when others come, and what they learn.
+    """Return what process 0 of `count` learns when others come, and what they learn.
 
     Each is given as its idea of (count, index).
     """
@@ -210,7 +210,7 @@ def test_processes_that_never_come():
     assert meet(4, (4, 2), timeout=2.0) == (wrong, [wrong])
 
 
-def test_processes_that_do_not_belong_together():
+def test_processes_with_different_settings_raise():
     wrong, told = meet(3, (2, 1))
     assert wrong.startswith("num_processes must be the same for all processes, got 3 on process 0")
     assert told == [wrong]
@@ -226,7 +226,7 @@ def test_a_port_that_is_taken():
         Rendezvous("127.0.0.1", server.getsockname()[1], 2, 1.0)
 
 
-def test_disagreement_names_who_has_what():
+def test_a_disagreement_names_the_processes():
     compare("program 3", {0: "a", 1: "a", 2: "a"})
     with pytest.raises(ProcessMismatch, match=r"program 3:\n  processes 0, 2: a\n  process 1: b"):
         compare("program 3", {0: "a", 1: "b", 2: "a"})
@@ -247,7 +247,7 @@ def test_a_script_is_launched_from_python(tmp_path, capfd):
         assert aside.submit(distributed.launch, script, "word", 0, nproc=1, devices=1).result() == 0
 
 
-def test_only_the_first_process_reads_and_all_may_write_anything(tmp_path):
+def test_only_process_0_reads_and_all_may_write_any_bytes(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
@@ -264,7 +264,7 @@ def test_only_the_first_process_reads_and_all_may_write_anything(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"nproc": 0}, {"nproc": "two"}, {"devices": 0}])
-def test_what_launch_asks_for(wrong):
+def test_launch_checks_its_arguments(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"launch: {name} must be a positive integer"):
         distributed.launch("script.py", **wrong)
@@ -291,7 +291,7 @@ def test_a_program_log_is_shared_by_threads():
     assert set(wrong) == {""}
 
 
-def test_any_error_can_be_told_in_a_line():
+def test_any_error_is_shown_in_one_line():
     class Odd(Exception):
         message = 3
 

@@ -12,7 +12,7 @@ from pullback.errors import EngineError
 
 @pytest.fixture
 def blind(monkeypatch):
-    """CUDA's plugin is installed, and sees no GPU."""
+    """The CUDA plugin is installed but finds no GPU."""
 
     def refuse(*_):
         raise RuntimeError("FAILED_PRECONDITION: No visible GPU devices.\nand more")
@@ -22,24 +22,24 @@ def blind(monkeypatch):
     monkeypatch.delenv("PULLBACK_PLATFORM", raising=False)
 
 
-def test_without_a_gpu_the_plugin_leaves_the_cpu(blind):
+def test_without_a_gpu_the_plugin_falls_back_to_the_cpu(blind):
     with pytest.warns(UserWarning, match=r"no GPU can be used \(.*No visible GPU.*on the CPU"):
         made = client.Client()
     assert made.platform == "cpu"
 
 
-def test_a_gpu_that_was_asked_for_must_be_there(blind):
+def test_a_requested_gpu_must_exist(blind):
     with pytest.raises(EngineError, match=r"no GPU can be used: .*No visible GPU devices") as told:
         client.Client("cuda")
     assert told.value.code == "E6002" and "and more" not in str(told.value)
 
 
-def test_the_cpu_that_was_asked_for_needs_no_plugin(blind, monkeypatch):
+def test_a_requested_cpu_needs_no_plugin(blind, monkeypatch):
     monkeypatch.setenv("PULLBACK_PLATFORM", "cpu")
     assert client.Client().platform == "cpu"
 
 
-def test_a_platform_without_a_plugin_is_told(monkeypatch):
+def test_a_platform_without_a_plugin_raises(monkeypatch):
     monkeypatch.setattr(client, "_cuda_plugin", lambda: None)
     with pytest.raises(EngineError, match="plugin is not installed"):
         client.Client("cuda")

@@ -17,7 +17,7 @@ SHAPES = [(3, 4), (3, 4), (4, 3), (4,), ()]
 
 
 def bounded(examples: int) -> Any:
-    """The same examples in every run, and no deadline that a busy machine could miss."""
+    """The same examples in every run, without a deadline for busy machines."""
     return settings(
         max_examples=examples, derandomize=True, deadline=None, database=None,
         suppress_health_check=list(HealthCheck),
@@ -94,7 +94,7 @@ def test_modes_agree_on_xla(program, seed):
 
 
 def read_some(program: Any, data: Any, ops: list, live: int, order: int) -> dict[int, np.ndarray]:
-    """Keep some values alive, and read them in some order; the others die."""
+    """Keep some values alive and read them in some order; the others are freed."""
     made = dict(enumerate(run(program, tensors(data), ops)))
     kept = {i: t for i, t in made.items() if live >> i & 1}
     del made

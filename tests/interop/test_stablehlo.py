@@ -1,4 +1,4 @@
-"""StableHLO and back: names, order, bytes, bits and fingerprints."""
+"""Round trips through StableHLO: names, order, bytes, bits and fingerprints."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def samples(names):
             yield op, arrays, testing.graph_of(op, arrays)
 
 
-def there_and_back(graph, portable=True):
-    """The module that a graph's StableHLO says; text and bytes say the same, and again."""
+def round_trip(graph, portable=True):
+    """The module read from a graph's StableHLO; text and bytes agree, and are stable."""
     text = pb.ir.to_stablehlo(graph)
     module = pb.ir.from_stablehlo(text)
     assert pb.ir.to_stablehlo(module) == text
@@ -42,9 +42,9 @@ def there_and_back(graph, portable=True):
 
 @functools.cache
 def returned(name):
-    """An op's samples, each with the module that came back."""
+    """An op's samples, each with the module that was read back."""
     return [
-        (arrays, graph, there_and_back(graph, portable=i < 2))
+        (arrays, graph, round_trip(graph, portable=i < 2))
         for i, (_, arrays, graph) in enumerate(samples([name]))
     ]
 
@@ -56,7 +56,7 @@ def same_bits(graph, module, arrays):
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_every_sample_there_and_back(name):
+def test_every_sample_round_trips(name):
     found = returned(name)
     for arrays, graph, module in found[:2]:
         pairs = zip(testing.run(graph, arrays), testing.run(module.graph, arrays), strict=True)
@@ -68,7 +68,7 @@ def test_every_sample_there_and_back(name):
 
 # -- fingerprints ---------------------------------------------------------------------------------
 
-# Core v1 on operands of one shape, without what docs/interop.md lists as not one to one.
+# Core v1 on operands of the same shape, without the exceptions in docs/interop.md.
 CORE = """
 %0 = Input() {name: "x"} : Tensor<f32, [2, 3]>
 %1 = Input() {name: "w"} : Tensor<f32, [3, 4]>
@@ -99,13 +99,13 @@ outputs: %22, %12, %16, %20
 
 def test_core_instructions_that_are_one_to_one_keep_the_fingerprint():
     module = pb.ir.parse(CORE)
-    back = there_and_back(module.graph)
+    back = round_trip(module.graph)
     assert pb.ir.fingerprint(back) == pb.ir.fingerprint(module)
     assert back.profile == "core-v1"
 
 
 def test_how_many_ops_are_one_to_one():
-    """Those whose samples all keep their fingerprint, and how many samples do in all."""
+    """Count the ops whose samples all keep their fingerprints, and those samples."""
     kept = {
         name: [pb.ir.fingerprint(graph) == pb.ir.fingerprint(m) for _, graph, m in returned(name)]
         for name in OPS
@@ -177,13 +177,13 @@ def test_programs_give_the_same_bits(f, arrays):
     given = dict(zip(graph.names, arrays, strict=False))
     captured = [np.zeros(x.type.shape, x.type.dtype.numpy) for x in graph.inputs]
     values = [given.get(n, c) for n, c in zip(graph.names, captured, strict=True)]
-    module = there_and_back(graph)
+    module = round_trip(graph)
     assert same_bits(graph, module, values)
 
 
-def test_what_is_read_can_be_differentiated():
+def test_a_program_that_was_read_can_be_differentiated():
     graph = pb.trace(perceptron, *map(pb.tensor, (real(2, 3), real(3, 4), real(4)))).graph
-    back = there_and_back(graph).graph
+    back = round_trip(graph).graph
     arrays = [a.astype(np.float64) for a in (real(2, 3), real(3, 4), real(4))]
     wide = pb.trace(perceptron, *map(pb.tensor, arrays)).graph
     testing.check_derivatives(pb.ir.from_stablehlo(pb.ir.to_stablehlo(wide)).graph, arrays, order=1)
@@ -199,13 +199,13 @@ def test_names_and_order_survive():
         assert back.outputs == (1, 0, 1)
 
 
-def test_nothing_private_is_written():
+def test_only_stablehlo_attributes_are_written():
     graph = pb.trace(recurrent, pb.tensor(real(5, 3)), pb.tensor(real(3, 3))).graph
     text = pb.ir.to_stablehlo(graph)
     assert "jax." not in text and "mhlo." not in text and "custom_call" not in text
 
 
-# -- what cannot be read ---------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 MODULE = """module {{
   func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {{
@@ -226,7 +226,7 @@ MODULE = """module {{
         ("%0 = func.call @main(%x, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>", "call"),
     ],
 )  # fmt: skip
-def test_an_instruction_outside_is_named_with_its_place(line, what):
+def test_an_unsupported_instruction_is_named_with_its_place(line, what):
     with pytest.raises(pb.PullbackError, match=rf"{what} at line 3, column \d+") as caught:
         pb.ir.from_stablehlo(MODULE.format(line=line))
     assert caught.value.code == "E6003"
@@ -247,7 +247,7 @@ def test_functions_that_double_at_each_call_are_refused(monkeypatch):
     assert "more than 1,000" in caught.value.hint
 
 
-def test_text_that_is_no_stablehlo_is_an_error_with_its_place():
+def test_invalid_stablehlo_is_an_error_with_its_place():
     with pytest.raises(pb.PullbackError) as caught:
         pb.ir.from_stablehlo(MODULE.format(line="%0 = stablehlo.add %x, %z : tensor<2xf32>"))
     assert (caught.value.line, caught.value.source.strip()[:4]) == (3, "%0 =")
@@ -289,8 +289,8 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
 """.replace("M", "tensor<2x3xf32>")
 
 
-def test_a_program_of_another_writer_is_taken_in_our_words():
-    """Its functions, precisions, and forms that are never written."""
+def test_a_program_of_another_writer_is_rewritten():
+    """With functions, precisions, and forms that are never written."""
     module = pb.ir.from_stablehlo(FOREIGN)
     text = pb.ir.to_stablehlo(module)
     again = pb.ir.from_stablehlo(text)
@@ -306,7 +306,7 @@ def test_a_program_of_another_writer_is_taken_in_our_words():
             np.testing.assert_array_equal(pb.ir.run(module, feed, engine=name)[0], expected)
 
 
-def test_what_keeps_an_instruction_from_being_read_is_told():
+def test_the_error_shows_why_an_instruction_cannot_be_read():
     line = (
         "%1 = stablehlo.compare LT, %x, %y, TOTALORDER : (tensor<2xf32>, tensor<2xf32>) "
         "-> tensor<2xi1>\n%0 = stablehlo.select %1, %x, %y : tensor<2xi1>, tensor<2xf32>"
@@ -316,7 +316,7 @@ def test_what_keeps_an_instruction_from_being_read_is_told():
     assert "f32[2], f32[2] with" in caught.value.hint and "TOTALORDER" in caught.value.hint
 
 
-def test_functions_that_call_each_other_without_end_are_refused():
+def test_recursive_functions_are_refused():
     function = (
         "func.func @{name}(%x: tensor<f32>) -> tensor<f32> {{\n"
         "%0 = call @{other}(%x) : (tensor<f32>) -> tensor<f32>\nreturn %0 : tensor<f32> }}\n"
@@ -328,7 +328,7 @@ def test_functions_that_call_each_other_without_end_are_refused():
     assert caught.value.code == "E6003"
 
 
-def test_open_shapes_and_programs_without_a_main_are_refused():
+def test_dynamic_shapes_and_programs_without_a_main_are_refused():
     with pytest.raises(pb.PullbackError, match="a function main, got g"):
         pb.ir.from_stablehlo("func.func @g() { return }")
     with pytest.raises(pb.PullbackError, match=r"tensor<\?xf32>"):

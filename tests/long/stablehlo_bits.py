@@ -8,13 +8,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
 
-from test_stablehlo import OPS, same_bits, samples, there_and_back
+from test_stablehlo import OPS, round_trip, same_bits, samples
 
 
 def main() -> None:
     for name in OPS:
         for op, arrays, graph in samples([name]):
-            assert same_bits(graph, there_and_back(graph), arrays), op
+            assert same_bits(graph, round_trip(graph), arrays), op
         print(name, flush=True)
 
 

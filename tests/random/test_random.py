@@ -27,6 +27,11 @@ def reference():
         yield
 
 
+def test_dir_lists_only_public_names():
+    assert dir(R) == sorted(R.__all__)
+    assert all(callable(getattr(R, name)) for name in dir(R))
+
+
 # -- keys -----------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""explain_sharding: what is sent, and for which line; in loops and branches too."""
+"""explain_sharding: what is sent, and for which line, also in loops and branches."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def the_same_elsewhere(x, up, down):
     return pb.scan(cell, x, None, length=3)[0]
 
 
-def test_a_message_in_a_loop_names_the_line_in_its_body():
-    """Also where the same loop was explained before, for other lines."""
+def test_a_collective_in_a_loop_names_the_line_in_its_body():
+    """Also if the same loop was explained before, for other lines."""
     args = put(X, "dp"), put(np.ones((4, 8), "f"), None, "tp"), put(np.ones((8, 4), "f"), "tp")
     for f in (recurrent, the_same_elsewhere):
         where = f"test_explain.py:{f.__code__.co_firstlineno + 2}"
@@ -54,7 +54,7 @@ def test_a_message_in_a_loop_names_the_line_in_its_body():
         ]
 
 
-def test_messages_of_conditions_and_branches_have_reasons():
+def test_collectives_of_conditions_and_branches_have_reasons():
     def settle(x):
         return pb.while_loop(lambda s: s.sum() < 100, lambda s: s + s.mean(), x)
 
@@ -73,7 +73,7 @@ def test_messages_of_conditions_and_branches_have_reasons():
     ]  # fmt: skip
 
 
-def test_a_message_that_the_user_wrote_says_so():
+def test_a_collective_that_the_user_wrote_says_so():
     def total(x):
         f = pb.shard_map(lambda p: pb.psum(p.sum(), "dp"), MESH, pb.P("dp"), pb.P())
         return f(x)
@@ -84,7 +84,7 @@ def test_a_message_that_the_user_wrote_says_so():
 
 
 def test_sums_in_a_loop_go_in_one_bucket():
-    """Training steps inside a scan: one all_reduce for all gradients and the loss, each round."""
+    """Training steps inside a scan: one all_reduce for all gradients and the loss per iteration."""
 
     def train(params, x):
         def step(p, _):

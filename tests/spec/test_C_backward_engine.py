@@ -139,7 +139,7 @@ def test_C4_rules_return_gradients_in_the_outputs_shape(name):
 
 
 class Reducing(Binary, abstract=True):
-    """A product whose rule does what only `accumulate` may do."""
+    """A product whose rule reduces, which only `accumulate` may do."""
 
     name: ClassVar[str] = "Reducing"
     ufunc = np.multiply
@@ -170,7 +170,7 @@ def _reduced(array, shape):
 
 
 @pytest.mark.parametrize("seed", DAGS)
-def test_C5_gradients_are_added_once_an_edge_beyond_the_first(seed):
+def test_C5_one_addition_for_each_edge_beyond_the_first(seed):
     inputs, out = random_dag(seed, (add, multiply))  # rules that add nothing themselves
     counts = count_consumers(on_path([out], inputs))
     made = _adds_made_by(lambda: gradient(out, *inputs))
@@ -178,7 +178,7 @@ def test_C5_gradients_are_added_once_an_edge_beyond_the_first(seed):
 
 
 def _adds_made_by(act):
-    """How many Add nodes `act` makes."""
+    """The number of Add nodes that `act` makes."""
     cls = type(op("Add"))
     made = []
     original = cls.__call__
@@ -195,7 +195,7 @@ def _adds_made_by(act):
     return len(made)
 
 
-def test_C5_accumulate_alone_adds_and_reduces():
+def test_C5_only_accumulate_adds_and_reduces():
     tree = ast.parse(inspect.getsource(reverse))
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name != "accumulate":
@@ -209,7 +209,7 @@ def test_C5_accumulate_alone_adds_and_reduces():
 def test_C6_rules_see_the_cotangent_the_result_and_the_operands(name):
     rule = TABLE[name].vjp
     if rule is not None:
-        # an op that holds graphs is handed the transform to apply to them
+        # an op that holds graphs gets the transform to apply to them
         handed = ["gradients"] if issubclass(TABLE[name], HigherOrder) else []
         wanted = ["self", "g", "out", "xs", "need", *handed]
         assert len(inspect.signature(rule).parameters) == len(wanted)
@@ -236,7 +236,7 @@ def test_C7_fresh_leaves_get_exactly_one_gradient(monkeypatch):
     assert a.grad.tolist() == [5.0, 8.0] and b.grad.tolist() == [1.0, 2.0]
 
 
-def test_C7_another_loss_adds_to_what_is_there():
+def test_C7_another_loss_adds_to_the_gradient():
     w = leaf(1.0, 2.0)
     (w * w).sum().backward()
     (w * 3.0).sum().backward()
@@ -309,7 +309,7 @@ def test_C11_every_processed_node_has_a_gradient(seed, monkeypatch):
 
 
 class Queue(SimpleNamespace):
-    """Stands in for heapq: what is ready leaves in another order."""
+    """A substitute for heapq that returns ready nodes in another order."""
 
     def __init__(self, choose):
         super().__init__(choose=choose, heapify=lambda ready: None, heappush=list.append)
@@ -348,7 +348,7 @@ def test_C13_counting_agrees_with_a_topological_order(seed):
 
 
 def _by_topological_order(out, inputs):
-    """Reverse mode as a textbook has it: all nodes, sorted, from the last to the first."""
+    """Textbook reverse mode: all nodes in reverse topological order."""
     found = {out: ones(out.type)}
     for node in reversed(Graph(inputs, [out]).nodes):
         g = found.get(node)
@@ -587,7 +587,7 @@ def test_C21_a_tensor_takes_its_gradient_with_it():
     assert grad() is None and node() is None
 
 
-def test_C22_zero_grad_forgets():
+def test_C22_zero_grad_removes_the_gradient():
     w = leaf(1.0, 2.0)
     (w * w).sum().backward()
     w.zero_grad()
@@ -597,7 +597,7 @@ def test_C22_zero_grad_forgets():
 
 
 @pytest.mark.parametrize("name", ["Add", "Mul", "MatMul", "Sum"])
-def test_C23_forward_and_backward_lie_side_by_side(name):
+def test_C23_forward_and_backward_are_side_by_side(name):
     cls = TABLE[name]
     stated = {"Add": "partials", "Mul": "partials", "MatMul": "vjp", "Sum": "vjp"}[name]
     text = inspect.getsource(cls)
@@ -638,7 +638,7 @@ def test_C25_every_op_agrees_with_central_differences(name):
     testing.check_derivatives(made, arrays, order=1, eps=1e-6, rtol=1e-6)
 
 
-def test_C25_a_training_loop_gives_everything_back():
+def test_C25_a_training_loop_frees_everything():
     w = pb.tensor(np.ones((64, 64)), requires_grad=True)
     x = np.ones((64, 64))
 

@@ -1,4 +1,4 @@
-"""Modules are differentiated into modules: result, options, what is asked for (M1 to M24)."""
+"""Differentiating modules into modules: results, options, targets (M1 to M24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What static autodiff refuses: which error, with which values (M11 to M13, M17 to M21)."""
+"""Errors of static autodiff and their values (M11 to M13, M17 to M21)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_M17_for_every_kind_of_reduction(axes, inner, keepdims):
         assert caught.value.values["inner"] == inner
 
 
-def test_another_mistake_that_was_not_verified_is_told_too():
+def test_another_error_that_was_not_verified_is_reported_too():
     module = ir.parse(
         '%0 = Input() {name: "x"} : Tensor<f32, []>\n'
         "%1 = MatMul(%0, %0) : Tensor<f32, []>\noutputs: %1\n"
@@ -110,7 +110,7 @@ def test_M18_outputs_that_cannot_be_differentiated():
             ir.autodiff(whole, seed=seed)
 
 
-def test_M19_only_floats_are_differentiated_by():
+def test_M19_only_floats_can_be_differentiated():
     module = ir.parse(
         '%0 = Input() {name: "x"} : Tensor<f32, [3]>\n%1 = Input() {name: "i"} : Tensor<i64, []>\n'
         "%2 = Gather(%0, %1) : Tensor<f32, []>\n%3 = ConstF32(2.0) : Tensor<f32, []>\n"
@@ -143,7 +143,7 @@ def test_M20_errors_are_the_same_in_every_process():
     assert found == {f"UnsupportedOp E5001 {caught.value}"}
 
 
-def test_M21_the_first_error_in_reverse_order_is_told():
+def test_M21_the_first_error_in_reverse_order_is_reported():
     def two(x, y):
         first = op("Div")(x, y)
         return op("Exp")(op("Div")(op("Neg")(first), y))

@@ -1,4 +1,4 @@
-"""M75 and M76: what the version report names, and the runner of conformance cases."""
+"""M75 and M76: the version report and the runner of conformance cases."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_M76_a_case_that_does_not_hold_fails(case: str, before: str, after: str,
     assert reason in verdict.reason
 
 
-def test_M76_what_is_no_case_is_told(tmp_path: Path):
+def test_M76_a_file_that_is_not_a_case_is_reported(tmp_path: Path):
     folder = write(tmp_path, broken="a: [1", other="- 1")
     ended = ir("conformance", f"{folder}/broken.yaml")
     assert ended.status == 2

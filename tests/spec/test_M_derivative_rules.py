@@ -1,4 +1,4 @@
-"""Which instructions each derivative rule emits, and that central differences agree (M25 to M54).
+"""The instructions of each derivative rule, and a check by central differences (M25 to M54).
 
 In `Derived.lines` the inputs are %0, %1, the cotangent follows them, then the instruction itself.
 """
@@ -162,7 +162,7 @@ def test_M33_values_of_the_specification():
     assert total.run(np.ones((2, 2)))[0].tolist() == [[1, 1], [1, 1]]
 
 
-def test_M34_a_reshape_that_infers_an_extent():
+def test_M34_a_reshape_that_infers_a_size():
     module = ir.parse(
         '%0 = Input() {name: "x"} : Tensor<f64, [2, 6]>\n'
         "%1 = Reshape(%0, [3, -1]) : Tensor<f64, [3, 4]>\noutputs: %1\n"

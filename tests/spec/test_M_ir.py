@@ -191,7 +191,7 @@ def test_M64_movement():
     fails("E3010", "%0 = ConstTensor([[1, 2], [3]]) : Tensor<f32, [2, 2]>\noutputs: %0")
 
 
-def test_M65_element_types():
+def test_M65_dtypes():
     two = input_line(0, [2], "f32") + input_line(1, [2], "f64")
     add = "%2 = BinOp(Add, %0, %1) : Tensor<f32, [2]>\noutputs: %2"
     fails("E2004", two + add, dtypes=("f32", "f64"))

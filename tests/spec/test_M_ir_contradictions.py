@@ -1,4 +1,4 @@
-"""Where the specification of the static IR contradicts itself: what CHECKLIST's table K says."""
+"""Contradictions in the specification of the static IR, resolved as CHECKLIST's table K says."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_K6_K7_K8_slices():
     assert len({*map(pb.ir.fingerprint, made)}) == 1
 
 
-def test_K10_one_extent_may_be_left_open():
+def test_K10_one_size_may_be_left_open():
     text = "%1 = Reshape(%0, {}) : Tensor<f32, [3, 2]>\noutputs: %1"
     made = pb.ir.canonicalise(pb.ir.parse(X + text.format([3, -1])))
     assert "Reshape(%0, [3, 2])" in made.text()

@@ -1,4 +1,4 @@
-"""Modules are run: inputs by name, outputs in order, and every run-time code (M71, M72, M74)."""
+"""Running modules: inputs by name, outputs in order, every run-time code (M71, M72, M74)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_outputs_come_in_order(engine):
     assert y.dtype == np.float32 and y.flags.writeable
 
 
-def test_numbers_and_lists_take_the_declared_element_type():
+def test_numbers_and_lists_take_the_declared_dtype():
     module = build(op("Add"), (2,), ())
     assert ir.run(module, {"x": [1, 2], "y": 0.5})[0].tolist() == [1.5, 2.5]
     assert ir.run(module, {"x": pb.ones(2, dtype="float64"), "y": 2})[0].tolist() == [3, 3]
@@ -73,7 +73,7 @@ def test_M71_E6001_an_index_out_of_range(engine):
 
 
 @pytest.mark.parametrize("engine", ["tpu", "xla:rocm", "xla:cpu:3", ""])
-def test_M71_E6002_an_engine_that_is_not_there(engine, monkeypatch):
+def test_M71_E6002_an_engine_that_is_missing(engine, monkeypatch):
     def execute(*_):
         raise AssertionError("something was executed")
 
@@ -87,7 +87,7 @@ def test_M71_E6002_an_engine_that_is_not_there(engine, monkeypatch):
 
 @pytest.fixture
 def table():
-    """Ops that are no good are in the table for one test only."""
+    """Remove invalid ops from the table after a test."""
     before = set(TABLE)
     yield
     for name in set(TABLE) - before:
@@ -97,7 +97,7 @@ def table():
 @pytest.mark.usefixtures("table")
 def test_M71_E6003_an_op_that_an_engine_does_not_have():
     class Unlowered(Unary):
-        """An op that one engine has and the other has not."""
+        """An op that only one engine implements."""
 
         ufunc = np.negative
         differentiable: ClassVar[bool] = False
@@ -214,7 +214,7 @@ def test_an_error_within_the_time_limit_is_that_error():
 @pytest.mark.usefixtures("table")
 def test_E6008_what_the_device_does_not_take():
     class Garbled(Unary):
-        """An op whose lowering is no StableHLO."""
+        """An op whose lowering is not valid StableHLO."""
 
         ufunc = np.negative
         differentiable: ClassVar[bool] = False

@@ -126,7 +126,7 @@ def test_N14_aliasing_is_part_of_the_key(name, swap):
 
 
 def test_N14_the_same_handle_twice_and_two_equal_leaves():
-    """Leaves have identity: equal data do not make them one."""
+    """Leaves have identity: leaves with equal data are different leaves."""
     data = RNG.normal(size=3).astype(np.float32)
     u, v = pb.tensor(data), pb.tensor(data)
 
@@ -140,7 +140,7 @@ def test_N14_the_same_handle_twice_and_two_equal_leaves():
 
 
 def test_N14_keys_are_compared_in_full():
-    """Two keys with one hash are two entries."""
+    """Two keys with the same hash are two entries."""
     from pullback.lazy.cache import Cache
 
     class Colliding:
@@ -302,7 +302,7 @@ class Manual(Imperative):
 
 
 def tie(*things: Any) -> None:
-    """A reference cycle: what it holds dies only when the garbage collector runs."""
+    """A reference cycle, which only the garbage collector frees."""
     knot: list[Any] = [things]
     knot.append(knot)
 
@@ -312,10 +312,10 @@ styles = pytest.mark.parametrize("style", STYLES)
 
 
 def run_steps(loop: Any, steps: int, read_every: int) -> list[float]:
-    """Take steps; the loss is read every so many of them (0: never)."""
+    """Take steps and read the loss after every `read_every` of them (0: never)."""
     losses = []
     for i in range(1, steps + 1):
-        loop.loss = loop.step()  # held: a loss that died would be another, smaller program
+        loop.loss = loop.step()  # keep it alive: without it, the program would be smaller
         if read_every and i % read_every == 0:
             losses.append(loop.loss.item())
     return losses
@@ -447,7 +447,7 @@ def test_N17_a_larger_set_of_live_tensors_is_compiled_once_when_seen_twice():
 # -- memory ---------------------------------------------------------------------------------------
 
 
-# XLA lets go of host arrays in batches: the memory in use swings by some tens of kilobytes.
+# XLA frees host arrays in batches: the memory in use varies by tens of kilobytes.
 SWING = 64 * 1024
 
 

@@ -155,7 +155,7 @@ def test_N23_missing_sibling_cotangents_are_zeros():
 def differentiable_samples():
     for name in sorted(set(TABLE) - SOURCES):
         op = TABLE[name]
-        # while_loop has no reverse mode, and says so
+        # while_loop has no reverse mode
         if op.differentiable and op.vjp is not None and name != "While":
             yield name
 
@@ -188,7 +188,7 @@ def test_N24_a_rule_returns_one_cotangent_per_input(name):
 
 
 class Miscounting(Opaque, abstract=True):
-    """Its rule returns two cotangents for one operand."""
+    """An op whose rule returns two cotangents for one operand."""
 
     name = "Miscounting"
     differentiable = True
@@ -198,7 +198,7 @@ class Miscounting(Opaque, abstract=True):
 
 
 class Misshapen(Opaque, abstract=True):
-    """Its rule returns a cotangent of another element type."""
+    """An op whose rule returns a cotangent of another dtype."""
 
     name = "Misshapen"
     differentiable = True
@@ -382,7 +382,7 @@ def test_N32_an_op_without_a_rule_raises():
 
 @pytest.mark.parametrize("name", sorted(n for n in TABLE if not TABLE[n].differentiable))
 def test_N32_no_op_of_the_table_is_silently_zero(name):
-    """An op that takes and gives floats either has rules or raises."""
+    """An op from floats to floats either has rules or raises."""
     for op, arrays in TABLE[name].samples():
         tensors = [pb.asarray(np.asarray(a)) for a in arrays]
         type = op.type_of(*[t._node.type for t in tensors])

@@ -1,4 +1,4 @@
-"""CHECKLIST N1 to N11: what a promise knows, when work is submitted, and the modes."""
+"""CHECKLIST N1 to N11: pending tensors, when work is submitted, and the modes."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_N5_mistakes_are_told_when_recorded(name, x):
+def test_N5_errors_are_raised_when_recorded(name, x):
     with counting() as counts:
         with pytest.raises(pb.PullbackError):
             MISTAKES[name](x)
@@ -352,7 +352,7 @@ def test_N9_defaults_are_scoped():
         pass
 
 
-def test_N9_a_device_that_is_not_there_is_told():
+def test_N9_a_missing_device_raises():
     with pytest.raises(pb.PullbackError), pb.default_device("tpu:0"):
         (pb.tensor(1.0) + 1).item()
     with pytest.raises(pb.PullbackError), pb.default_device("cpu:77"):
@@ -469,7 +469,7 @@ def test_N10_both_modes_agree_on_xla():
 
 
 class Liar(Op, abstract=True):
-    """Says that it keeps the shape, and drops the first row; kept out of the table."""
+    """An op that claims to keep the shape, but drops the first row; not in the table."""
 
     name: ClassVar[str] = "Liar"
     differentiable: ClassVar[bool] = False
@@ -489,7 +489,7 @@ class Liar(Op, abstract=True):
 
 
 class DTypeLiar(Liar, abstract=True):
-    """Says that it keeps the element type, and makes it f64."""
+    """An op that claims to keep the dtype, but returns f64."""
 
     name: ClassVar[str] = "DTypeLiar"
 

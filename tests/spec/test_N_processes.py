@@ -1,4 +1,4 @@
-"""N55: several processes run one program together, and never wait for each other in vain."""
+"""N55: several processes run one program together, and never deadlock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paths import SUPPORT, VIRTUAL_DEVICES
 
 
 def run(count, devices, *case):
-    """The exit status, what each process printed, in its order, and what went wrong."""
+    """The exit status, the output of each process in order, and the errors."""
     script = [str(SUPPORT / "distributed_training.py"), *map(str, case)]
     options = ["--nproc", str(count), "--devices", str(devices)]
     path = VIRTUAL_DEVICES

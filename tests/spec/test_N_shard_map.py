@@ -53,7 +53,7 @@ def test_N34_axes_inside_vmap_are_logical_and_a_mesh_may_split_the_mapped_one():
     got = pb.grad(lambda w: (many(xs, w) ** 2).sum())(w)
     same(got, pb.grad(lambda w: ((xs @ w) ** 2).sum())(w))
 
-    for wrong, words in (("pp", "has no axis 'pp'"), (3, "must be the name of a mesh axis")):
+    for wrong, words in (("pp", "has no axis 'pp'"), (3, "must be a mesh axis")):
         with pytest.raises(pb.PullbackError, match=words):
             pb.vmap(lambda x: x, spmd_axis_name=wrong)(pb.tensor(y).shard(mesh, P()))
     with pytest.raises(pb.PullbackError, match="cannot be split along 'tp': it uses it"):
@@ -63,8 +63,8 @@ def test_N34_axes_inside_vmap_are_logical_and_a_mesh_may_split_the_mapped_one():
 
 
 @pytest.mark.usefixtures("reference")
-def test_an_example_or_row_lies_as_all_of_them_do():
-    """So the inside of vmap and scan can be laid out, whether or not the examples are split."""
+def test_an_example_or_row_has_the_layout_of_all():
+    """Values inside vmap and scan can be laid out, whether or not the examples are split."""
     mesh = pb.DeviceMesh((2, 2, 2), ("a", "b", "c"))
     array = np.arange(48.0).reshape(4, 3, 4)
     x = pb.tensor(array).shard(mesh, P("a", None, "b"))
@@ -96,7 +96,7 @@ def two_layers(x, u, v):
 
 
 def shared_work(mesh):
-    """Data parallel, and columns then rows of two layers, with explicit collectives."""
+    """Data parallelism, and tensor parallelism of two layers, with explicit collectives."""
 
     def f(x, u, v):
         return pb.psum(pb.tanh(x @ u) @ v, "tp")

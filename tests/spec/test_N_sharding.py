@@ -23,7 +23,7 @@ MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
 
 @pytest.fixture(autouse=True)
 def simulated():
-    """Here there is one device; what is tried on several says so."""
+    """These tests run on one device, except those that ask for several."""
     with pb.config(engine="reference"):
         yield
 
@@ -37,12 +37,12 @@ def put(spec, *shape, seed=0):
 
 
 def collectives(f):
-    """How many collectives of each kind the per-device program of f has."""
+    """The number of collectives of each kind in the per-device program of f."""
     return lambda *args: pb.debug.explain_sharding(f)(*args).counts
 
 
 def sent(f):
-    """Bytes that each device sends in one run of f."""
+    """The bytes that each device sends in one run of f."""
     return lambda *args: pb.debug.explain_sharding(f)(*args).nbytes
 
 
@@ -75,7 +75,7 @@ SPECS = [P(), P("dp"), P(None, "tp"), P("tp", "dp"), P(("dp", "tp")), P(None, ("
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @on_meshes
-def test_N26_a_gradient_lies_as_its_input(engine, spec):
+def test_N26_a_gradient_has_the_layout_of_its_input(engine, spec):
     x, w = put(P("dp", "tp"), 6, 8), put(spec, 8, 5, seed=1)
 
     def loss(w, x):
@@ -95,7 +95,7 @@ def test_N26_a_gradient_lies_as_its_input(engine, spec):
             np.testing.assert_array_equal(part, same[0])
 
 
-def test_N26_a_gradient_that_is_zero_lies_as_its_input_too():
+def test_N26_a_zero_gradient_has_the_layout_of_its_input():
     w = put(P("tp"), 8, 4)
     assert pb.grad(lambda w: (w.detach() * 2).sum())(w).sharding is w.sharding
 
@@ -110,7 +110,7 @@ def table():
 
 @pytest.mark.usefixtures("table")
 @on_meshes
-def test_N39_a_users_own_op_is_sharded_by_its_factors(engine):
+def test_N39_a_custom_op_is_sharded_by_its_factors(engine):
     class Outer(pb.Op):
         """The products of the elements of two vectors."""
 
@@ -146,7 +146,7 @@ def test_N39_a_users_own_op_is_sharded_by_its_factors(engine):
 
 @pytest.mark.usefixtures("table")
 @on_meshes
-def test_N39_a_users_own_reduction_says_how_parts_are_joined(engine):
+def test_N39_a_custom_reduction_says_how_shards_are_combined(engine):
     class Largest(pb.Op):
         """The largest element of each row."""
 
@@ -218,21 +218,21 @@ def test_N42_instantiate():
     rule = instantiate("(a=2 b) _ -> (a=2 c) _", types((6, 4)), types((4, 6)))
     assert rule.extents == {"a": 2, "b": 3, "c": 2} and rule.operands == ((("a", "b"), ()),)
     rule = instantiate("..., ... -> ...", types((4, 1), (3,)), types((4, 3)))
-    assert rule.operands[0] == (("...2",), ())  # along extent 1 the operand repeats
+    assert rule.operands[0] == (("...2",), ())  # along size 1 the operand repeats
 
 
 @pytest.mark.parametrize(
     ("text", "xs", "ys", "words"),
     [
         ("m, m -> m", [(2,), (3,)], [(2,)], "factor 'm' is 2 and 3"),
-        ("m -> m", [(2,), (3,)], [(2,)], "is for 1 operands and 1 results"),
+        ("m -> m", [(2,), (3,)], [(2,)], "has 1 operands and 1 results"),
         ("m -> m", [(2, 3)], [(2,)], "does not fit a value of type f32\\[2,3\\]"),
         ("(a b) -> a", [(7,)], [(2,)], "a b does not make 7"),
         ("(a=3 b) -> (a=3 c)", [(9,)], [(8,)], "a c does not make 8"),
         ("(a b) -> (a c)", [(6,)], [(6,)], "a b does not make 6"),
     ],
 )
-def test_N42_a_rule_that_does_not_fit_is_told(text, xs, ys, words):
+def test_N42_a_rule_that_does_not_fit_raises(text, xs, ys, words):
     with pytest.raises(VerificationError, match=words):
         instantiate(text, types(*xs), types(*ys))
 
@@ -252,7 +252,7 @@ def test_N42_propagate():
     assert put(P("dp"), 9, 5).reshape(3, 3, 5).sharding.spec is P()  # 3 does not divide by 2
 
 
-def test_N43_results_lie_as_factors_say_while_recording():
+def test_N43_results_get_the_layout_of_their_factors_while_recording():
     x, w = put(P("dp", "tp"), 6, 8), put(P("tp"), 8, 5)
     before = pb.engine_info().programs_run
     y = x @ w
@@ -311,7 +311,7 @@ def test_N44_then_the_common_prefix(swap):
     assert agreed(*specs[:: -1 if swap else 1]) == ()
 
 
-def test_N44_priorities_are_handed_on():
+def test_N44_priorities_are_propagated():
     x = pb.tensor(array(8, 8)).shard(WIDE, P("a", priority=3))
     y = pb.tanh(x) + pb.tensor(array(8, 8)).shard(WIDE, P("b", priority=4))
     assert y.sharding.spec is P("a", priority=3)
@@ -319,7 +319,7 @@ def test_N44_priorities_are_handed_on():
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.product(SPECS, SPECS)))
 def test_N44_an_answer_does_not_depend_on_the_order_of_operands(one, other):
-    """But for one axis on two dimensions: the first dimension of the result takes it."""
+    """Except for one axis on two dimensions: the first dimension of the result takes it."""
     op = TABLE["Add"]()
     xs = [put(s, 8, 8)._node.type for s in (one, other)]
     results = [plan(op, pair, [xs[0].plain], MESH).results[0].dims for pair in (xs, xs[::-1])]
@@ -381,7 +381,7 @@ def test_N45_a_nonlinear_op_forces_the_sum(engine):
 
 @pytest.mark.parametrize("name", ["sum", "max", "min", "prod", "mean", "any", "all", "argmax"])
 @on_meshes
-def test_N45_each_reduction_joins_in_its_own_way(engine, name):
+def test_N45_each_reduction_combines_in_its_own_way(engine, name):
     x = array(7, 5) + 0.5  # seven rows on two devices: one is padding, and counts for nothing
     x = x > 0 if name in ("any", "all") else x
     y = getattr(pb, name)(pb.tensor(x).shard(MESH, P("dp")), axis=0)
@@ -438,7 +438,7 @@ def moved(before, after, *shape):
 
 @pytest.mark.parametrize("shape", [(8, 8), (7, 5), (2, 1)])
 @on_meshes
-def test_N46_a_mismatch_is_moved_by_the_right_collective(engine, shape):
+def test_N46_a_mismatch_is_resolved_by_the_right_collective(engine, shape):
     assert moved(P(), P("tp"), *shape) == {}  # a slice
     assert moved(P(), P("dp", "tp"), *shape) == {}
     assert moved(P("tp"), P(), *shape) == {"all_gather": 1}
@@ -500,7 +500,7 @@ def test_N50_what_collectives_send():
 
 
 @on_meshes
-def test_N50_the_cheapest_plan_is_taken(engine):
+def test_N50_the_cheapest_plan_is_chosen(engine):
     """A contracted axis asks for a sum of the large result; to gather the thin operand costs a
     hundredth of that."""
     x, w = put(P(None, "tp"), 2048, 4), put(P(), 4, 2048)
@@ -571,8 +571,8 @@ def test_N53_the_result_is_the_unsharded_one(engine):
         close(slopes[name], exact[name].numpy())
 
 
-def test_N41_wrong_meshes_are_told():
-    with told(ArgumentError, ValueError, "needs one name for each dimension, got 1 for 2"):
+def test_N41_invalid_meshes_raise():
+    with told(ArgumentError, ValueError, "needs one axis name per dimension, got 1 for 2"):
         pb.DeviceMesh((2, 4), ("dp",))
     with told(ShapeError, ValueError, "names 3 dimensions, the value has 2"):
         pb.ones((2, 2)).shard(MESH, P("dp", None, "tp"))

@@ -1,4 +1,4 @@
-"""The architecture document, statement by statement: function transforms (N33 to N40)."""
+"""CHECKLIST N33 to N40: function transforms."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_N33_none_is_the_same_for_every_example():
     same(first, X)
     same(second, Y.sum())
     assert second.shape == ()
-    # a result that is one for all is repeated where an axis is asked for
+    # a result that all examples share is repeated if it gets an axis
     same(pb.vmap(lambda x, y: y, in_axes=(0, None))(pb.tensor(X), pb.tensor(Y)), np.stack([Y] * 3))
 
 
@@ -131,7 +131,7 @@ def test_N33_no_examples():
 def test_N33_inconsistent_sizes_raise():
     x, y = pb.tensor(X), pb.tensor(Y)
     add = pb.vmap(lambda a, b: a.sum() + b.sum())
-    with told(ArgumentError, ValueError, "vmap", "one size", "3 (argument[0])", "4 (argument[1])"):
+    with told(ArgumentError, ValueError, "vmap", "same size", "3 (argument[0])", "4 (argument[1])"):
         add(x, y)
     with told(ArgumentError, ValueError, "3 (argument[0]['a'][0])", "4 (argument['b'])"):
         pb.vmap(lambda t, b: b)({"a": [x]}, b=y)
@@ -159,7 +159,7 @@ def test_N33_axes_that_do_not_fit_raise():
         pb.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(x)
     with told(ArgumentError, ValueError, "out_axes is None", "differs between examples"):
         pb.vmap(lambda x: x.sum(), out_axes=None)(x)
-    with told(ArgumentError, ValueError, "in_axes must hold ints or None", "1.0"):
+    with told(ArgumentError, ValueError, "in_axes must contain ints or None", "1.0"):
         pb.vmap(lambda x: x, in_axes=1.0)(x)
     for size in (-1, True, 2.0):
         with told(ArgumentError, ValueError, "axis_size", repr(size)):
@@ -230,7 +230,7 @@ def test_N34_operands_of_different_rank_align(swap):
     scalar = RNG.standard_normal(b)
     want = np.stack([f(x, y) for x, y in zip(scalar, large)])
     same(pb.vmap(f)(pb.tensor(scalar), pb.tensor(large)), want)
-    # one of them for all: aligned at the end, as without vmap
+    # one of them shared: aligned at the end, as without vmap
     want = np.stack([f(x, Y[:, 0]) for x in scalar])
     same(pb.vmap(f, in_axes=(0, None))(pb.tensor(scalar), pb.tensor(Y[:, 0])), want)
     want = np.stack([f(x, large) for x in small])

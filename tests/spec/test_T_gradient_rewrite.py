@@ -58,7 +58,7 @@ def op(name, *parameters):
 
 
 def programs_run():
-    gc.collect()  # what earlier tests left pending is gone
+    gc.collect()  # drop what earlier tests left pending
     return pb.engine_info().programs_run
 
 
@@ -151,7 +151,7 @@ def test_T4_forty_stacked_doublings_take_at_most_three_nodes_a_level():
 
 
 class Watched(Op, abstract=True):
-    """A product that remembers which operands it was asked about."""
+    """A product that records which operands need a gradient."""
 
     name: ClassVar[str] = "Watched"
     asked: ClassVar[list] = []
@@ -295,7 +295,7 @@ POSITIVE = array(0.25, 1.0, 4.0)
 
 
 def rule_of(name, *operands):
-    """The op's vjp, applied to inputs: cotangents as nodes, with the cotangent that went in."""
+    """The cotangents of the op's vjp for inputs, and the cotangent that was given."""
     xs = [source(*a.shape, dtype=dtypes.dtype(a.dtype)) for a in operands]
     made = TABLE[name]()
     out = made(*xs)
@@ -304,7 +304,7 @@ def rule_of(name, *operands):
     return xs, g, list(made.vjp(g, out, tuple(xs), need))
 
 
-def test_T10_add_hands_its_cotangent_on():
+def test_T10_add_passes_its_cotangent_on():
     _, g, found = rule_of("Add", X, Y)
     assert found == [g, g]
 
@@ -539,7 +539,7 @@ def test_T27_a_missing_rule_is_an_error_that_names_the_op():
 
 
 @pytest.mark.parametrize("engine", ["xla", "reference"])
-def test_T28_a_root_that_is_no_scalar_is_refused(engine):
+def test_T28_a_root_that_is_not_a_scalar_is_refused(engine):
     w = pb.tensor([1.0, 2.0], requires_grad=True)
     with pb.config(engine=engine):
         with told(UnsupportedShape, ValueError, "f32[2]", "scalar"):
@@ -619,7 +619,7 @@ def test_T31_no_tensor_is_saved():
 
 
 class Cube(Unary, abstract=True):
-    """All there is to a new op."""
+    """A complete new op."""
 
     name: ClassVar[str] = "Cube"
 

@@ -1,4 +1,4 @@
-"""What went wrong elsewhere (TRAPS.md), once for each row that concerns the core."""
+"""Mistakes of other libraries (TRAPS.md), one test for each row that concerns the core."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _chain(x, n):
     return x
 
 
-def test_wrong_shapes_axes_and_indices_are_told_when_they_are_written():
+def test_wrong_shapes_axes_and_indices_raise_when_they_are_recorded():
     x = pb.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     before = pb.engine_info().programs_run
     with told(ShapeError, ValueError, "reshape", "f32[2,3]"):
@@ -283,7 +283,7 @@ def test_programs_are_kept_in_a_bounded_cache(monkeypatch):
         pb.clear_cache()
 
 
-def test_an_unused_parameter_is_told_apart_from_a_zero_gradient():
+def test_an_unused_parameter_differs_from_a_zero_gradient():
     used, unused = pb.tensor(1.0, requires_grad=True), pb.tensor(1.0, requires_grad=True)
     (used * 0.0).backward()
     assert used.grad.item() == 0.0 and unused.grad is None

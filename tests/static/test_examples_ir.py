@@ -101,7 +101,7 @@ def central_difference(f: Callable, xs: list[np.ndarray], k: int) -> np.ndarray:
 
 
 def pipe(text: str, *argv: str) -> str:
-    """What a command prints that reads a text."""
+    """The output of a command that reads a text."""
     ended = ir(*argv, stdin=text)
     assert (ended.status, ended.err) == (0, "")
     return ended.out

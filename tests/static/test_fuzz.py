@@ -25,13 +25,13 @@ TOKENS = st.sampled_from([*FRAGMENTS, *CORE.replace("\n", " \n ").split(" ")])
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(), st.binary(), st.lists(TOKENS, max_size=30).map(" ".join)))
-def test_anything_is_a_module_or_an_error_with_its_place(data):
+def test_any_text_is_a_module_or_an_error_with_a_place(data):
     survives(data)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(TOKENS, max_size=8).map(" ".join), st.integers(0, len(CORE)))
-def test_words_anywhere_in_a_module(inserted, at):
+def test_random_words_inserted_into_a_module(inserted, at):
     survives(CORE[:at] + inserted + CORE[at:])
 
 

@@ -1,4 +1,4 @@
-"""docs/ir.md: its commands print what it says, its tables are up to date, its cases hold."""
+"""docs/ir.md: commands print what it shows, tables are up to date, its case passes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def blocks(language: str) -> list[str]:
 
 
 def sessions() -> list[tuple[str, str]]:
-    """Commands of the page, and what they print."""
+    """The commands of the page and their outputs."""
     found = []
     for block in blocks("console"):
         for one in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
@@ -64,7 +64,7 @@ def test_tables_are_up_to_date() -> None:
     assert ir_tables.updated(PAGE) == PAGE
 
 
-def test_every_instruction_and_code_is_there() -> None:
+def test_the_tables_list_every_instruction_and_code() -> None:
     table = ir_tables.instructions_table()
     for name, cls in TABLE.items():
         if cls.text.profile and is_builtin(cls):
@@ -76,19 +76,19 @@ def test_every_instruction_and_code_is_there() -> None:
     ]  # fmt: skip
 
 
-def test_the_grammar_names_every_element_type_and_profile() -> None:
+def test_the_grammar_lists_every_dtype_and_profile() -> None:
     (grammar,) = blocks("ebnf")
     for name in [d.name for d in ALL] + list(PROFILES):
         assert f'"{name}"' in grammar
 
 
-def test_the_case_of_the_page_holds() -> None:
+def test_the_case_of_the_page_passes() -> None:
     (case,) = blocks("yaml")
     assert judge(yaml.safe_load(case), "reference").outcome == "pass"
 
 
-def test_the_parser_takes_every_sentence_of_the_grammar() -> None:
-    """But for what the grammar says in comments."""
+def test_the_parser_accepts_every_sentence_of_the_grammar() -> None:
+    """Except for the conditions that the grammar states in comments."""
     (grammar,) = blocks("ebnf")
     letters = {
         "letter": "abcXYZ", "digit": "0123456789", "hex": "09afAF", "newline": "\n", "quote": '"',

@@ -1,4 +1,4 @@
-"""Functions become modules, and modules functions."""
+"""Conversion of functions to modules and of modules to functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_names_can_be_given():
         ir.from_function(network, PARAMS, X, names=["b"])
 
 
-def test_tensors_from_outside_are_inputs_and_those_made_inside_are_constants():
+def test_captured_tensors_are_inputs_and_those_made_inside_are_constants():
     scale = pb.tensor([2.0, 3.0])
 
     def f(x):
@@ -69,7 +69,7 @@ def test_integers_and_keys_are_arguments():
     np.testing.assert_array_equal(trace.replay(key, pb.tensor(3)).numpy(), got)
 
 
-def test_a_rule_of_pythons_cannot_be_written():
+def test_a_custom_rule_cannot_be_written():
     @pb.custom_vjp
     def f(x):
         return x * x
@@ -126,7 +126,7 @@ def test_a_module_is_compiled_mapped_and_pushed_forward():
     assert t.item() == pytest.approx(network(PARAMS, X).item())
 
 
-def test_a_gradient_module_gives_what_grad_gives():
+def test_a_gradient_module_agrees_with_grad():
     made = ir.autodiff(LOSS, wrt=["b", "w"]).gradient_module
     _, db, dw = ir.to_function(made)(PARAMS["b"], PARAMS["w"], X)
     want = pb.grad(network)(PARAMS, X)

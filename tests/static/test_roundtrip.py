@@ -1,4 +1,4 @@
-"""What is printed reads back: every op of the table, traces, literals."""
+"""Printed text reads back: every op of the table, traces, literals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_op_reads_back(name):
         module = read_back(graph)
         assert module.graph.outputs[0].type == graph.outputs[0].type
         node = next(n for n in module.graph.nodes if n.op.name == name)
-        if name == "Slice":  # its bounds are written as those that lie inside the operand
+        if name == "Slice":  # its bounds are printed clamped to the operand
             op = op.inside(graph.inputs[0].type)
         lines = any(n.op.fallible for n in graph.nodes)
         assert lines or node.op is op, "ops are interned: an equal one is the same"
@@ -49,7 +49,7 @@ def test_every_op_reads_back(name):
 
 @pytest.mark.parametrize("name", SAMPLED)
 def test_every_op_reads_back_from_keywords(name):
-    """Each parameter may be given by name, whether the printed form does so or not."""
+    """Each parameter may be given by name, also if it is printed as positional."""
     for op, arrays in list(TABLE[name].samples())[:2]:
         graph = testing.graph_of(op, [np.asarray(a) for a in arrays])
         module = Module.from_graph(graph)
@@ -134,7 +134,7 @@ def test_inner_graphs_are_nested_functions_on_lines_of_their_own():
     assert pb.ir.parse(one_line) == pb.ir.parse(text)
 
 
-def test_what_is_pythons_own_refuses_and_names_the_line():
+def test_python_objects_cannot_be_written_and_the_error_names_the_line():
     @pb.custom_vjp
     def f(x):
         return x * 2
@@ -145,11 +145,11 @@ def test_what_is_pythons_own_refuses_and_names_the_line():
         Module.from_graph(traced.graph)
     x = source(2)
     with pytest.raises(TraceError, match="marked"):
-        Module.from_graph(Graph([x], [Marked(3)(x)]))  # of no table
+        Module.from_graph(Graph([x], [Marked(3)(x)]))  # not in the table
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
-def test_constants_of_every_element_type_read_back_bit_for_bit(dtype):
+def test_constants_of_every_dtype_read_back_bit_for_bit(dtype):
     bits = np.random.default_rng(1).integers(0, 256, (40, dtype.numpy.itemsize), np.uint8)
     if dtype is dtypes.bool_:
         bits &= 1
@@ -182,7 +182,7 @@ def test_flat_lists_and_other_forms_of_literals():
     assert "ConstTensor([[1.0, 2.0], [3.0, 4.0]])" in made.pop().text()
 
 
-def test_names_that_two_inputs_share_are_told_apart():
+def test_inputs_with_the_same_name_get_different_names():
     x, y, z = source(2, name="x"), source(2, name="x"), source(2, name="x_1")
     module = Module.from_graph(Graph([x, y, z], [x * y * z]))
     assert list(module.graph.names) == ["x", "x_1", "x_1_1"]
@@ -217,7 +217,7 @@ def test_an_op_may_be_a_parameter():
         del TABLE["Twice"]
 
 
-def test_loops_that_do_the_same_are_the_same_however_they_are_written():
+def test_equal_loops_are_equal_wherever_they_are_written():
     def both(change):
         body = (
             '%0 = Input() {name: "a"} : Tensor<f32, []>\n%1 = Input() {name: "b"} : '

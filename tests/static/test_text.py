@@ -201,7 +201,7 @@ def test_provenance_follows_the_instruction():
 # -- fingerprints -------------------------------------------------------------------------------
 
 
-def test_a_fingerprint_is_of_the_program_not_of_its_writing():
+def test_fingerprints_do_not_depend_on_how_a_program_is_written():
     def made(name: str, swap: bool, line: Any = None) -> Graph:
         x, y = source(2, name=name), source(2)
         a = Node(Mul(), (y, x) if swap else (x, y), x.type, line)

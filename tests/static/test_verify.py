@@ -1,4 +1,4 @@
-"""Verification: each rule of the IR, broken."""
+"""Verification: violations of each rule of the IR."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_declared_type_must_be_the_inferred_one():
         fails(Graph([x], [-y if isinstance(wrong, Type) else results(y)[0]]), "E2001", 1)
 
 
-def test_sharding_is_not_the_type_rules_business():
+def test_type_rules_ignore_sharding():
     x = source(2)
     verify(Graph([x], [Node(Neg(), (x,), Type((2,), F32, "a sharding", ("i",)))]))
 
@@ -111,7 +111,7 @@ def test_m63_negative_dimensions():
     fails(Graph([x := source(-2)], [x]), "E3006", 0)
 
 
-def test_the_ops_own_codes_come_through():
+def test_error_codes_of_ops_are_kept():
     x, y, z = source(2, 3), source(2, 4), source(2, 3, dtype=F64)
     error = fails(Graph([x, y], [Node(Add(), (x, y), x.type)]), "E3001", 2)
     assert error.values["dimension"] == 1

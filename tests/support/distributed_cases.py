@@ -27,12 +27,12 @@ T = Type((4,), float64)
 
 
 def say(*words):
-    """One write for a line, so that nothing another thread prints comes between its words."""
+    """Print a line with a single write, which other threads cannot interrupt."""
     sys.stdout.write(" ".join(map(str, words)) + "\n")
 
 
 def summing(grid):
-    """A program that adds one and sums over a grid, and its operand, the position."""
+    """Return a program that adds one and sums over a grid, and its operand, the position."""
     v = varying("v", (4,), "x")
     program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v + 1),)))
     parts = [np.full(4, float(k)) for k in range(grid.size)]
@@ -95,7 +95,7 @@ def lose(victim, how):
 
 
 def fail():
-    """One process raises; the other learns it at once."""
+    """One process raises; the other notices at once."""
     k = distributed.process_index()
     program, x = summing(Grid(x=2))
     program.run([x])[0].wait()
@@ -106,7 +106,7 @@ def fail():
 
 
 def only_one():
-    """A program that one process starts alone never ends; a tag that one comes to, neither."""
+    """One process alone starts a program, and waits at a tag."""
     k = distributed.process_index()
     program, x = summing(Grid(x=2))
     program.run([x])[0].wait()
@@ -119,7 +119,7 @@ def only_one():
 
 
 def faults():
-    """What goes wrong with programs on one process is told on both; some can be got over."""
+    """Programs fail on one process: both raise, and can go on after a lack of memory."""
     k = distributed.process_index()
 
     def attempt(program, x):
@@ -163,7 +163,7 @@ def faults():
 
 
 def differing(step):
-    """Do something again and again, until that raises."""
+    """Repeat a step until it raises."""
     try:
         for i in range(100_000):
             step(i)

@@ -1,4 +1,4 @@
-"""What tests/spec/test_N_processes.py runs as several processes: training on a mesh of them all."""
+"""Training on a mesh of several processes, started by tests/spec/test_N_processes.py."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def train(path, victim=-1, at=-1):
 
 
 def mistakes():
-    """What one process must not do alone, nor otherwise than the others."""
+    """Mistakes: what a process must not do alone, or differently from the others."""
     me = pb.distributed.process_index()
     mesh = pb.DeviceMesh(len(pb.distributed.devices()), "dp")
     x = pb.tensor(X).shard(mesh, pb.P("dp"))

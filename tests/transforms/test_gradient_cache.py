@@ -1,4 +1,4 @@
-"""Gradients that were derived before are written out again: the same nodes, and never stale."""
+"""The gradient cache writes out the same nodes again, and never a stale gradient."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ M = np.arange(9.0).reshape(3, 3) / 7 + 0.1
 
 
 @pytest.fixture(autouse=True)
-def forget():
-    """No test finds what another one left."""
+def empty_cache():
+    """Each test starts with an empty cache."""
     gradient_cache.clear()
 
 
@@ -48,7 +48,7 @@ def calls(monkeypatch):
 
 
 def written(found):
-    """All that can be told about the nodes of some gradients, in the order of recording."""
+    """A description of the nodes of some gradients, in the order of recording."""
     nodes = ancestors([g for g in found if g is not None])
     index = {n: i for i, n in enumerate(nodes)}
     tokens: dict[Any, int] = {}
@@ -79,7 +79,7 @@ def test_the_second_gradient_calls_no_rule(calls):
     assert [a.tobytes() for a in first] == [a.tobytes() for a in second]
 
 
-def test_every_way_to_a_gradient_shares_the_memory(calls):
+def test_every_way_to_a_gradient_shares_the_cache(calls):
     def f(a):
         return (pb.exp(a) * a).sum()
 
@@ -151,7 +151,7 @@ def test_any_order_is_the_same_written_out(name, order, calls):
     assert first.tobytes() == second.tobytes()
 
 
-def test_gradients_by_backward_are_constants_both_times():
+def test_gradients_of_backward_are_constants_each_time():
     w = pb.tensor(A, requires_grad=True)
     for _ in range(3):
         w.zero_grad()
@@ -176,7 +176,7 @@ def test_tokens_are_those_of_the_operands(leaf_tokens):
     assert len({tuple(tokens) for *_, tokens in derived}) > 1
 
 
-def test_a_line_is_that_of_the_forward_node_at_hand(calls):
+def test_a_node_carries_the_line_of_its_own_forward_node(calls):
     def lines(f):
         _, pull = pb.vjp(f, pb.tensor(A))
         made = ancestors([g._node for g in pull(pb.tensor(B))])
@@ -235,7 +235,7 @@ def test_programs_that_differ_are_told_apart(name, argnums, monkeypatch):
         assert [[bits(f, *p) for p in points] for f in PAIRS[name]] == want
 
 
-def test_how_a_constant_was_computed_is_part_of_the_question():
+def test_how_a_constant_was_computed_is_part_of_the_key():
     zero = pb.zeros(3, dtype="float64")
     singular, plain = pb.log(zero), zero - np.inf  # rules guard the infinity of log(0) alone
     pb.evaluate(singular, plain)
@@ -245,7 +245,7 @@ def test_how_a_constant_was_computed_is_part_of_the_question():
             np.testing.assert_array_equal(g.numpy(), [want] * 3)
 
 
-def test_which_arguments_are_asked_for_is_part_of_the_question(calls):
+def test_the_selected_arguments_are_part_of_the_key(calls):
     def f(x, y):
         return (x * y).sum()
 
@@ -257,26 +257,26 @@ def test_which_arguments_are_asked_for_is_part_of_the_question(calls):
     assert len(calls) == 2 * 3
 
 
-def test_seeds_outputs_and_targets_are_part_of_the_question(monkeypatch):
+def test_seeds_outputs_and_targets_are_part_of_the_key(monkeypatch):
     x, y, g = source(3), source(3, name="y"), source(3, name="g")
     h = TABLE["Sin"]()(g)
     z = x * y
     w = z + x
-    questions = [
+    cases = [
         ([z, w], seeds, [x, y])
         for seeds in [(g, None), (None, g), (g, g), (g, h), (x, g), (z, g), (None, None)]
     ]
-    questions += [([w, z], (g, h), [x, y]), ([w, w], (g, h), [x])]
-    questions += [([w], (g,), targets) for targets in ([x], [y], [z], [x, z], [z, x], [x, x])]
-    questions += [([z], (g,), [x]), ([x], (g,), [x]), ([x], (g,), [z])]
+    cases += [([w, z], (g, h), [x, y]), ([w, w], (g, h), [x])]
+    cases += [([w], (g,), targets) for targets in ([x], [y], [z], [x, z], [z, x], [x, x])]
+    cases += [([z], (g,), [x]), ([x], (g,), [x]), ([x], (g,), [z])]
     with monkeypatch.context() as patch:
         patch.setattr(gradient_cache, "LARGEST", -1)
-        want = [written(gradients(*q)) for q in questions]
+        want = [written(gradients(*case)) for case in cases]
     for _ in range(2):
-        assert [written(gradients(*q)) for q in questions] == want
+        assert [written(gradients(*case)) for case in cases] == want
 
 
-def test_an_operand_from_outside_is_not_taken_for_a_node_inside():
+def test_an_operand_from_outside_is_not_mistaken_for_a_node_inside():
     u, v = source(3, name="u"), source(3, name="v")
     outside = u + v
     x, g = source(3), source(3, name="g")
@@ -332,7 +332,7 @@ def test_a_rule_that_was_replaced_in_a_base_class_is_called(monkeypatch):
 
 
 class Moody(Opaque, abstract=True):
-    """An op from elsewhere, whose rule depends on more than its operands."""
+    """An op from outside the package, whose rule depends on more than its operands."""
 
     name: ClassVar[str] = "Moody"
     differentiable: ClassVar[bool] = True
@@ -343,20 +343,20 @@ class Moody(Opaque, abstract=True):
 
 
 class Steady(Moody, abstract=True):
-    """Its author says that its rule looks at nothing else."""
+    """An op that promises that its rule looks at nothing else."""
 
     name: ClassVar[str] = "Steady"
     pure: ClassVar[bool] = True
 
 
-def test_a_rule_from_elsewhere_is_called_each_time():
+def test_a_rule_from_outside_the_package_is_called_each_time():
     g = pb.grad(lambda x: (apply(Moody(), x) * 2).sum())
     for factor in (1, 2, 3):
         Moody.factor[0] = factor
         assert g(pb.tensor(A)).tolist() == [2.0 * factor] * 3
 
 
-def test_a_rule_that_is_pure_is_remembered(calls):
+def test_a_rule_that_is_pure_is_cached(calls):
     g = pb.grad(lambda x: (apply(Steady(), x) * 2).sum())
     Moody.factor[0] = 1
     want = g(pb.tensor(A)).tolist()
@@ -366,7 +366,7 @@ def test_a_rule_that_is_pure_is_remembered(calls):
 
 
 class Hoarder(Steady, abstract=True):
-    """Claims to be pure, but brings a node along."""
+    """An op that claims to be pure, but whose rule uses a node from elsewhere."""
 
     name: ClassVar[str] = "Hoarder"
     pure: ClassVar[bool] = True
@@ -376,7 +376,7 @@ class Hoarder(Steady, abstract=True):
         return [g * self.hoard[0]]
 
 
-def test_what_a_rule_brings_from_elsewhere_is_not_remembered():
+def test_a_gradient_with_a_node_from_elsewhere_is_not_cached():
     g = pb.grad(lambda x: apply(Hoarder(), x).sum())
     for value in (1.0, 2.0, 3.0):
         Hoarder.hoard[:] = [pb.tensor(value, dtype="float64")._node]
@@ -412,7 +412,7 @@ def test_large_graphs_are_derived_each_time(calls, monkeypatch):
     assert len(calls) == 2 * count > 30
 
 
-def test_memory_is_bounded_and_the_latest_are_kept(calls, monkeypatch):
+def test_the_cache_is_bounded_and_keeps_the_latest(calls, monkeypatch):
     monkeypatch.setattr(gradient_cache, "CAPACITY", 300)
 
     def g(n):
@@ -421,8 +421,8 @@ def test_memory_is_bounded_and_the_latest_are_kept(calls, monkeypatch):
 
     for n in range(1, 60):
         g(n)
-        assert gradient_cache._known.size <= 300
-    held = len(gradient_cache._known._templates)
+        assert gradient_cache._cache.size <= 300
+    held = len(gradient_cache._cache._templates)
     assert 1 < held < 59
     calls.clear()
     for n in range(60 - held, 60):
@@ -432,7 +432,7 @@ def test_memory_is_bounded_and_the_latest_are_kept(calls, monkeypatch):
     assert calls
 
 
-def test_what_is_used_stays(calls, monkeypatch):
+def test_a_template_in_use_is_kept(calls, monkeypatch):
     monkeypatch.setattr(gradient_cache, "CAPACITY", 300)
     for n in range(1, 60):
         for size in (100, n):
@@ -440,11 +440,11 @@ def test_what_is_used_stays(calls, monkeypatch):
     assert sum(node.type.shape == (100,) for node, *_ in calls) == 2
 
 
-def test_what_is_larger_than_the_memory_is_not_kept(monkeypatch):
+def test_a_template_larger_than_the_cache_is_not_kept(monkeypatch):
     monkeypatch.setattr(gradient_cache, "CAPACITY", 10)
     for _ in range(2):
         assert pb.grad(lambda x: (x * x).sum())(A).tolist() == (2 * A).tolist()
-    assert gradient_cache._known.size == 0
+    assert gradient_cache._cache.size == 0
 
 
 def test_no_node_and_no_value_is_kept_alive():
@@ -460,10 +460,10 @@ def test_no_node_and_no_value_is_kept_alive():
     del x
     assert node() is None
     assert live_nodes() <= before
-    assert gradient_cache._known.size > 0
+    assert gradient_cache._cache.size > 0
 
 
-def test_threads_share_what_is_remembered():
+def test_threads_share_the_cache():
     functions = [lambda x, k=k: (pb.sin(x * x) ** k).sum() for k in (2, 3, 4, 5)]
     want = [pb.grad(f)(pb.tensor(A)).numpy().tobytes() for f in functions]
     wrong = []
@@ -495,7 +495,7 @@ def hidden(name):
 
 
 class Unseen:
-    """The operands of an operand: its op decides whether there are any, the rest is hidden."""
+    """The operands of an operand, which rules must not look at."""
 
     __iter__ = __len__ = __getitem__ = hidden("the operands of an operand")
 
@@ -504,7 +504,7 @@ class Unseen:
 
 
 class Shy(Node):
-    """A node that shows its op and its type, and nothing else."""
+    """A node that shows only its op and its type."""
 
     __slots__ = ()
     inputs = Unseen()
@@ -520,7 +520,7 @@ def differentiable():
 
 
 @pytest.mark.parametrize("name", differentiable())
-def test_rules_look_at_ops_and_types_alone(name):
+def test_rules_look_only_at_ops_and_types(name):
     for op, arrays in TABLE[name].samples():
         types = [Type(a.shape, dtype(a.dtype)) for a in map(np.asarray, arrays)]
         made = op.type_of(*types)
@@ -535,11 +535,11 @@ def test_rules_look_at_ops_and_types_alone(name):
         else:
             g, out = (gs, ys) if several else (gs[0], ys[0])
             handed = (gradients,) if isinstance(op, HigherOrder) else ()
-            with suppress(UnsupportedOp):  # by a rule that says what to use instead
+            with suppress(UnsupportedOp):  # from a rule that suggests an alternative
                 assert len(op.vjp(g, out, xs, [t.inexact for t in types], *handed)) == len(xs)
 
 
-def test_an_op_from_elsewhere_must_say_that_its_rules_are_pure():
+def test_an_op_from_outside_the_package_must_declare_its_rules_pure():
     assert all(cls.pure for cls in TABLE.values() if cls.__module__.startswith("pullback."))
     assert not Opaque.pure
     assert Steady.pure

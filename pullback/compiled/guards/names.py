@@ -26,14 +26,7 @@ class Names:
     globals: dict[str, SourceLine] = field(default_factory=dict)
     attributes: dict[str, SourceLine] = field(default_factory=dict)
     imports: dict[str, SourceLine] = field(default_factory=dict)  # relative ones with their dots
-
-    @property
-    def computes(self) -> bool:
-        return not _COMPUTING.isdisjoint((*self.globals, *self.attributes))
-
-    @property
-    def reflects(self) -> bool:
-        return not _REFLECTING.isdisjoint((*self.globals, *self.attributes))
+    computes = reflects = False  # whether the code uses one of the names above
 
 
 @lru_cache(maxsize=4096)
@@ -62,6 +55,8 @@ def names_of(code: CodeType) -> Names:
                 for text in texts(name):
                     found.attributes.setdefault(text, where)
             level = [level[1], name]
+    every = {*found.globals, *found.attributes}
+    found.computes, found.reflects = bool(every & _COMPUTING), bool(every & _REFLECTING)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pullback.compiled.guards.walk import Walk
 
 
+@dataclass(eq=False)
 class Namespace:
     """The mapping of names of a module, class or function.
 
@@ -22,21 +24,20 @@ class Namespace:
     hides that of a base class.
     """
 
-    def __init__(
-        self,
-        prefix: str,
-        mapping: Any,
-        strict: bool = False,
-        trusted: bool = False,
-        cls: type | None = None,
-    ) -> None:
-        self.prefix, self.mapping, self.strict, self.trusted = prefix, mapping, strict, trusted
-        self.owner = mapping if cls is None else cls
-        self.complete = strict or cls is not None  # whether absent names are checked one by one
-        self.whole = False  # whether all names count, as for `vars`
-        self.asked: dict[str, Any] = {}
-        self.at = 0  # how many names of the walk were looked up
-        self._read: dict[str, None] = {}
+    prefix: str
+    mapping: Any
+    strict: bool = False
+    trusted: bool = False
+    cls: type | None = None
+    whole: bool = False  # whether all names count, as for `vars`
+    at: int = 0  # how many names of the walk were looked up
+    asked: dict[str, Any] = field(default_factory=dict)
+    _read: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.owner = self.mapping if self.cls is None else self.cls
+        # whether absent names are checked one by one
+        self.complete = self.strict or self.cls is not None
 
     def read(self, walk: Walk) -> None:
         """Visit the values of names that were not read yet."""
@@ -81,7 +82,8 @@ class TensorNamespace:
                     walk.note(f"Tensor.{name}", line, Ref(value), name)
 
     def add_checks(self, checks: Checks) -> None:
-        checks.fetched(getter(attrgetter, tuple(self._read)), Tensor)
+        if self._read:
+            checks.fetched(getter(attrgetter, tuple(self._read)), Tensor)
 
 
 class InstanceNamespace:

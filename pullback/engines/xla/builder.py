@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines.xla import regions
 from pullback.engines.xla.collectives import Collectives
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.engines.xla.printer import attribute_text, print_module
+from pullback.engines.xla.regions import ControlFlow
 from pullback.errors import EngineError, PullbackError
-from pullback.graph.dtypes import DType, bool_, float32
+from pullback.graph.dtypes import DType, bool_
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -21,7 +21,7 @@ from pullback.ops.sources import Result
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
 
 
-class Builder(Collectives):
+class Builder(ControlFlow, Collectives):
     """Collects a program's instructions; with a `mesh`, the program that each device runs."""
 
     def __init__(self, mesh: Any = None) -> None:
@@ -30,6 +30,7 @@ class Builder(Collectives):
         self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run communicating programs in their own thread
         self.guards = False  # whether barriers select values instead of passing them on
+        self.results: tuple[HloValue, ...] = ()  # of the program
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
         self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes
@@ -164,31 +165,6 @@ class Builder(Collectives):
             out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
         )  # fmt: skip
 
-    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block:
-        """A region with arguments of the given types, for `op(regions=...)`."""
-        region = regions.Region(self, types)
-        with region:
-            region.results = list(body(*region.arguments))
-        assert not region.checks, "the outcome of a check cannot leave this region"
-        return region.block
-
-    def case(
-        self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
-    ) -> tuple[HloValue, ...]:
-        """The results of the branch selected by `index` (i32[], in range)."""
-        return regions.case(self, index, branches)
-
-    def loop(
-        self,
-        init: Sequence[HloValue],
-        condition: Callable[..., HloValue],
-        body: Callable[..., Sequence[HloValue]],
-        stops: bool = True,
-        axes: Sequence[str] = (),
-    ) -> tuple[HloValue, ...]:
-        """The state after the last iteration; see `regions.loop`."""
-        return regions.loop(self, init, condition, body, stops, axes)
-
     # -- programs -----------------------------------------------------------------------------
 
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None:
@@ -250,6 +226,7 @@ def lower(graph: Graph, b: Builder) -> Block:
         results += (_error_word(b),)
     if b.has_ballast:
         results += (b.ballast(),)
+    b.results = results
     return Block(arguments, b.instructions, results, graph.names)
 
 
@@ -267,11 +244,8 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
 
 
 def result_types(graph: Graph, b: Builder) -> list[Type]:
-    """The types of the results of a graph's module."""
-    outs = [_plain(y.type) for y in graph.outputs]
-    if b.checks:
-        outs.append(Type(_word_shape(b), bool_))
-    return [*outs, Type((), float32)] if b.has_ballast else outs
+    """The types of the results of a graph's module, once it has been lowered by `b`."""
+    return [y.type for y in b.results]
 
 
 def _plain(type: Any) -> Any:
@@ -291,8 +265,4 @@ def _error_word(b: Builder) -> HloValue:
     row = b.op("stablehlo.concatenate", *columns, out=Type((1, len(columns)), bool_), dimension=1)
     if b.spans:
         row = b.all_gather(row, [range(b.mesh.size)], 0)
-    return b.reshape(row, _word_shape(b))
-
-
-def _word_shape(b: Builder) -> tuple[int, ...]:
-    return (b.mesh.size, len(b.checks)) if b.spans else (len(b.checks),)
+    return row if b.spans else b.reshape(row, (len(columns),))

@@ -142,7 +142,7 @@ class _Flow:
         distinct = self._distinct([i for i in instructions if i.array is None])
         for i in distinct:
             if i.name in _SAME:
-                for x, y in zip(i.operands, i.results, strict=True):
+                for x, y in zip(self.reads[i], i.results, strict=True):
                     self.same[y] = self.root(x)
                     if len(i.operands) > 1:
                         self.tied[y] = [self.root(x) for x in i.operands]
@@ -182,7 +182,8 @@ class _Flow:
         self.steps = list(self._steps())
         for step in self.steps:
             for x in step.reads:
-                if x in self.buffers and _is_backward(self.origin(step.instruction)[0]):
+                reader = self.origin(step.instruction)[0]
+                if x in self.buffers and reader is not None and reader.backward:
                     node = self.buffers[x].node
                     self.buffers[x].kept = node is not None and not node.backward
         return self
@@ -194,7 +195,9 @@ class _Flow:
         return self.piece.get(self.origin(step.instruction)[1], 0)
 
     def root(self, x: HloValue) -> HloValue:
-        return self.same.get(x, x)
+        while x in self.same:
+            x = self.same[x]
+        return x
 
     def _needed(self, instructions: list[HloInstruction]) -> list[HloInstruction]:
         """The instructions that the outputs depend on and that write memory of their own."""
@@ -280,10 +283,6 @@ def _body(i: HloInstruction) -> int:
     last = [y for j in body for y in j.results if y not in read]
     flow = _Flow(body, [], last, {}).work_out()
     return _simulate(flow, flow.steps)[0] if flow.steps else 0
-
-
-def _is_backward(node: Node | None) -> bool:
-    return node is not None and node.backward
 
 
 def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pullback.engines.base import Check, ProgramBase
+from pullback.engines.base import Check, DeviceBuffer, ProgramBase
 from pullback.engines.processes import show
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
@@ -50,7 +50,7 @@ class XlaProgram(ProgramBase):
     def work(self) -> tuple[float, float]:
         return self.executable.work()
 
-    def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
+    def failures(self, word: DeviceBuffer, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
         return failed_outputs(self.checks, self._check_masks, self.failed(word), lines)
 

@@ -7,14 +7,12 @@ branch that was not taken, and the conjunction over all iterations of a loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pullback.engines.base import OpBuilder
 from pullback.engines.xla.instructions import Block, HloValue
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import Type
-
-if TYPE_CHECKING:
-    from pullback.engines.xla.builder import Builder
 
 FLAG = Type((), bool_)
 
@@ -26,7 +24,7 @@ class Region:
     a region must pass on the outcome of its checks.
     """
 
-    def __init__(self, b: Builder, types: Sequence[Type]) -> None:
+    def __init__(self, b: Any, types: Sequence[Type]) -> None:
         self.b = b
         self.arguments = [b.value(t) for t in types]
         self.results: list[HloValue] = []
@@ -50,75 +48,86 @@ class Region:
         return Block(tuple(self.arguments), self._inside[0], tuple(self.results))
 
 
-def case(
-    b: Builder, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
-) -> tuple[HloValue, ...]:
-    """The results of the branch selected by `index` (i32[], in range)."""
-    regions = [Region(b, ()) for _ in branches]
-    for region, branch in zip(regions, branches, strict=True):
+class ControlFlow(OpBuilder):
+    """The part of `Builder` that writes instructions with regions."""
+
+    checks: list[tuple[HloValue, Any]]
+    value: Callable[[Type], HloValue]
+
+    def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block:
+        """A region with arguments of the given types, for `op(regions=...)`."""
+        region = Region(self, types)
         with region:
-            region.results = list(branch())
-    held = b.constant(True, bool_)
-    count = len(regions[0].results)
-    for region in regions:
-        for other in regions:
-            own = other is region
-            region.results += [holds if own else held for holds, _ in other.checks]
-    checks = [check for region in regions for check in region.checks]
-    out = tuple([r.type for r in regions[0].results])
-    made = b.op("stablehlo.case", index, out=out, regions=[r.block for r in regions])
-    b.checks += [(flag, who) for flag, (_, who) in zip(made[count:], checks, strict=True)]
-    return made[:count]
+            region.results = list(body(*region.arguments))
+        assert not region.checks, "the outcome of a check cannot leave this region"
+        return region.block
 
+    def case(
+        self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
+    ) -> tuple[HloValue, ...]:
+        """The results of the branch selected by `index` (i32[], in range)."""
+        regions = [Region(self, ()) for _ in branches]
+        for region, branch in zip(regions, branches, strict=True):
+            with region:
+                region.results = list(branch())
+        held = self.constant(True, bool_)
+        count = len(regions[0].results)
+        for region in regions:
+            for other in regions:
+                own = other is region
+                region.results += [holds if own else held for holds, _ in other.checks]
+        checks = [check for region in regions for check in region.checks]
+        out = tuple([r.type for r in regions[0].results])
+        made = self.op("stablehlo.case", index, out=out, regions=[r.block for r in regions])
+        self.checks += [(flag, who) for flag, (_, who) in zip(made[count:], checks, strict=True)]
+        return made[:count]
 
-def loop(
-    b: Builder,
-    init: Sequence[HloValue],
-    condition: Callable[..., HloValue],
-    body: Callable[..., Sequence[HloValue]],
-    stops: bool = True,
-    axes: Sequence[str] = (),
-) -> tuple[HloValue, ...]:
-    """The state after the last iteration: `body` runs while `condition` holds.
+    def loop(
+        self,
+        init: Sequence[HloValue],
+        condition: Callable[..., HloValue],
+        body: Callable[..., Sequence[HloValue]],
+        stops: bool = True,
+        axes: Sequence[str] = (),
+    ) -> tuple[HloValue, ...]:
+        """The state after the last iteration: `body` runs while `condition` holds.
 
-    With `stops`, the loop ends when a check has failed, because it might not end otherwise.
-    Devices that communicate in it, along the mesh's `axes`, then stop together: a device that
-    stopped alone would leave the others waiting.
-    """
-    types = [x.type for x in init]
-    test = Region(b, types)
-    with test:
-        test.results = [condition(*test.arguments)]
-    if test.checks:  # they cannot leave a condition's region: its value becomes part of the state
-        first = condition(*init)
-        return loop(
-            b, [*init, first], lambda *xs: xs[-1], lambda *xs: _with(condition, body(*xs[:-1])),
-            stops, axes,
-        )[:-1]  # fmt: skip
-    step = Region(b, types)
-    with step:
-        step.results = list(body(*step.arguments))
-        held = [holds for holds, _ in step.checks]
-        if held and axes and stops:
-            held = b.all_reduce(held, b.mesh.groups(axes), "and")
-    for holds in held:
-        with step:
-            so_far = b.value(FLAG)
-            step.results.append(b.op("stablehlo.and", so_far, holds, out=FLAG))
-        step.arguments.append(so_far)
+        With `stops`, the loop ends when a check has failed, because it might not end otherwise.
+        Devices that communicate in it, along the mesh's `axes`, then stop together: a device that
+        stopped alone would leave the others waiting.
+        """
+        types = [x.type for x in init]
+        test = Region(self, types)
         with test:
-            goes_on = b.value(FLAG)
-            if stops:
-                test.results = [b.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
-        test.arguments.append(goes_on)
-    start = [*init, *[b.constant(True, bool_)] * len(step.checks)]
-    out = tuple([x.type for x in start])
-    made = b.op("stablehlo.while", *start, out=out, regions=(test.block, step.block))
-    flags = made[len(init) :]
-    b.checks += [(flag, who) for flag, (_, who) in zip(flags, step.checks, strict=True)]
-    return made[: len(init)]
+            test.results = [condition(*test.arguments)]
+        if test.checks:  # they cannot leave this region: make the condition part of the state
 
+            def step_and_test(*xs: HloValue) -> list[HloValue]:
+                state = body(*xs[:-1])
+                return [*state, condition(*state)]
 
-def _with(condition: Callable[..., HloValue], state: Sequence[HloValue]) -> list[HloValue]:
-    """The state of a loop, followed by whether it continues."""
-    return [*state, condition(*state)]
+            first = condition(*init)
+            return self.loop([*init, first], lambda *xs: xs[-1], step_and_test, stops, axes)[:-1]
+        step = Region(self, types)
+        with step:
+            step.results = list(body(*step.arguments))
+            held = [holds for holds, _ in step.checks]
+            if held and axes and stops:
+                assert self.mesh is not None
+                held = self.all_reduce(held, self.mesh.groups(axes), "and")
+        for holds in held:
+            with step:
+                so_far = self.value(FLAG)
+                step.results.append(self.op("stablehlo.and", so_far, holds, out=FLAG))
+            step.arguments.append(so_far)
+            with test:
+                goes_on = self.value(FLAG)
+                if stops:
+                    test.results = [self.op("stablehlo.and", goes_on, test.results[0], out=FLAG)]
+            test.arguments.append(goes_on)
+        start = [*init, *[self.constant(True, bool_)] * len(step.checks)]
+        out = tuple([x.type for x in start])
+        made = self.op("stablehlo.while", *start, out=out, regions=(test.block, step.block))
+        flags = made[len(init) :]
+        self.checks += [(flag, who) for flag, (_, who) in zip(flags, step.checks, strict=True)]
+        return made[: len(init)]

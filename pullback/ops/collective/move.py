@@ -20,26 +20,35 @@ from pullback.ops.elementwise.base import check_kind, where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, spread
 
 
-class Rows(Exchange, abstract=True):
-    """A collective along `axis`, with an entry of dimension `dim` for each of `size` examples."""
+class AlongAxis(Exchange, abstract=True):
+    """A linear collective along one axis."""
 
     axis: str
-    size: int
-    dim: int
     linear: ClassVar[bool] = True
 
     def named_axes(self) -> tuple[str, ...]:
         return (self.axis,)
+
+    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        require_varying((self.axis,), axes)
+        return axes
+
+    def groups(self, b: Any) -> Any:
+        """Return the groups of devices that communicate."""
+        return b.mesh.groups((self.axis,))
+
+
+class Rows(AlongAxis, abstract=True):
+    """A collective with an entry of dimension `dim` for each of `size` examples."""
+
+    size: int
+    dim: int
 
     def batch_apart(self, x: Node) -> Node:
         return type(self)(self.axis, self.size, self.dim + 1)(x)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         return self.batch_rows(x if mapped else spread(x, axis))
-
-    def groups(self, b: Any) -> Any:
-        """Return the groups of devices that communicate along the axis."""
-        return b.mesh.groups((self.axis,))
 
     @abstractmethod
     def batch_rows(self, x: Node) -> Node:
@@ -55,8 +64,7 @@ class AllGather(Rows):
         return x.with_shape((*x.shape[: self.dim], self.size, *x.shape[self.dim :]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
-        return without(axes, self.axis)
+        return without(super().varies(axes), self.axis)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [PSlice(self.axis, self.size, self.dim)(total(g, (self.axis,)))]
@@ -125,10 +133,6 @@ class ReduceScatter(Rows):
         check_kind(x.dtype, self.kinds)
         return without_rows(x, self.dim, self.size)
 
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
-        return axes
-
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         whole = AllGather(self.axis, self.size, self.dim)(vary_over(g, (self.axis,)))
         return [vary_over(whole, xs[0].type.varying)]
@@ -141,34 +145,25 @@ class ReduceScatter(Rows):
         return _to_front(TABLE["Sum"]((0,), False)(x), self.dim)
 
 
-class AllToAll(Exchange):
+class AllToAll(AlongAxis):
     """Example i sends entry j of dimension `split` to example j, which stacks the entries that it
     receives along a new dimension `concat`."""
 
     wire: ClassVar[str] = "all_to_all"
-    axis: str
     size: int
     split: int
     concat: int
-    linear: ClassVar[bool] = True
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
 
     def infer(self, x: Type) -> Type:
         shape = without_rows(x, self.split, self.size).shape
         return x.with_shape((*shape[: self.concat], self.size, *shape[self.concat :]))
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
-        return axes
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         g = vary_over(g, (self.axis,))
         return [AllToAll(self.axis, self.size, self.concat, self.split)(g)]
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        rows = b.all_to_all(x, b.mesh.groups((self.axis,)), self.split, self.split)
+        rows = b.all_to_all(x, self.groups(b), self.split, self.split)
         rest = [i for i in range(len(x.shape)) if i != self.split]
         return b.transpose(rows, [*rest[: self.concat], self.split, *rest[self.concat :]])
 
@@ -182,24 +177,15 @@ class AllToAll(Exchange):
         return TABLE["Transpose"](order)(x)
 
 
-class PPermute(Exchange):
+class PPermute(AlongAxis):
     """Sends the value of `source` to `target` for each pair; other examples receive zeros."""
 
     wire: ClassVar[str] = "permute"
-    axis: str
     pairs: tuple[tuple[int, int], ...]
-    linear: ClassVar[bool] = True
-
-    def named_axes(self) -> tuple[str, ...]:
-        return (self.axis,)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        groups = b.mesh.groups((self.axis,))
-        return b.collective_permute(x, [(g[s], g[t]) for g in groups for s, t in self.pairs])
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying((self.axis,), axes)
-        return axes
+        pairs = [(g[s], g[t]) for g in self.groups(b) for s, t in self.pairs]
+        return b.collective_permute(x, pairs)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         back = tuple([(target, source) for source, target in self.pairs])

@@ -30,7 +30,7 @@ class Collective(Op, HasNamedAxes, abstract=True):
     wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        """The named axes over which the result varies, given those of the operands."""
+        """Return the named axes along which the result varies, given those of the operands."""
         return axes
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
@@ -92,28 +92,35 @@ class PVary(Exchange):
         return vary_over(x, without(self.axes, axis.name))
 
 
-class Sharing(Exchange, abstract=True):
+class OverAxes(Collective, abstract=True):
     """A reduction along named axes, with the same result for every example."""
 
     axes: tuple[str, ...]
     kinds: ClassVar[str] = "iufc"
     wire: ClassVar[str] = "all_reduce"
-    reduction: ClassVar[str]  # the op that reduces a dimension
-    combiner: ClassVar[str]  # the instruction that combines two elements
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(self.axes)))
 
-    def infer(self, x: Type) -> Type:
-        check_kind(x.dtype, self.kinds)
-        return x
-
     def named_axes(self) -> tuple[str, ...]:
         return self.axes
+
+    communicates = named_axes
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         require_varying(self.axes, axes)
         return without(axes, *self.axes)
+
+
+class Sharing(OverAxes, Exchange, abstract=True):
+    """A reduction of one operand."""
+
+    reduction: ClassVar[str]  # the op that reduces a dimension
+    combiner: ClassVar[str]  # the instruction that combines two elements
+
+    def infer(self, x: Type) -> Type:
+        check_kind(x.dtype, self.kinds)
+        return x
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         rest = without(self.axes, axis.name)
@@ -142,27 +149,15 @@ class PSum(Sharing):
         return [vary_over(total(g, self.axes), xs[0].type.varying)]
 
 
-class AllReduce(Collective):
+class AllReduce(OverAxes):
     """The sums of several operands along named axes, in one communication."""
 
-    axes: tuple[str, ...]
     linear: ClassVar[bool] = True
-    kinds: ClassVar[str] = "iufc"
-    wire: ClassVar[str] = "all_reduce"
-
-    def named_axes(self) -> tuple[str, ...]:
-        return self.axes
-
-    communicates = named_axes
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         for x in xs:
             check_kind(x.dtype, self.kinds)
         return xs
-
-    def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
-        require_varying(self.axes, axes)
-        return without(axes, *self.axes)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> Any:
         return tuple(b.all_reduce(xs, b.mesh.groups(self.axes), "add"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import vary_over
-from pullback.ops.control.dependence import bits, dependence, positions
+from pullback.ops.control.dependence import bits, dependence, members, positions
 from pullback.ops.control.holder import (
     at_positions,
     canonical,
@@ -16,6 +17,8 @@ from pullback.ops.control.holder import (
     derivative,
     hold,
     may_fail,
+    pull,
+    push,
 )
 from pullback.ops.control.masked import detach_inactive, replace_inactive, select_examples
 from pullback.ops.control.residuals import residuals, size_in_bytes
@@ -72,11 +75,8 @@ class _BranchGradient(NamedTuple):
     def of(
         cls, branch: Graph, live: Sequence[int], wanted: Sequence[int], gradients: Callable
     ) -> _BranchGradient:
-        outputs = [branch.outputs[i] for i in live]
-        seeds = [placeholder("g", y.type) for y in outputs]
         targets = [branch.inputs[i] for i in wanted]
-        found = gradients(outputs, seeds, targets)
-        cotangents = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
+        seeds, cotangents = pull([branch.outputs[i] for i in live], targets, gradients)
         kept = residuals(cotangents, seeds, branch.inputs, size_in_bytes)
         return cls(branch, seeds, cotangents, kept)
 
@@ -90,8 +90,7 @@ class _BranchGradient(NamedTuple):
 def _plan(
     op: Choice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> CondBackward | None:
-    first = op.branches[0]
-    asked = bits(positions(need))
+    asked = bits(need)
     arriving, reached = 0, 0
     for branch in op.branches:
         for i, mask in enumerate(dependence(branch)):
@@ -100,58 +99,44 @@ def _plan(
                 reached |= mask & asked
     if not reached:
         return None
-    seeded = [i for i in range(len(first.outputs)) if arriving >> i & 1]
-    wanted = [i for i in range(len(first.inputs)) if reached >> i & 1]
+    seeded, wanted = members(arriving), members(reached)
     branches = [_BranchGradient.of(branch, seeded, wanted, gradients) for branch in op.branches]
-    slots = _Slots.of([[x.type for x in b.kept] for b in branches])
     extra = _captured([(b.cotangents, [*b.seeds, *b.branch.inputs]) for b in branches])
     used = sorted({i for b in branches for i in b.used()})
+    # Only one branch runs, so that values of the same type share a slot.
+    counts: Counter[Type] = Counter()
+    for b in branches:
+        counts |= Counter([x.type for x in b.kept])
+    slots = list(counts.elements())
     forward, backward = [], []
-    for b, places in zip(branches, slots.places, strict=True):
-        if slots.types:
-            kept = slots.filled(places, b.kept, lambda t: vary_over(zeros(t), t.varying))
+    for b in branches:
+        if slots:
+            kept = _fill(slots, b.kept, lambda t: vary_over(zeros(t), t.varying))
             forward.append(hold([*b.branch.inputs, *extra], [*b.branch.outputs, *kept]))
-        inputs = slots.filled(places, b.kept, lambda t: placeholder("kept", t))
-        inputs = [*b.seeds, *inputs, *[b.branch.inputs[i] for i in used], *extra]
+        kept = _fill(slots, b.kept, lambda t: placeholder("kept", t))
+        inputs = [*b.seeds, *kept, *[b.branch.inputs[i] for i in used], *extra]
         backward.append(hold(inputs, b.cotangents))
     make = type(op)
-    keeping = make(tuple(forward)) if slots.types else op
+    keeping = make(tuple(forward)) if slots else op
     return CondBackward(seeded, wanted, keeping, used, make(tuple(backward)), extra)
+
+
+def _fill(
+    slots: Sequence[Type], values: Sequence[Node], default: Callable[[Type], Node]
+) -> list[Node]:
+    """Put values into slots of their types, and defaults into the others."""
+    rest = list(values)
+    filled = []
+    for t in slots:
+        found = next((i for i, x in enumerate(rest) if x.type is t), None)
+        filled.append(default(t) if found is None else rest.pop(found))
+    return filled
 
 
 def _captured(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
     """Return the values captured by any of several graphs, given as outputs and inputs."""
     found = [x for outputs, inputs in parts for x in captured_values(outputs, inputs)]
     return list(dict.fromkeys(found))
-
-
-class _Slots(NamedTuple):
-    """Where each branch puts the values it keeps: only one branch runs, so they share slots."""
-
-    types: list[Type]
-    places: list[list[int]]
-
-    @classmethod
-    def of(cls, kept: Sequence[Sequence[Type]]) -> _Slots:
-        types: list[Type] = []
-        places: list[list[int]] = []
-        for branch in kept:
-            taken: list[int] = []
-            for t in branch:
-                free = [i for i, slot in enumerate(types) if slot is t and i not in taken]
-                if not free:
-                    free = [len(types)]
-                    types.append(t)
-                taken.append(free[0])
-            places.append(taken)
-        return cls(types, places)
-
-    def filled(
-        self, places: Sequence[int], values: Sequence[Node], default: Callable[[Type], Node]
-    ) -> list[Node]:
-        """Return the slots with `values` at `places`, and defaults elsewhere."""
-        found = at_positions(len(self.types), places, values)
-        return [default(t) if x is None else x for t, x in zip(self.types, found, strict=True)]
 
 
 # -- forward mode -------------------------------------------------------------------------------
@@ -171,19 +156,14 @@ def jvp(
 def _forward(
     op: Choice, given: Sequence[bool], tangents: Callable
 ) -> tuple[list[int], Choice, list[Node]]:
-    mask = bits(positions(given))
-    reached = 0
+    mask, reached = bits(given), 0
     for branch in op.branches:
-        reached |= bits(positions(on & mask for on in dependence(branch)))
-    moving = [i for i in range(len(op.branches[0].outputs)) if reached >> i & 1]
+        reached |= bits(on & mask for on in dependence(branch))
+    moving = members(reached)
     parts = []
     for branch in op.branches:
-        active = [x for x, there in zip(branch.inputs, given, strict=True) if there]
-        ts = [placeholder("t", x.type) for x in active]
-        outputs = [branch.outputs[i] for i in moving]
-        found = tangents(outputs, active, ts)
-        made = [derivative(y, t) for y, t in zip(outputs, found, strict=True)]
-        parts.append(([*branch.outputs, *made], [*branch.inputs, *ts]))
+        ts, made = push(branch, positions(given), moving, tangents)
+        parts.append(([*branch.outputs, *made.values()], [*branch.inputs, *ts.values()]))
     extra = _captured(parts)
     graphs = [hold([*inputs, *extra], outputs) for outputs, inputs in parts]
     return moving, type(op)(tuple(graphs)), extra

@@ -13,24 +13,32 @@ def dependence(graph: Graph) -> list[int]:
     """Return for each output the inputs (as bits) whose derivative may reach it."""
     found: dict[Node, int] = {x: x.type.inexact << i for i, x in enumerate(graph.inputs)}
     for node in graph.nodes[len(graph.inputs) :]:
-        mask = 0
+        found[node] = 0
         types = node.type if isinstance(node.type, tuple) else (node.type,)
         if not isinstance(node.op, Detached) and any(t.inexact for t in types):
             for x in node.inputs:
-                mask |= found[x]
-        found[node] = mask
+                found[node] |= found[x]
     return [found[y] for y in graph.outputs]
-
-
-def bits(positions: Iterable[int]) -> int:
-    mask = 0
-    for i in positions:
-        mask |= 1 << i
-    return mask
 
 
 def positions(flags: Iterable[bool | int]) -> list[int]:
     return [i for i, flag in enumerate(flags) if flag]
+
+
+def bits(flags: Iterable[bool | int]) -> int:
+    return sum(1 << i for i in positions(flags))
+
+
+def members(mask: int) -> list[int]:
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+def sources(depends: Sequence[int], outputs: int) -> int:
+    """Return the inputs that any of the outputs depends on."""
+    mask = 0
+    for i in members(outputs):
+        mask |= depends[i]
+    return mask
 
 
 def active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
@@ -39,11 +47,9 @@ def active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
     `mask` are those of the first iteration. A state becomes active once its new value depends on an
     active input.
     """
-    while True:
-        grown = mask | bits(i for i in range(carries) if depends[i] & mask)
-        if grown == mask:
-            return mask
+    while (grown := mask | bits(d & mask for d in depends[:carries])) != mask:
         mask = grown
+    return mask
 
 
 def live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
@@ -51,12 +57,7 @@ def live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
 
     `live` are those of the last iteration. A state becomes live once a live output depends on it.
     """
-    while True:
-        used = 0
-        for i, mask in enumerate(depends):
-            if live >> i & 1:
-                used |= mask
-        grown = live | used & ((1 << carries) - 1)
-        if grown == live:
-            return live
+    state = (1 << carries) - 1
+    while (grown := live | sources(depends, live) & state) != live:
         live = grown
+    return live

@@ -16,6 +16,7 @@ from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import vary_over
 from pullback.ops.control.varying import Axes, axes_of, union
 from pullback.ops.prelude import Node, Op, Type, interpret, zeros
+from pullback.ops.sources import placeholder
 from pullback.ops.traits import HasNamedAxes, communicates, named_axes
 
 if TYPE_CHECKING:
@@ -114,6 +115,25 @@ def canonical(graph: Graph) -> Graph:
 def derivative(x: Node, d: Node | None) -> Node:
     """Return `d`, the tangent or cotangent of `x`, in the type of `x`; None becomes zeros."""
     return vary_over(zeros(x.type) if d is None else d, x.type.varying)
+
+
+def push(
+    graph: Graph, active: Sequence[int], moving: Sequence[int], tangents: Callable
+) -> tuple[dict[int, Node], dict[int, Node]]:
+    """Return placeholders for tangents of `active` inputs, and tangents of `moving` outputs."""
+    ts = {i: placeholder("t", graph.inputs[i].type) for i in active}
+    outputs = [graph.outputs[i] for i in moving]
+    found = tangents(outputs, [graph.inputs[i] for i in active], list(ts.values()))
+    return ts, {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
+
+
+def pull(
+    outputs: Sequence[Node], targets: Sequence[Node], gradients: Callable
+) -> tuple[list[Node], list[Node]]:
+    """Return placeholders for cotangents of `outputs`, and cotangents of `targets`."""
+    seeds = [placeholder("g", y.type) for y in outputs]
+    found = gradients(outputs, seeds, targets)
+    return seeds, [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
 
 
 def captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[Node]:

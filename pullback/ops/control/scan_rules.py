@@ -16,13 +16,13 @@ from pullback.ops.control.dependence import (
     bits,
     dependence,
     live_outputs,
-    positions,
+    members,
+    sources,
 )
-from pullback.ops.control.holder import at_positions, canonical, derivative, hold, interleave
+from pullback.ops.control.holder import at_positions, canonical, hold, interleave, pull, push
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.control.varying import axes_of, stable_body
 from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
-from pullback.ops.sources import placeholder
 
 if TYPE_CHECKING:
     from pullback.ops.control.scan import Scan
@@ -75,17 +75,14 @@ def _plan(
 ) -> ScanBackward | None:
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
-    active = active_inputs(depends, n, bits(positions(need)))
-    seeded = live_outputs(depends, n, bits(positions(live)))
-    seeded &= bits(positions(mask & active for mask in depends))
-    sources = 0
-    for i, mask in enumerate(depends):
-        sources |= mask if seeded >> i & 1 else 0
+    active = active_inputs(depends, n, bits(need))
+    seeded = live_outputs(depends, n, bits(live)) & bits(mask & active for mask in depends)
+    reached = sources(depends, seeded)
     # A state has a cotangent after an iteration or before one, perhaps only before the first.
-    state = [i for i in range(n) if (seeded | active & sources) >> i & 1]
-    wanted = [i for i in range(n, len(body.inputs)) if need[i] and sources >> i & 1]
+    state = [i for i in members(seeded | active & reached) if i < n]
+    wanted = [i for i in members(reached) if i >= n and need[i]]
     rows, constants = [i for i in wanted if i < m], [i for i in wanted if i >= m]
-    emitted = [i for i in range(n, len(body.outputs)) if seeded >> i & 1]
+    emitted = [i for i in members(seeded) if i >= n]
     if not state and not wanted:
         return None
 
@@ -94,58 +91,39 @@ def _plan(
         *[body.inputs[i] for i in constants],
         *[body.outputs[i] for i in emitted],
     ]
-    seeds = [placeholder("g", y.type) for y in outputs]
     targets = [body.inputs[i] for i in [*state, *constants, *rows]]
-    found = gradients(outputs, seeds, targets)
-    cotangents = [derivative(x, ct) for x, ct in zip(targets, found, strict=True)]
-    return _SplitBody(op, cotangents, seeds).plan(state, rows, constants, emitted)
+    seeds, cotangents = pull(outputs, targets, gradients)
+    stacked, constant, used = _kept(op, cotangents, seeds)
+    # A value that is a result already is not kept a second time.
+    made = [*body.outputs, *[x for x in stacked if x not in body.outputs[n:]]]
+    kept = [made.index(x, n) for x in stacked]
+    forward = op
+    if len(made) > len(body.outputs):
+        forward = op.with_body(hold(body.inputs, made), n, op.scanned)
+    inputs = [*seeds, *stacked, *[body.inputs[i] for i in used], *constant]
+    scanned = len(emitted) + len(stacked) + sum(i < m for i in used)
+    carries = len(state) + len(constants)
+    backward = op.with_body(hold(inputs, cotangents), carries, scanned, flip=True)
+    hoisted = hold(body.inputs[m:], constant) if constant else None
+    return ScanBackward(state, rows, constants, emitted, forward, kept, hoisted, used, backward)
 
 
-class _SplitBody:
-    """The body's gradient, split into what the forward and the backward loop compute."""
-
-    def __init__(self, op: Scan, cotangents: list[Node], seeds: list[Node]) -> None:
-        self.op, self.cotangents, self.seeds = op, cotangents, seeds
-        body, n = op.body, op.carries
-        known = set(body.inputs[n:])
-        # What depends on neither state nor rows is the same in every iteration.
-        changing = set(body.inputs[: n + op.scanned])
-        for node in ancestors([*cotangents, *body.outputs]):
-            if not changing.isdisjoint(node.inputs):
-                changing.add(node)
-        kept = residuals(
-            cotangents, seeds, list(known), lambda x: size_in_bytes(x) if x in changing else 1
-        )
-        self.stacked = [x for x in kept if x in changing]
-        self.constant = [x for x in kept if x not in changing]
-        boundary = {*seeds, *kept, *known}
-        reached = set(ancestors(cotangents, boundary.__contains__))
-        self.used = [i for i, x in enumerate(body.inputs) if x in known and x in reached]
-
-    def plan(self, *positions: list[int]) -> ScanBackward:
-        state, rows, constants, emitted = positions
-        op, body, m = self.op, self.op.body, self.op.carries + self.op.scanned
-        outputs = list(body.outputs)
-        # A value that is a result already is not kept a second time.
-        places = {y: i for i, y in enumerate(outputs) if i >= op.carries}
-        for x in self.stacked:
-            if x not in places:
-                places[x] = len(outputs)
-                outputs.append(x)
-        forward = op
-        if len(outputs) > len(body.outputs):
-            forward = op.with_body(hold(body.inputs, outputs), op.carries, op.scanned)
-        rows_used = [body.inputs[i] for i in self.used if i < m]
-        constants_used = [body.inputs[i] for i in self.used if i >= m]
-        ends = len(state) + len(constants)
-        scanned = len(emitted) + len(self.stacked) + len(rows_used)
-        inputs = [*self.seeds, *self.stacked, *rows_used, *constants_used, *self.constant]
-        backward = op.with_body(hold(inputs, self.cotangents), ends, scanned, flip=True)
-        hoisted = hold(body.inputs[m:], self.constant) if self.constant else None
-        kept = [places[x] for x in self.stacked]
-        return ScanBackward(
-            state, rows, constants, emitted, forward, kept, hoisted, self.used, backward
-        )
+def _kept(
+    op: Scan, cotangents: Sequence[Node], seeds: Sequence[Node]
+) -> tuple[list[Node], list[Node], list[int]]:
+    """Return what the backward loop needs: values of each iteration, values that are the same in
+    all, and positions of rows and constants."""
+    body, n = op.body, op.carries
+    known = body.inputs[n:]
+    changing = set(body.inputs[: n + op.scanned])
+    for node in ancestors([*cotangents, *body.outputs]):
+        if not changing.isdisjoint(node.inputs):
+            changing.add(node)
+    kept = residuals(cotangents, seeds, known, lambda x: size_in_bytes(x) if x in changing else 1)
+    boundary = {*seeds, *kept, *known}
+    reached = set(ancestors(cotangents, boundary.__contains__))
+    used = [i for i, x in enumerate(body.inputs) if i >= n and x in reached]
+    return [x for x in kept if x in changing], [x for x in kept if x not in changing], used
 
 
 # -- forward mode -------------------------------------------------------------------------------
@@ -171,14 +149,11 @@ def _forward(
     """Return the inputs and outputs of the body that have tangents, and the loop over both."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
-    mask = active_inputs(depends, n, bits(positions(given)))
-    active = [i for i in range(len(body.inputs)) if mask >> i & 1]
+    mask = active_inputs(depends, n, bits(given))
+    active = members(mask)
     # A state has a tangent before an iteration if and only if it has one after it.
-    moving = [i for i, on in enumerate(depends) if (mask >> i & 1 if i < n else on & mask)]
-    ts = {i: placeholder("t", body.inputs[i].type) for i in active}
-    outputs = [body.outputs[i] for i in moving]
-    found = tangents(outputs, [body.inputs[i] for i in active], list(ts.values()))
-    made = {i: derivative(y, t) for i, y, t in zip(moving, outputs, found, strict=True)}
+    moving = [i for i, on in enumerate(depends) if (i in active if i < n else on & mask)]
+    ts, made = push(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
     both = hold(interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n))

@@ -16,16 +16,16 @@ from pullback.graph.node import vary_over
 from pullback.graph.subgraph import embed
 from pullback.graph.types import show
 from pullback.ops.control import partition
-from pullback.ops.control.dependence import active_inputs, bits, dependence, positions
+from pullback.ops.control.dependence import active_inputs, bits, dependence, members
 from pullback.ops.control.holder import (
     Holder,
     at_positions,
     canonical,
-    derivative,
     hold,
     interleave,
     may_fail,
     positions_among,
+    push,
     run,
     states_among,
 )
@@ -143,9 +143,8 @@ class While(Holder):
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
-        depends = dependence(self.body)
-        active = active_inputs(depends, self.carries, bits(positions(need)))
-        if all(g[i] is None for i in range(self.carries) if active >> i & 1):
+        active = active_inputs(dependence(self.body), self.carries, bits(need))
+        if all(g[i] is None for i in members(active) if i < self.carries):
             return [None] * len(xs)
         raise UnsupportedOp(
             "has no reverse-mode rule: the number of iterations, and so the memory for their "
@@ -167,16 +166,11 @@ class While(Holder):
     def _pushed(self, given: Sequence[bool], tangents: Callable) -> tuple[list[int], While]:
         """Return the operands that have tangents, and the loop over values and tangents."""
         body, n = self.body, self.carries
-        mask = active_inputs(dependence(body), n, bits(positions(given)))
-        active = [i for i in range(len(body.inputs)) if mask >> i & 1]
-        ts = {i: placeholder("t", body.inputs[i].type) for i in active}
-        moving = [body.outputs[i] for i in active if i < n]
-        found = tangents(moving, [body.inputs[i] for i in active], list(ts.values()))
-        made = [derivative(y, t) for y, t in zip(moving, found, strict=True)]
-        answer = self.condition
-        condition = hold(interleave(answer.inputs, ts, n), answer.outputs)
-        step = hold(interleave(body.inputs, ts, n), [*body.outputs, *made])
-        return active, While(condition, step, n + len(moving))
+        active = members(active_inputs(dependence(body), n, bits(given)))
+        ts, made = push(body, active, [i for i in active if i < n], tangents)
+        condition = hold(interleave(self.condition.inputs, ts, n), self.condition.outputs)
+        step = hold(interleave(body.inputs, ts, n), [*body.outputs, *made.values()])
+        return active, While(condition, step, n + len(made))
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable

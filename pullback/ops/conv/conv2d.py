@@ -11,9 +11,8 @@ from pullback.ops.conv.batching import batch_one, example_types
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles
 from pullback.ops.conv.windows import Padding, pairs, resolve_padding
-from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction
-from pullback.ops.prelude import Axis, Composite, Node, Op, Type
+from pullback.ops.prelude import Axis, Composite, Imported, Node, Op, Type
 from pullback.ops.samples import complexes, real
 from pullback.ops.text import Applied, Text, Word
 

@@ -10,8 +10,7 @@ import numpy as np
 from pullback.ops.conv.geometry import Convolving, Shape
 from pullback.ops.conv.lowering import convolve, convolve_filter
 from pullback.ops.conv.windows import Motion, padded, transposed_padding
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Type
+from pullback.ops.prelude import Imported, Type
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import complexes, real
 

@@ -13,8 +13,7 @@ from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import Windowed
 from pullback.ops.conv.windows import UNROLLED, computed_once, pad
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.prelude import Axis, Node, Op, Parts, Type
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real

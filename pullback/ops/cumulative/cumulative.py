@@ -26,12 +26,22 @@ class Cumulative(Op, abstract=True):
     axis: int
     reverse: bool
     kinds: ClassVar[str] = "iufc"
+    ufunc: ClassVar[np.ufunc]
+    stablehlo: ClassVar[str]
+    identity: ClassVar[Any]  # the value that a scan starts with
     batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)
         check_axes((self.axis,), x.rank)
         return x
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        wide = widened(x)
+        return self.along(lambda v: self.ufunc.accumulate(v, dtype=v.dtype), wide).astype(x.dtype)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return prefixes(b, self.stablehlo, self.identity, x, self.axis, self.reverse)
 
     def factors(self, *xs: Type) -> str:
         return alike(xs[0].rank, (self.axis,), len(xs))
@@ -54,14 +64,8 @@ class Cumulative(Op, abstract=True):
 class CumSum(Cumulative):
     """Sums of the elements up to each one."""
 
+    ufunc, stablehlo, identity = np.add, "add", 0
     linear: ClassVar[bool] = True
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened(x)
-        return self.along(lambda v: np.cumsum(v, 0, dtype=v.dtype), wide).astype(x.dtype)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return prefixes(b, "add", 0, x, self.axis, self.reverse)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [CumSum(self.axis, not self.reverse)(g)]
@@ -75,12 +79,7 @@ class CumSum(Cumulative):
 class CumProd(Cumulative):
     """Products of the elements up to each one; the derivatives are exact where elements are 0."""
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        wide = widened(x)
-        return self.along(lambda v: np.cumprod(v, 0, dtype=v.dtype), wide).astype(x.dtype)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return prefixes(b, "multiply", 1, x, self.axis, self.reverse)
+    ufunc, stablehlo, identity = np.multiply, "multiply", 1
 
     # y_i = x_i y_{i-1}, so its tangent is a linear recurrence with the same coefficients.
 
@@ -167,9 +166,7 @@ class CumLogSumExp(Cumulative):
     """
 
     kinds = "f"
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return self.along(np.logaddexp.accumulate, widened(x)).astype(x.dtype)
+    ufunc = np.logaddexp
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return b.inline(Composite.expansion(self, [x.type]), [x])[0]  # type: ignore[arg-type]

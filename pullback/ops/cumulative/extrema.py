@@ -26,9 +26,6 @@ class CumExtremum(Cumulative, abstract=True):
     kinds = "biuf"
     of: ClassVar[Extremum]
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return self.along(self.of.ufunc.accumulate, widened(x)).astype(x.dtype)
-
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         identity = self.of.identity(x.dtype)
         return prefixes(b, self.of.stablehlo, identity, x, self.axis, self.reverse)
@@ -49,13 +46,13 @@ class CumExtremum(Cumulative, abstract=True):
 class CumMax(CumExtremum):
     """The largest of the elements up to each one."""
 
-    of = MAXIMUM
+    of, ufunc = MAXIMUM, np.maximum
 
 
 class CumMin(CumExtremum):
     """The smallest of the elements up to each one."""
 
-    of = MINIMUM
+    of, ufunc = MINIMUM, np.minimum
 
 
 class CumArgExtremum(Cumulative, abstract=True):

@@ -16,8 +16,7 @@ from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.lowering import gather_dims, scatter_dims
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Axis, Node, Op, Type, batch_along
+from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
@@ -94,10 +93,7 @@ class PutAlongAxisAdd(Op):
     kinds: ClassVar[str] = "iufc"
     parts = Parts(linear_in=(0,), positions=1)
     batch = batch_along
-
-    @property
-    def fallible(self) -> bool:  # type: ignore[override]
-        return not self.trusted
+    fallible = TakeAlongAxis.fallible  # type: ignore[assignment]
 
     def infer(self, x: Type, indices: Type) -> Type:
         check_kind(x.dtype, self.kinds)

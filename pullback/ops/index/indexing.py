@@ -15,8 +15,7 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import placed, rule
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant, spread_all, zeros
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.concat_pad import Pad

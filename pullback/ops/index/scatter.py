@@ -22,11 +22,9 @@ from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
 from pullback.ops.index.lowering import last_writes, same_integers, scatter
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Reshape
-from pullback.ops.text import GRADIENT
 
 
 class Scatter(ByIndexArrays, abstract=True):

@@ -8,8 +8,7 @@ import numpy as np
 
 from pullback.ops.elementwise.base import less, where
 from pullback.ops.index.scatter import Scatter
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Node, ones, zeros
+from pullback.ops.prelude import Node, Parts, ones, zeros
 
 
 class ScatterExtremum(Scatter, abstract=True):

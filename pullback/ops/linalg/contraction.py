@@ -10,9 +10,7 @@ import numpy as np
 
 from pullback.graph.dtypes import DType
 from pullback.graph.kinds import SumOfProducts
-from pullback.ops.imported import Imported
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Node, Op, Type, conjugate
+from pullback.ops.prelude import Imported, Node, Op, Parts, Type, conjugate
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.shape.movement import Reshape, Transpose
 

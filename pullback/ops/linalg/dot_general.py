@@ -12,13 +12,11 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.imported import Imported
 from pullback.ops.linalg.contraction import Contraction, Pair, dot_general, matmul
-from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype
+from pullback.ops.prelude import GRADIENT, Axis, Imported, Node, Op, Type, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Transpose, moved
-from pullback.ops.text import GRADIENT
 
 
 class DotGeneral(Contraction):

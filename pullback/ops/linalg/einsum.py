@@ -14,12 +14,11 @@ from pullback.graph.kinds import SumOfProducts
 from pullback.graph.types import show
 from pullback.ops.linalg.contraction import Pair
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.prelude import Axis, Composite, Node, Type
+from pullback.ops.prelude import Axis, Composite, Node, Text, Type
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import complexes, real
 from pullback.ops.shape.movement import Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
-from pullback.ops.text import Text
 
 Labels = tuple[str, ...]  # one per dimension; the dimensions of `...` are "0", "1", ...
 Term = tuple[Node, Labels]

@@ -13,9 +13,8 @@ from pullback.ops.elementwise.base import align, check_kind
 from pullback.ops.factor_rules import rule
 from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot_general, matmul
 from pullback.ops.linalg.dot_general import DotGeneral
-from pullback.ops.prelude import Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
+from pullback.ops.prelude import CORE, Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
 from pullback.ops.samples import complexes, real
-from pullback.ops.text import CORE
 
 
 class MatMul(Contraction):

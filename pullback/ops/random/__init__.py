@@ -1,16 +1,5 @@
 """Random numbers as functions of keys, the same in every engine to the last bit."""
 
-from pullback.ops.random import (
-    affine,
-    bits,
-    discrete,
-    gamma,
-    gamma_slope,
-    sampling,
-    threefry,
-    truncated,
-)
+from pullback.ops.random import affine, bits, discrete, gamma, sampling, truncated
 
-__all__ = [
-    "affine", "bits", "discrete", "gamma", "gamma_slope", "sampling", "threefry", "truncated",
-]  # fmt: skip
+__all__ = ["affine", "bits", "discrete", "gamma", "sampling", "truncated"]

@@ -24,7 +24,7 @@ from pullback.ops.prelude import (
     spread_all,
 )
 from pullback.ops.random.formulas import exp
-from pullback.ops.random.stepwise import NUMPY, lifted
+from pullback.ops.random.stepwise import NUMPY, bits_of, lifted
 from pullback.ops.samples import integers, positive, real
 from pullback.ops.shape.axes import check_axes
 
@@ -54,7 +54,7 @@ class MulHigh(Binary):
 
 
 def _mul_high(m: Any, x: Any, y: Any) -> Any:
-    bits = 8 * x.dtype.itemsize
+    bits = bits_of(x)
     if bits < 64:
         wide = uint32 if bits < 32 else uint64
         product = m.convert(x, wide) * m.convert(y, wide)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.graph.dtypes import float64, int64
 from pullback.ops.elementwise.error_functions import SCALED
-from pullback.ops.random.stepwise import is_single, sibling
+from pullback.ops.random.stepwise import bits_of, sibling
 
 # log(1 + f) = f + f * f * LOG(f) for |f| <= 1/3, in f32: relative error 3e-8
 LOG = (
@@ -72,18 +72,14 @@ def ends(m: Any, k: Any, to: Any) -> tuple[Any, Any]:
 
     Each is rounded separately, so t is accurate near 0, and 1 - t near 1.
     """
-    bits = 31 if is_single_integer(k) else 63
+    bits = bits_of(k) - 1
     other = k ^ ((1 << bits) - 1)
     return tuple((m.convert(v, to) + 0.5) * 2.0**-bits for v in (k, other))  # type: ignore
 
 
-def is_single_integer(k: Any) -> bool:
-    return k.dtype.itemsize == 4
-
-
 def _parts(m: Any, x: Any) -> tuple[Any, Any]:
     """Return e and f with x = 2**e (1 + f) and f in [-1/3, 1/3), for positive x."""
-    split, bits = SPLIT[32 if is_single(x) else 64]
+    split, bits = SPLIT[bits_of(x)]
     offset = m.bitcast(x, sibling(x, "i")) - split
     exponent = offset >> bits
     mantissa = (offset & ((1 << bits) - 1)) + split
@@ -93,7 +89,7 @@ def _parts(m: Any, x: Any) -> tuple[Any, Any]:
 
 def _log1p(f: Any) -> Any:
     """Return log(1 + f) for |f| <= 1/3."""
-    if is_single(f):
+    if bits_of(f) == 32:
         return f + f * f * polynomial(LOG, f)
     s = f * (1.0 / (f + 2.0))
     square = s * s
@@ -101,7 +97,7 @@ def _log1p(f: Any) -> Any:
 
 
 def _from_parts(e: Any, f: Any) -> Any:
-    high, low = LOG2[32 if is_single(f) else 64]
+    high, low = LOG2[bits_of(f)]
     return e * high + (_log1p(f) + e * low)
 
 
@@ -138,9 +134,8 @@ def mills(y: Any) -> Any:
 
 def normal(m: Any, k: Any) -> Any:
     """Return a standard normal number from a random integer of 32 or 64 bits."""
-    bits = 31 if is_single_integer(k) else 63
-    s, t = ends(m, k ^ (k >> bits), sibling(k, "f"))
-    if bits == 31:
+    s, t = ends(m, k ^ (k >> (bits_of(k) - 1)), sibling(k, "f"))
+    if bits_of(k) == 32:
         x = minus_log(m, t * (2.0 - t), s * s) * (1 / REACH) - 1.0
         size = s * polynomial(QUANTILE, x)
     else:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.graph.dtypes import DType, dtype, float32
+from pullback.graph.dtypes import DType, dtype
 
 LIMIT = {32: 2.0**100, 64: 2.0**1000}  # of magnitudes, by the number of bits
 
@@ -163,11 +163,11 @@ class Steps:
 
 def sibling(x: Any, kind: str) -> DType:
     """Return the dtype of another kind with as many bits: i32 for f32."""
-    return dtype(f"{kind}{np.dtype(x.dtype).itemsize * 8}")
+    return dtype(f"{kind}{bits_of(x)}")
 
 
-def is_single(x: Any) -> bool:
-    return x.dtype == float32.numpy
+def bits_of(x: Any) -> int:
+    return 8 * x.dtype.itemsize
 
 
 def lifted(b: Any, f: Callable, *values: Any, unbounded: bool = False) -> Any:

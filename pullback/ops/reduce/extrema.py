@@ -12,8 +12,7 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, int64
 from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.parts import Parts
-from pullback.ops.prelude import Expandable, Node, Type, batch_along, constant, zeros
+from pullback.ops.prelude import Expandable, Node, Parts, Type, batch_along, constant, zeros
 from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes

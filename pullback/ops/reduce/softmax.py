@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 from pullback.ops.elementwise.base import check_kind, where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.transcendental import Exp, Log
-from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along
+from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
-from pullback.ops.text import Text
 from pullback.sharding.propagate import by_rule
 
 

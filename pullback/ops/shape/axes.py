@@ -9,11 +9,9 @@ import numpy as np
 
 from pullback.errors import AxisError, ShapeError
 from pullback.ops.factor_rules import alike, named, rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Op, Type, batch_along, counted
+from pullback.ops.prelude import Imported, Node, Op, Text, Type, batch_along, counted
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
-from pullback.ops.text import Text
 
 
 def check_axes(axes: Sequence[int], rank: int) -> None:

@@ -13,13 +13,11 @@ from pullback.graph.types import show
 from pullback.ops.elementwise.base import align, where
 from pullback.ops.factor_rules import alike, named, rule
 from pullback.ops.helpers import batch_along, same_dtype, zeros
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
+from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.shape.slicing import Slice
-from pullback.ops.text import GRADIENT
 from pullback.ops.traits import Positioned
 
 

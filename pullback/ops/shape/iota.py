@@ -10,8 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import DType, dtype, int32, int64
 from pullback.ops.elementwise.base import cast, check_kind
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import Node, Op, Type
+from pullback.ops.prelude import Imported, Node, Op, Type
 from pullback.ops.shape.axes import check_axes
 
 

@@ -11,10 +11,8 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import align
 from pullback.ops.factor_rules import named, reshaped, rule
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, counted
+from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Text, Type, counted
 from pullback.ops.samples import real
-from pullback.ops.text import Text
 
 
 class Movement(Op, abstract=True):

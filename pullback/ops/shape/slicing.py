@@ -9,8 +9,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike
-from pullback.ops.imported import Imported
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
+from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
 from pullback.ops.text import Range, Text

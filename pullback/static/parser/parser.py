@@ -1,4 +1,4 @@
-"""Parse text into a Module; `pullback.static.parser` has the grammar.
+"""Parse text into a Module; docs/ir.md has the grammar.
 
 The parser checks syntax only. Linking checks the meaning.
 """

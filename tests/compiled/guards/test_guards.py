@@ -1,4 +1,4 @@
-"""Guards: however a compiled function comes to a value, a change of it is noticed.
+"""Guards notice a changed value, however a compiled function reaches it.
 
 Each case is source that defines `f(x)`, and a statement after which `f` does something else.
 """
@@ -20,7 +20,7 @@ from pullback.compiled.guards.walk import walk
 ATTRIBUTES = "class C: pass\nc = C()\nc.a, c.b = 1.0, 2.0\n"
 RECORD = "@dataclasses.dataclass\nclass C:\n    k: float\nc = C(2.0)\n"
 
-# Objects that are also values or containers of Python's, and their classes.
+# Objects of classes derived from Python's values and containers, and those classes.
 OBJECTS = {
     "method of a list": (
         "K = 2.0\nclass L(list):\n    def t(self, x): return x * K\nc = L()\n"
@@ -71,7 +71,7 @@ OBJECTS = {
         "m.w = pb.tensor(3.0)"),
 }  # fmt: skip
 
-# Attributes by names that are values, or all of them.
+# Attributes read by computed names, or all of them.
 REFLECTION = {
     "names in a tuple": (f"{ATTRIBUTES}def f(x):\n    for n in ('a', 'b'): x = x * getattr(c, n)\n"
                          "    return x", "c.b = 3.0"),
@@ -110,7 +110,7 @@ REFLECTION = {
     "globals()": ("K = 2.0\ndef f(x): return x * globals()['K']", "K = 3.0"),
 }  # fmt: skip
 
-# What Python makes of other things.
+# Values that Python makes of others.
 WRAPPED = {
     "mapping proxy": ("d = {'k': 2.0}\np = types.MappingProxyType(d)\ndef f(x): return x * p['k']",
                       "d['k'] = 3.0"),
@@ -177,7 +177,7 @@ def test_a_change_is_noticed_however_the_value_is_reached(name, monkeypatch):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package of the user's, of which nothing but the first module is loaded."""
+    """A user package of which only the first module is loaded."""
     folder = tmp_path / "package_of_the_user"
     folder.mkdir()
     (folder / "__init__.py").write_text("Q = 1.0\n")
@@ -227,15 +227,15 @@ def test_modules_that_are_imported_inside(package, f, module, name):
     honest(getattr(main, f), lambda: setattr(sys.modules[full], name, 3.0))
 
 
-def test_a_module_of_the_user_that_is_named_as_one_of_pythons(package, monkeypatch):
+def test_a_user_module_with_the_name_of_a_standard_one(package, monkeypatch):
     monkeypatch.delitem(sys.modules, "calendar", raising=False)
     mine = importlib.import_module("calendar")
     honest(mine.h, lambda: setattr(mine, "K", 3.0))
 
 
 @pytest.mark.parametrize("before", ["z = {}", "q = lambda: x.a{}"])
-def test_functions_with_more_constants_or_names_than_a_byte_counts(package, before):
-    """Then the compiler writes a part of a number in front of an instruction."""
+def test_functions_with_more_than_256_constants_or_names(package, before):
+    """Python then uses EXTENDED_ARG instructions."""
     lines = [before.format(1000 + i) for i in range(300)]
     lines += [f"from {package}.first import K", "import math", "return x * K"]
     space: dict = {}
@@ -243,7 +243,7 @@ def test_functions_with_more_constants_or_names_than_a_byte_counts(package, befo
     honest(space["f"], lambda: setattr(sys.modules[f"{package}.first"], "K", 3.0))
 
 
-def test_all_that_is_in_a_module_counts_where_all_is_asked_for(package):
+def test_reflection_makes_all_names_of_a_module_count(package):
     first = importlib.import_module(f"{package}.first")
 
     def total(x):

@@ -76,12 +76,12 @@ def test_a_part_on_the_first_device_is_an_ordinary_buffer():
     np.testing.assert_array_equal(engine("xla").get(program.run([first])[0]), 2 * np.ones(3))
 
 
-# -- words ----------------------------------------------------------------------------------------
+# -- collectives ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
 @on_devices
-def test_words_on_every_element_type(name):
+def test_collectives_on_every_dtype(name):
     check_words(dtype_named(name), Grid(x=2, y=2))
 
 
@@ -124,7 +124,7 @@ def test_operands_of_one_type_are_reduced_by_one_instruction():
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
 @on_devices
-def test_nan_is_the_largest_and_the_smallest(name):
+def test_nan_wins_maximum_and_minimum(name):
     dtype, grid = dtype_named(name), Grid(x=4)
     rows = [
         [np.nan, -np.inf, -0.0, 1, -1, np.inf],
@@ -236,7 +236,7 @@ def test_collectives_inside_branches():
 
 
 @on_devices
-def test_a_call_is_run_as_what_it_holds():
+def test_a_call_is_inlined():
     v = varying("v", (2,), "x")
     inner = Graph((v,), (op("PSum", ("x",))(v), v * v))
     for held in (op("Call", "f", inner), op("Checkpoint", "f", inner)):
@@ -255,7 +255,7 @@ def test_results_are_operands_of_the_next_program():
 
 
 @on_devices
-def test_donated_operands_are_gone():
+def test_donated_operands_are_deleted():
     grid = Grid(x=2)
     v = varying("v", (1000,), "x", dtype=float32)
     program = engine("xla").compile_on(grid, Graph((v,), (op("PSum", ("x",))(v) * 2,)), (0,))
@@ -302,7 +302,7 @@ def test_a_check_that_fails_on_one_device_ends_a_loop_on_all():
 
 
 @on_devices
-def test_whatever_reads_parts_looks_at_checks():
+def test_reading_parts_examines_checks():
     mesh = Grid(x=4)
     far = pb.tensor([0, 1, 2, 3]) + 2
     whole, split = pb.tensor(np.arange(5.0)), pb.tensor(np.arange(5.0)).shard(mesh)
@@ -315,7 +315,7 @@ def test_whatever_reads_parts_looks_at_checks():
 
 
 @on_devices
-def test_programs_of_a_mesh_are_kept_on_disk(tmp_path):
+def test_programs_of_a_mesh_are_stored_on_disk(tmp_path):
     from pullback.engines.xla import disk_cache as disk
 
     disk.use(disk.DiskCache(str(tmp_path)))
@@ -337,7 +337,7 @@ def test_programs_of_a_mesh_are_kept_on_disk(tmp_path):
 
 
 @on_devices
-def test_no_more_devices_than_there_are():
+def test_more_devices_than_there_are_raise():
     with pytest.raises(EngineError, match=r"no device cpu:8, only 8"):
         engine("xla").client.group(range(9))
 
@@ -380,7 +380,7 @@ def test_a_thousand_programs_in_flight():
     assert ended.stdout == "done\n", ended.stderr
 
 
-def test_the_number_of_devices_must_be_one():
+def test_an_invalid_number_of_devices_raises():
     code = "import pullback as pb; (pb.tensor(1.0) + 1).item()"
     ended = subprocess.run(
         [sys.executable, "-c", code],

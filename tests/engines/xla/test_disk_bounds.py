@@ -1,4 +1,4 @@
-"""The directory of executables stays within its bound; keys hold all that code depends on."""
+"""The cache directory stays within its bound; keys include all that code depends on."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_least_recently_used_are_removed(tmp_path):
     assert cache.used() > 0, "what can never fit pushes nothing out"
 
 
-def test_a_use_is_noted_once_an_hour(tmp_path):
+def test_a_use_is_recorded_once_an_hour(tmp_path):
     cache, keys = filled(tmp_path, 1, limit=5000)
     path = Path(cache._path(keys[0]))
     cache.read(keys[0])
@@ -63,7 +63,7 @@ def test_a_use_is_noted_once_an_hour(tmp_path):
     assert path.stat().st_mtime == noted - 1000
 
 
-def test_files_of_others_are_left_alone(tmp_path):
+def test_other_files_are_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_bytes(bytes(100_000))
     os.utime(tmp_path / "notes.txt", (0, 0))
     cache, keys = filled(tmp_path, 6, limit=3000)
@@ -72,8 +72,8 @@ def test_files_of_others_are_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_large_directory_is_looked_through_now_and_then(tmp_path, monkeypatch):
-    """Once for each 64th of the bound that is written, on average: keys are evenly spread."""
+def test_a_large_directory_is_scanned_rarely(tmp_path, monkeypatch):
+    """On average once for each 64th of the bound that is written."""
     cache = DiskCache(str(tmp_path), limit=6400 * 1000)
     looks: list[int] = []
     monkeypatch.setattr(cache, "make_room", lambda: looks.append(1))
@@ -94,12 +94,12 @@ def test_the_bound_comes_from_the_environment(tmp_path, monkeypatch):
     ("text", "size"),
     [("4096", 4096), ("500M", 500 * 2**20), (" 2 GiB ", 2**31), ("1.5kb", 1536), (7, 7)],
 )
-def test_sizes_as_people_write_them(text, size):
+def test_sizes_with_units(text, size):
     assert sizes.bytes_of(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "nan", "inf", "1X", True])
-def test_what_is_no_size_is_told(text, monkeypatch, caplog):
+def test_an_invalid_size_is_logged(text, monkeypatch, caplog):
     with pytest.raises(ValueError):  # noqa: PT011  (one error, many reasons)
         sizes.bytes_of(text)
     if text and isinstance(text, str):
@@ -132,24 +132,24 @@ def _other_options() -> Any:
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_the_key_holds(what, monkeypatch):
+def test_the_key_includes(what, monkeypatch):
     before = identity()
     assert identity() == before
     monkeypatch.setattr(*CHANGES[what])
     assert identity() != before
 
 
-def test_the_key_holds_the_compilers_flags(monkeypatch):
+def test_the_key_includes_compiler_flags(monkeypatch):
     before = identity()
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
     assert identity() != before
 
 
-def test_parts_of_a_key_do_not_run_together():
+def test_parts_of_a_key_are_separated():
     assert key_of([b"ab", b"c"]) != key_of([b"a", b"bc"]) != key_of([b"abc"])
 
 
-def test_a_library_built_anew_is_another(tmp_path):
+def test_a_rebuilt_library_changes_the_key(tmp_path):
     path = tmp_path / "library.so"
     seen = set()
     for content in (b"a" * 200_000, b"a" * 200_001, b"b" + b"a" * 199_999, b"a" * 199_999 + b"b"):
@@ -159,7 +159,7 @@ def test_a_library_built_anew_is_another(tmp_path):
     assert machine.library(client._LIBRARY) not in seen | {machine.library(tmp_path / "none")}
 
 
-def test_the_processor_is_known_by_its_instructions():
+def test_the_processor_is_identified_by_its_instructions():
     known = machine.processor()
     assert known == machine.processor()
     if os.path.exists("/proc/cpuinfo"):

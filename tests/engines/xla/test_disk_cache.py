@@ -1,4 +1,4 @@
-"""Executables on disk: later processes compile nothing, and nothing on the disk can hurt one."""
+"""The disk cache: later processes compile nothing, and bad files cannot harm them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("cold_disk")
 HEADER = 84
 AT_HEADER = {"magic": 0, "format": 8, "key": 12, "length": 44, "checksum": 52}
 
-# A gradient; a sort, which XLA cannot write once it has run; a compiled loop with donated state.
+# A gradient; a sort, which XLA cannot serialise after a run; a compiled loop with donated state.
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -52,7 +52,7 @@ PROGRAMS = 3
 
 
 def start(code: str, folder: Any = None, **environment: str) -> subprocess.Popen:
-    """A Python process of its own; its cache is in `folder`, or where `environment` says."""
+    """Start a Python process with its cache in `folder`, or as `environment` says."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PULLBACK_CACHE")}
     kept.pop("TF_CPP_MIN_LOG_LEVEL", None)  # our own choice, made again in the new process
     kept["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's threads, which Python warns of when it forks
@@ -66,7 +66,7 @@ def start(code: str, folder: Any = None, **environment: str) -> subprocess.Popen
 
 
 def finish(process: subprocess.Popen) -> tuple[dict, str]:
-    """What it printed as JSON, and what went to its log."""
+    """Return what a process printed as JSON, and its log."""
     out, log = process.communicate(timeout=300)
     assert process.returncode == 0, log
     return json.loads(out), log
@@ -116,13 +116,13 @@ def test_four_processes_at_once_lose_nothing(tmp_path):
     assert counts(run(PROGRAM, tmp_path)[0]) == WARM
 
 
-def test_it_can_be_turned_off(tmp_path):
+def test_the_cache_can_be_turned_off(tmp_path):
     result, log = run(PROGRAM, tmp_path / "none", PULLBACK_CACHE="0")
     assert counts(result) == (PROGRAMS, 0, 0) and log == ""
     assert not (tmp_path / "none").exists()
 
 
-def test_a_size_of_nothing_turns_it_off(tmp_path, monkeypatch):
+def test_size_zero_turns_the_cache_off(tmp_path, monkeypatch):
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("PULLBACK_CACHE_SIZE", "0")
     disk.use(None)
@@ -130,7 +130,7 @@ def test_a_size_of_nothing_turns_it_off(tmp_path, monkeypatch):
     assert not (tmp_path / "none").exists()
 
 
-def test_it_lies_in_the_users_folder_for_caches(tmp_path):
+def test_the_default_is_the_users_cache_directory(tmp_path):
     home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": ""}
     code = "import os; os.umask(0)\n" + PROGRAM
     assert counts(run(code, **home)[0]) == COLD
@@ -143,7 +143,7 @@ def test_it_lies_in_the_users_folder_for_caches(tmp_path):
     assert len(entries(tmp_path / "elsewhere" / "pullback")) == PROGRAMS
 
 
-def test_importing_does_not_touch_it(tmp_path):
+def test_importing_does_not_touch_the_cache(tmp_path):
     code = (
         "import json, sys, pullback\n"
         "names = ['pullback.engines.xla.disk_cache', 'pullback.engines.xla.machine', 'jaxlib']\n"
@@ -167,7 +167,7 @@ print(json.dumps([other != code, client.load(other, []) is not None]))
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="changes the name of a feature of x86")
 def test_xlas_errors_about_the_processor_are_not_printed():
-    """XLA logs an error where it knows a feature of the processor by another name, and goes on."""
+    """XLA logs false errors about features of the processor."""
     assert run(FEATURES) == ([True, True], "")
     _, log = run(FEATURES, TF_CPP_MIN_LOG_LEVEL="2")
     assert "+sse9.9" in log, "there is something to hide"
@@ -177,7 +177,7 @@ def test_xlas_errors_about_the_processor_are_not_printed():
 
 
 def compute() -> Any:
-    """One program, not in memory before."""
+    """Run a program that is not in memory."""
     pb.clear_cache()
     value = (pb.tensor([1.0, 2.0, 4.0]) * 3 + 1).numpy()
     np.testing.assert_array_equal(value, [4.0, 7.0, 13.0])
@@ -190,7 +190,7 @@ def only_entry(cache: DiskCache) -> Path:
 
 
 def healed(cache: DiskCache, path: Path, bad: bytes) -> None:
-    """The program is compiled, once, and its file is written afresh."""
+    """Check that the program is compiled once, and its file replaced."""
     info = compute()
     assert (info.compiles, info.disk_hits, info.disk_misses) == (1, 0, 1)
     assert only_entry(cache) == path and path.read_bytes() != bad
@@ -206,7 +206,7 @@ def flipped(content: bytes, at: int) -> bytes:
 @pytest.mark.parametrize(
     "at", [*AT_HEADER.values(), HEADER - 1, HEADER, HEADER + 1, 1000, -1], ids=str
 )
-def test_one_flipped_bit_is_healed(cold_disk, at, caplog):
+def test_one_flipped_bit_is_repaired(cold_disk, at, caplog):
     compute()
     path = only_entry(cold_disk)
     bad = flipped(path.read_bytes(), at)
@@ -216,7 +216,7 @@ def test_one_flipped_bit_is_healed(cold_disk, at, caplog):
 
 
 @pytest.mark.parametrize("length", [0, 1, HEADER - 1, HEADER, HEADER + 1, 2000, -1])
-def test_a_truncated_file_is_healed(cold_disk, length):
+def test_a_truncated_file_is_repaired(cold_disk, length):
     compute()
     path = only_entry(cold_disk)
     bad = path.read_bytes()[:length]
@@ -224,7 +224,7 @@ def test_a_truncated_file_is_healed(cold_disk, length):
     healed(cold_disk, path, bad)
 
 
-def test_more_than_a_file_is_healed(cold_disk):
+def test_extra_bytes_are_repaired(cold_disk):
     compute()
     path = only_entry(cold_disk)
     bad = path.read_bytes() + b"\0"
@@ -252,7 +252,7 @@ def test_another_format_is_refused(cold_disk):
     healed(cold_disk, path, bad)
 
 
-def test_what_xla_refuses_is_healed(cold_disk):
+def test_a_file_that_xla_rejects_is_repaired(cold_disk):
     compute()
     path = only_entry(cold_disk)
     cold_disk.write(bytes.fromhex(path.stem), b"not an executable")
@@ -294,7 +294,7 @@ def test_every_way_for_others_to_write_is_refused(tmp_path, caplog, mode):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_entry_that_others_can_write_to_turns_it_off(cold_disk, caplog):
+def test_an_entry_that_others_can_write_to_turns_the_cache_off(cold_disk, caplog):
     compute()
     only_entry(cold_disk).chmod(0o620)
     assert compute().compiles == 1 and not cold_disk.on
@@ -304,7 +304,7 @@ def test_an_entry_that_others_can_write_to_turns_it_off(cold_disk, caplog):
 
 
 @pytest.mark.parametrize("place", ["directory", "entry"])
-def test_what_belongs_to_another_user_is_refused(cold_disk, monkeypatch, caplog, place):
+def test_files_of_another_user_are_refused(cold_disk, monkeypatch, caplog, place):
     compute()
     if place == "directory":
         cold_disk.checked = False
@@ -332,7 +332,7 @@ def test_a_full_disk_does_not_fail_the_program(tmp_path):
     assert list(tmp_path.iterdir()) == [], "no unfinished file stays"
 
 
-# What Python loads late must be there: the superuser's files cannot be read by another.
+# Modules that Python loads late must be loaded before: another user cannot read root's files.
 READ_ONLY = """
 import os, logging
 from pullback.engines.xla import disk_cache as disk
@@ -366,14 +366,14 @@ def test_a_read_only_directory_can_still_be_read():
         shutil.rmtree(folder)
 
 
-def test_a_directory_that_cannot_be_made_is_told_once(tmp_path):
+def test_a_directory_that_cannot_be_created_is_logged_once(tmp_path):
     (tmp_path / "file").write_text("in the way")
     result, log = run(PROGRAM, tmp_path / "file" / "cache")
     assert counts(result)[:2] == (PROGRAMS, 0)
     the_only_line(log, str(tmp_path / "file" / "cache"))
 
 
-def test_a_directory_that_goes_away_is_made_again(cold_disk):
+def test_a_removed_directory_is_created_again(cold_disk):
     compute()
     shutil.rmtree(cold_disk.directory)
     assert compute().compiles == 1
@@ -452,7 +452,7 @@ def test_two_processes_writing_one_key_never_disturb_each_other(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_threads_share_it(cold_disk):
+def test_threads_share_the_cache(cold_disk):
     results: list[Any] = []
 
     def work(n: int) -> None:
@@ -469,10 +469,10 @@ def test_threads_share_it(cold_disk):
     assert results == [True] * 20 and len(entries(cold_disk.directory)) == 5
 
 
-# -- what is told ---------------------------------------------------------------------------------
+# -- information ----------------------------------------------------------------------------------
 
 
-def test_cache_info_tells_of_the_disk(cold_disk):
+def test_cache_info_counts_disk_hits(cold_disk):
     info = compute()
     assert (info.misses, info.compiles, info.disk_hits, info.disk_misses) == (1, 1, 0, 1)
     assert info.disk_bytes == only_entry(cold_disk).stat().st_size

@@ -314,19 +314,19 @@ def test_lengths_must_agree_and_be_known():
         pb.scan(f, 0.0, {"a": pb.zeros(4), "b": pb.zeros(3)})
     with told(ArgumentError, ValueError, "5 (length)", "4 (xs)"):
         pb.scan(f, 0.0, pb.zeros(4), length=5)
-    with told(ArgumentError, ValueError, "length must say"):
+    with told(ArgumentError, ValueError, "length must be given"):
         pb.scan(f, 0.0)
     with told(ArgumentError, ValueError, "scalar f64[]"):
         pb.map(lambda x: x, pb.tensor(1.0))
-    with told(ArgumentError, ValueError, "not negative, got -1"):
+    with told(ArgumentError, ValueError, "at least 0, got -1"):
         pb.scan(f, 0.0, length=-1)
     with told(ArgumentError, ValueError, "unroll", "got 0"):
         pb.scan(f, 0.0, length=1, unroll=0)
-    with told(ArgumentError, ValueError, "pair of the state and a result, got Tensor"):
+    with told(ArgumentError, ValueError, "pair (state, result), got Tensor"):
         pb.scan(lambda s, x: s, 0.0, length=1)
-    with told(ArgumentError, TypeError, "must hold tensors, arrays or numbers, got str"):
+    with told(ArgumentError, TypeError, "must contain tensors, arrays or numbers, got str"):
         pb.scan(f, "state", length=1)
-    with told(ArgumentError, TypeError, "what the function returns", "got str"):
+    with told(ArgumentError, TypeError, "the result of the function", "got str"):
         pb.scan(lambda s, x: (s, "y"), 0.0, length=1)
     with told(ArgumentError, ValueError, "fori_loop", "scalar integers, got f64[]"):
         pb.fori_loop(pb.tensor(1.5), 3, lambda i, s: s, 0.0)

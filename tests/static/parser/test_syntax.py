@@ -24,7 +24,7 @@ EXTENDED = "profile: extended\n"
 
 
 def same(*texts: str) -> str:
-    """The one printed form of texts."""
+    """The standard layout of texts."""
     printed = {pb.ir.parse(t).text() for t in texts}
     assert len(printed) == 1, printed
     return printed.pop()
@@ -48,7 +48,7 @@ def test_lenient_forms_have_one_printed_form():
         assert binary in same(form.replace("{}", bare), form.replace("{}", binary))
 
 
-def test_attributes_may_stand_in_place_of_arguments():
+def test_parameters_may_be_given_as_keys():
     form = X + "%1 = {} : Tensor<f32, {}>\noutputs: %1"
 
     def of(application, shape):
@@ -78,7 +78,7 @@ def test_a_copy_may_state_its_type():
     fails("E4001", X + "%1 = %7\noutputs: %1", used=7)
 
 
-def test_strings_know_their_escapes():
+def test_escapes_in_strings():
     name = 'a "b"\n\r\t\\ ü # %0'
     written = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     written = written.replace("\r", "\\r").replace("\t", "\\t")
@@ -97,7 +97,7 @@ def test_a_byte_order_mark_in_front_does_not_count():
         pb.ir.parse(X + "\ufeffoutputs: %0")
 
 
-def test_what_is_no_text_and_what_is_no_module():
+def test_arguments_that_are_not_text_or_modules():
     with pytest.raises(pb.PullbackError, match=r"parse: takes a str .* got PosixPath .test_sy"):
         pb.ir.parse(Path("model.ir"))
     text = X + "outputs: %0"
@@ -251,16 +251,16 @@ def test_what_each_profile_has():
         assert Module.from_graph(graph).profile == fits[0], "the smallest that fits"
 
 
-def test_values_from_elsewhere_are_no_instructions():
+def test_internal_ops_are_not_instructions():
     for form in ("Leaf()", "Result(%0, 0)", "Scalar()", "Const()", 'Const() {data: "00"}'):
         fails("E6003", EXTENDED + X + f"%1 = {form} : Tensor<f32, [2]>\noutputs: %1")
 
 
 def test_rules_of_core_instructions_stay_in_the_gradient_profile():
-    """In the element types that Core v1 has, a rule emits what the op table marks as such."""
+    """With the dtypes of Core v1, rules emit only instructions that the op table marks as such."""
     core = [n for n, cls in TABLE.items() if cls.text.profile == "core-v1"]
     assert len(core) == 20
-    core.remove("Conv2d")  # Core v1 has it forward only
+    core.remove("Conv2d")  # it has no derivative in Core v1
     level, gradient = 0, PROFILES["core-v1+gradient"].level
     for name in core:
         for op, arrays in TABLE[name].samples():
@@ -276,9 +276,7 @@ def test_rules_of_core_instructions_stay_in_the_gradient_profile():
                 if node.op.text.profile:
                     types = [x.type for x in node.inputs]
                     guarded = isinstance(node.op, Guarded)
-                    plain = (
-                        node.op.unguarded() if guarded else node.op
-                    )  # Core v1 takes its formulas to the letter
+                    plain = node.op.unguarded() if guarded else node.op  # as in Core v1
                     needed = PROFILES[plain.text.least_profile(plain, types)].level
                     assert needed <= gradient, (name, node.op.name)
                     level = max(level, needed)
