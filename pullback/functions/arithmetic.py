@@ -13,7 +13,6 @@ from pullback.functions.arguments import (
     node_of,
     number,
     operands,
-    record_as,
 )
 from pullback.functions.factory import (
     BinaryFunction,
@@ -25,6 +24,7 @@ from pullback.functions.factory import (
 )
 from pullback.graph.node import constant
 from pullback.lazy.operators import NUMBERS, scalar_dtype
+from pullback.lazy.record import record
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub
 from pullback.ops.elementwise.division import Div, FloorDiv, Mod, Reciprocal
 from pullback.ops.elementwise.float_bits import CopySign, NextAfter
@@ -118,7 +118,7 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     dtype = scalar_dtype(exponent, base.dtype)
     x = cast_node(node_of(base), dtype)
     if _is_whole(exponent):
-        return record_as("pow", IntegerPow(int(exponent)), x)
+        return record(IntegerPow(int(exponent)), (x,))
     return apply(Pow, x, constant(exponent, dtype))
 
 
