@@ -1,4 +1,4 @@
-"""Fixtures for the examples in docstrings."""
+"""Fixtures for all tests and for the examples in docstrings."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,21 @@ import pytest
 
 import pullback
 from pullback.graph.table import TABLE
+from pullback.lazy import settings
 
 
 @pytest.fixture(autouse=True)
 def _pb(doctest_namespace):
     """Examples know pullback as `pb`."""
     doctest_namespace["pb"] = pullback
+
+
+@pytest.fixture(autouse=True)
+def own_settings() -> Iterator[None]:
+    """Undo the settings that a test or an example leaves behind."""
+    before = settings._settings.set(settings.current())
+    yield
+    settings._settings.reset(before)
 
 
 @pytest.fixture(autouse=True)

@@ -38,13 +38,6 @@ def own_table() -> Iterator[None]:
     TABLE.update(before)
 
 
-@pytest.fixture(autouse=True)
-def own_settings() -> Iterator[None]:
-    """What a page sets holds until its end."""
-    with pb.config():
-        yield
-
-
 @pytest.mark.usefixtures("cold_disk")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

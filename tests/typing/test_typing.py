@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -50,11 +51,10 @@ def test_every_mistake_is_reported(errors):
 
 def test_a_users_program_runs():
     """The functions that need no special devices also do what their types say."""
-    from user import initial, optimize, tensors, train, transforms
-
-    tensors()
+    user = runpy.run_path(str(HERE / "user.py"))
+    user["tensors"]()
     x, y = pullback.ones((4, 784)), pullback.tensor([1, 2, 3, 4])
-    params = initial(pullback.random.key(1))
-    transforms({**params}, x, y)
-    train(x, y)
-    optimize(params, x, y)
+    params = user["initial"](pullback.random.key(1))
+    user["transforms"]({**params}, x, y)
+    user["train"](x, y)
+    user["optimize"](params, x, y)
