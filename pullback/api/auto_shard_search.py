@@ -16,7 +16,7 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.ops.wrap.call import inline_calls
-from pullback.sharding.auto.flatten import flat
+from pullback.sharding.auto.flatten import flatten
 from pullback.sharding.auto.groups import Groups
 from pullback.sharding.auto.integer_program import choose, solver
 from pullback.sharding.auto.layouts import layouts
@@ -172,7 +172,7 @@ class Search:
         or an updated parameter has."""
         leaves, structure = self.call.types, self.call.structure
         graph = stage("auto_shard", self.f, leaves, structure).graph
-        return flat(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
+        return flatten(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
 
     def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
         """Which results have the layout of an argument, by their index.
