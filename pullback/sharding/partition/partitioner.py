@@ -35,16 +35,12 @@ _DEEPEST = 32  # the longest chain of ops that is recomputed as shards
 
 
 class Partitioned(NamedTuple):
-    """A per-device program.
-
-    `made_for` has the node of the whole program for its nodes; `reasons` are those for its
-    collectives, `within` for collectives in graphs that its ops hold.
-    """
+    """A per-device program, and where its nodes come from."""
 
     graph: Graph
-    made_for: dict[Node, Node]
-    reasons: dict[Node, Reason]
-    within: dict[Node, Reason]
+    made_for: dict[Node, Node]  # the node of the whole program for each node
+    reasons: dict[Node, Reason]  # of collectives
+    within: dict[Node, Reason]  # of collectives in graphs that ops hold
 
 
 def partition(graph: Graph, mesh: DeviceMesh) -> Partitioned:
@@ -70,8 +66,7 @@ class Partitioner(Explained):
     def whole_program(self, graph: Graph) -> Graph:
         pairs = zip(graph.inputs, graph.names, strict=True)
         inputs = [self.placeholder(name, x.type) for x, name in pairs]
-        outputs = []
-        values = self.run(graph, inputs)
+        values, outputs = self.run(graph, inputs), []
         with deriving():
             for y, p in zip(graph.outputs, values, strict=True):
                 thread.where = y.where
@@ -117,12 +112,9 @@ class Partitioner(Explained):
     # -- for ops that hold graphs ------------------------------------------------------------------
 
     def finished(self, p: LocalValue) -> Node:
-        """Return a complete value as a result of a program.
-
-        Raise if a replicated value was computed from different shards.
-        """
+        """Return a complete value as a result of a program."""
         rest = [a for a in p.node.type.varying if a not in p.axes]
-        if rest:
+        if rest:  # computed from different shards
             op = p.node.op.title
             raise EngineError(f"a result must be whole along {', '.join(rest)}, but varies", op=op)
         return vary_over(p.node, tuple(sorted(p.axes)))
@@ -169,12 +161,11 @@ class Partitioner(Explained):
         """Apply an op to whole operands: every device does the same."""
         local = emit(node.op, tuple([x.node for x in xs]))
         self.stand_for(local)
-        types = result_types(node)
-        nodes = results(local) if isinstance(node.type, tuple) else (local,)
-        values = self.local_values(nodes, types, [((),) * t.rank for t in types])
         if isinstance(node.type, tuple):
-            return values
-        return replace(values[0], remake=self._remake(node, xs))
+            dims = [((),) * t.rank for t in node.type]
+            return self.local_values(results(local), node.type, dims)
+        whole, remake = node.type.plain, self._remake(node, xs)
+        return LocalValue(local, whole, ((),) * whole.rank, remake=remake)
 
     def _remake(self, node: Node, xs: list[LocalValue]) -> Remake | None:
         """Return how to recompute shards of a value that is made from little data.
@@ -225,9 +216,9 @@ class Partitioner(Explained):
         else:
             local = self.apply_local(op, nodes, ys[0], split.results[0].dims)
         self.stand_for(local)
+        nodes = results(local) if isinstance(node.type, tuple) else (local,)
         reduction = type(op) if op.parts.combine == "again" else op.parts.combine
         values = []
-        nodes = results(local) if isinstance(node.type, tuple) else (local,)
         for y, n, t, r in zip(ys, nodes, outs, split.results, strict=True):
             if n.type.plain is not t:
                 message = f"the shard of its result must be {t} by its factors, got {n.type}"
@@ -244,7 +235,7 @@ class Partitioner(Explained):
         found, partial = [], split.results[0].partial
         for i, (x, dims) in enumerate(zip(xs, split.operands, strict=True)):
             moved = self.partial_sum(x, dims) if deferred and x.partial else self.ask(x, dims)
-            moved = self._mask_padding(op, i, moved, split)
+            moved = self._mask(op, i, moved, split)
             if i in op.parts.counted_once and partial:
                 moved = self.on_first(moved, partial, op)
             found.append(moved.node)
@@ -281,7 +272,7 @@ class Partitioner(Explained):
         known = self.known or {}
         return any(known.get(x.number, {_PARTIAL}) != {_PARTIAL} for x in xs)
 
-    def _mask_padding(self, op: Op, i: int, x: LocalValue, split: PropagationPlan) -> LocalValue:
+    def _mask(self, op: Op, i: int, x: LocalValue, split: PropagationPlan) -> LocalValue:
         """Mask the padding of operand i so that it neither changes the result nor fails."""
         positions = op.fallible if op.parts.positions is None else i >= op.parts.positions
         for dim, factors in enumerate(split.form.operands[i]):

@@ -43,9 +43,8 @@ class Prices(Mover):
     def exchange(self, p: LocalValue, source: int, target: int) -> LocalValue:
         *rest, axis = p.dims[source]
         self._count("all_to_all", p, (axis,))
-        return p.moved(p.node, source, tuple(rest)).moved(
-            p.node, target, (*p.dims[target], axis)
-        )  # fmt: skip
+        q = p.moved(p.node, source, tuple(rest))
+        return q.moved(p.node, target, (*q.dims[target], axis))
 
     def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
         self._count("reduce_scatter", p, (axis,))
