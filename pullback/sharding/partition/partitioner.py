@@ -28,7 +28,7 @@ from pullback.sharding.propagate import PropagationPlan, along, plan
 from pullback.sharding.spec import Dims, layout
 from pullback.transforms.call_rules import deriving
 
-LocalResults = LocalValue | tuple[LocalValue, ...]  # of an op with one or several results
+LocalValues = tuple[LocalValue, ...]
 Asked = dict[int, set]  # the layouts in which a value is needed, by its number
 _PARTIAL = "partial"  # stands for the layout of a user that continues with partial sums
 _DEEPEST = 32  # the longest chain of ops that is recomputed as shards
@@ -60,7 +60,7 @@ class Partitioner(Explained):
 
     def __init__(self, mesh: DeviceMesh, known: Asked | None = None) -> None:
         super().__init__(mesh)
-        self.known, self.asked = known, Asked()
+        self.known, self.asked = known or Asked(), Asked()  # by the first walk, by this one
         self._count = 0
 
     def whole_program(self, graph: Graph) -> Graph:
@@ -92,7 +92,8 @@ class Partitioner(Explained):
                 if operands and isinstance(operands[0], tuple):
                     known[node] = operands[0][node.op.index]  # type: ignore[attr-defined]
                 else:
-                    known[node] = self.apply(node, operands)
+                    values = self.apply(node, operands)
+                    known[node] = values if isinstance(node.type, tuple) else values[0]
         self._user = user
         return [known[y] for y in graph.outputs]
 
@@ -122,7 +123,7 @@ class Partitioner(Explained):
     def local_values(
         self, nodes: Sequence[Node], types: Sequence[Type], dims: Sequence[Dims],
         partial: Sequence[tuple[str, ...]] = (),
-    ) -> tuple[LocalValue, ...]:  # fmt: skip
+    ) -> LocalValues:  # fmt: skip
         """Return results of the given whole types, whose shards or partial sums are `nodes`."""
         rows = zip(nodes, types, dims, partial or [()] * len(nodes), strict=True)
         return tuple([LocalValue(n, t.plain, split, axes) for n, t, split, axes in rows])
@@ -139,25 +140,25 @@ class Partitioner(Explained):
 
     # -- one application ---------------------------------------------------------------------------
 
-    def apply(self, node: Node, xs: list[LocalValue]) -> LocalResults:
-        """Apply the op of a node to the shards of its operands."""
+    def apply(self, node: Node, xs: list[LocalValue]) -> LocalValues:
+        """Apply the op of a node to the shards of its operands; return its results."""
         op: Any = node.op
         self._user = op.title
         if hasattr(op, "partition"):
             held, self._held = self._held, []
             found = op.partition(self, xs, node.type)
             self._held = held
-            return self._numbered(node, found)
+            return self._numbered(node, found if isinstance(found, tuple) else (found,))
         if not any(x.axes for x in xs):
             return self._numbered(node, self._on_every_device(node, xs))
         if isinstance(op, Expandable) and type(op).factors is Op.factors:
-            return self._expanded(node, xs)
+            return self._expanded(op, xs)
         split = self.cheapest(op, xs, result_types(node))
         if isinstance(op, Expandable) and self._must_gather(split, xs):
-            return self._expanded(node, xs)
+            return self._expanded(op, xs)
         return self._numbered(node, self._on_shards(node, xs, split))
 
-    def _on_every_device(self, node: Node, xs: list[LocalValue]) -> LocalResults:
+    def _on_every_device(self, node: Node, xs: list[LocalValue]) -> LocalValues:
         """Apply an op to whole operands: every device does the same."""
         local = emit(node.op, tuple([x.node for x in xs]))
         self.stand_for(local)
@@ -165,7 +166,7 @@ class Partitioner(Explained):
             dims = [((),) * t.rank for t in node.type]
             return self.local_values(results(local), node.type, dims)
         whole, remake = node.type.plain, self._remake(node, xs)
-        return LocalValue(local, whole, ((),) * whole.rank, remake=remake)
+        return (LocalValue(local, whole, ((),) * whole.rank, remake=remake),)
 
     def _remake(self, node: Node, xs: list[LocalValue]) -> Remake | None:
         """Return how to recompute shards of a value that is made from little data.
@@ -192,10 +193,9 @@ class Partitioner(Explained):
 
         return Remake(remake, depth) if depth <= _DEEPEST else None
 
-    def _expanded(self, node: Node, xs: list[LocalValue]) -> LocalResults:
+    def _expanded(self, op: Expandable, xs: list[LocalValue]) -> LocalValues:
         """Apply the ops of a composite's expansion."""
-        ys = self.run(node.op.expansion([x.whole for x in xs]), xs)  # type: ignore[attr-defined]
-        return tuple(ys) if isinstance(node.type, tuple) else ys[0]
+        return tuple(self.run(op.expansion([x.whole for x in xs]), xs))
 
     def _must_gather(self, split: PropagationPlan, xs: list[LocalValue]) -> bool:
         """Return whether an operand is split along a dimension that the op needs whole."""
@@ -205,7 +205,7 @@ class Partitioner(Explained):
             for factors, have, want in zip(dims, x.dims, wanted, strict=True)
         )
 
-    def _on_shards(self, node: Node, xs: list[LocalValue], split: PropagationPlan) -> LocalResults:
+    def _on_shards(self, node: Node, xs: list[LocalValue], split: PropagationPlan) -> LocalValues:
         """Move the operands to the layouts of a plan, and apply the op to their shards."""
         op, ys = node.op, result_types(node)
         deferred = self._deferred(node, xs, split)
@@ -227,7 +227,7 @@ class Partitioner(Explained):
             combine = reduction if r.partial else "sum"
             origin = None if partial else self._origin(op, xs, split)
             values.append(LocalValue(n, y, r.dims, partial, combine, r.priority, origin=origin))
-        return tuple(values) if isinstance(node.type, tuple) else values[0]
+        return tuple(values)
 
     def _operands(
         self, op: Op, xs: list[LocalValue], split: PropagationPlan, deferred: bool
@@ -269,8 +269,7 @@ class Partitioner(Explained):
 
     def _needed_complete(self, xs: list[LocalValue]) -> bool:
         """Return whether another user needs one of the values complete."""
-        known = self.known or {}
-        return any(known.get(x.number, {_PARTIAL}) != {_PARTIAL} for x in xs)
+        return any(self.known.get(x.number, {_PARTIAL}) != {_PARTIAL} for x in xs)
 
     def _mask(self, op: Op, i: int, x: LocalValue, split: PropagationPlan) -> LocalValue:
         """Mask the padding of operand i so that it neither changes the result nor fails."""
@@ -284,16 +283,13 @@ class Partitioner(Explained):
 
     # -- what the second walk knows ----------------------------------------------------------------
 
-    def _numbered(self, node: Node, value: LocalResults) -> LocalResults:
+    def _numbered(self, node: Node, values: LocalValues) -> LocalValues:
         """Number new values, and reduce partial ones at once if their users need other layouts."""
-        if isinstance(value, tuple):
-            return tuple([self._number(node, p) for p in value])
-        return self._number(node, value)
-
-    def _number(self, node: Node, p: LocalValue) -> LocalValue:
-        self._count += 1
-        self._makers[self._count] = node
-        p = replace(p, number=self._count)
-        if p.partial and self.known is not None and len(self.known.get(p.number, ())) > 1:
-            p = self.reduce(p)
-        return p
+        found = []
+        for p in values:
+            self._count += 1
+            self._makers[self._count] = node
+            p = replace(p, number=self._count)
+            several = len(self.known.get(p.number, ())) > 1
+            found.append(self.reduce(p) if p.partial and several else p)
+        return tuple(found)
