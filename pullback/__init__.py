@@ -6,7 +6,6 @@ The functions on tensors are listed in `pullback.functions`, all other public na
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pullback.interop.numpy  # sets its hooks
@@ -117,7 +116,9 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
     def __getattr__(name: str) -> object:
         """Load `pullback.testing` at its first use; hint at names that differ from NumPy's."""
         if name == "testing":
-            return import_module("pullback.testing")
+            import pullback.testing as testing  # heavy: loaded at the first use
+
+            return testing
         more = {"array": "tensor", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum"}
         ours = (pullback.interop.numpy.NAMES | more).get(name)
         hint = f": it is pullback.{ours} here" if ours else ""

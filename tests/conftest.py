@@ -17,6 +17,8 @@ import pullback as pb
 from pullback.engines.registry import engine as xla_engine
 from pullback.transforms import gradient_cache
 
+collect_ignore = ["typing/mistakes.py"]  # for the type checker: it does not run
+
 # The same examples every time: a failure is a change of ours, not a throw of dice.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProcessGroup:
-    """A process by itself: what it agrees on, it agrees on with nobody."""
+    """The processes that compute together; this base class stands for a single process."""
 
     index, count = 0, 1
     cluster: Cluster | None = None  # connects XLA's clients of several processes

@@ -18,7 +18,7 @@ from pullback.functions.arguments import (
     node_of,
 )
 from pullback.functions.exponentials import exp, log, logistic
-from pullback.functions.factory import Unary, float_unary, unary
+from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
 from pullback.functions.special import erf
 from pullback.functions.trigonometry import tanh
@@ -40,8 +40,10 @@ from pullback.ops.wrap.identity import StopGradient
 if TYPE_CHECKING:
     from pullback.typing import ArrayLike, Axis, DTypeLike
 
-relu: Unary = unary("relu", Relu, "max(x, 0); its gradient at 0 is 0.", "[-1.0, 2.0] -> [0.0, 2.0]")
-sigmoid: Unary = float_unary(
+relu: UnaryFunction = unary(
+    "relu", Relu, "max(x, 0); its gradient at 0 is 0.", "[-1.0, 2.0] -> [0.0, 2.0]"
+)
+sigmoid: UnaryFunction = float_unary(
     "sigmoid", Logistic, "1 / (1 + exp(-x)), without overflow.", "0.0 -> 0.5"
 )
 

@@ -13,11 +13,18 @@ from pullback.functions.arguments import (
     node_of,
     number,
     operands,
-    record_as,
 )
-from pullback.functions.factory import Binary, Unary, binary, float_binary, float_unary, unary
+from pullback.functions.factory import (
+    BinaryFunction,
+    UnaryFunction,
+    binary,
+    float_binary,
+    float_unary,
+    unary,
+)
 from pullback.graph.node import constant
 from pullback.lazy.operators import NUMBERS, scalar_dtype
+from pullback.lazy.record import record
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub
 from pullback.ops.elementwise.division import Div, FloorDiv, Mod, Reciprocal
 from pullback.ops.elementwise.float_bits import CopySign, NextAfter
@@ -29,54 +36,62 @@ from pullback.ops.elementwise.transcendental import Cbrt, Rsqrt, Sqrt
 if TYPE_CHECKING:
     from pullback.typing import ArrayLike
 
-add: Binary = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
-subtract: Binary = binary("subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]")
-multiply: Binary = binary("multiply", Mul, "Product of two tensors.", "[1, 2], [3, 4] -> [3, 8]")
-divide: Binary = float_binary(
+add: BinaryFunction = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
+subtract: BinaryFunction = binary(
+    "subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]"
+)
+multiply: BinaryFunction = binary(
+    "multiply", Mul, "Product of two tensors.", "[1, 2], [3, 4] -> [3, 8]"
+)
+divide: BinaryFunction = float_binary(
     "divide", Div, "Quotient of two tensors; integers are converted to floats first.",
     "[1, 2], 4 -> [0.25, 0.5]",
 )  # fmt: skip
-floor_divide: Binary = binary(
+floor_divide: BinaryFunction = binary(
     "floor_divide", FloorDiv, "Quotient rounded toward negative infinity.", "[7, -7], 2 -> [3, -4]"
 )
-remainder: Binary = binary(
+remainder: BinaryFunction = binary(
     "remainder", Mod, "Remainder of floor division; it has the sign of the divisor.",
     "[7, -7], 4 -> [3, 1]",
 )  # fmt: skip
-maximum: Binary = binary(
+maximum: BinaryFunction = binary(
     "maximum", Maximum, "Larger of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [3, 5]",
 )  # fmt: skip
-minimum: Binary = binary(
+minimum: BinaryFunction = binary(
     "minimum", Minimum, "Smaller of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [1, 2]",
 )  # fmt: skip
-hypot: Binary = float_binary(
+hypot: BinaryFunction = float_binary(
     "hypot", Hypot, "Length of the vector (x1, x2), without overflow.", "3.0, 4.0 -> 5.0"
 )
-copysign: Binary = float_binary(
+copysign: BinaryFunction = float_binary(
     "copysign", CopySign, "Magnitude of the first with the sign of the second.",
     "[1.0, 2.0], [-0.0, 3.0] -> [-1.0, 2.0]",
 )  # fmt: skip
-nextafter: Binary = float_binary(
+nextafter: BinaryFunction = float_binary(
     "nextafter", NextAfter, "The float next to the first in the direction of the second.",
     "1.0, 2.0 -> 1.0000001...",
 )  # fmt: skip
 
-negative: Unary = unary("negative", Neg, "Negative of each element.", "[1, -2] -> [-1, 2]")
-abs: Unary = unary(
+negative: UnaryFunction = unary("negative", Neg, "Negative of each element.", "[1, -2] -> [-1, 2]")
+abs: UnaryFunction = unary(
     "abs", Abs, "Magnitude of each element; its gradient at 0 is 0.", "[-1.5, 2.0] -> [1.5, 2.0]"
 )
-sign: Unary = unary("sign", Sign, "Sign of each element: -1, 0 or 1.", "[-3, 0, 5] -> [-1, 0, 1]")
-square: Unary = unary("square", Square, "Square of each element.", "[2, -3] -> [4, 9]")
-sqrt: Unary = float_unary("sqrt", Sqrt, "Square root of each element.", "[4.0, 9.0] -> [2.0, 3.0]")
-rsqrt: Unary = float_unary(
+sign: UnaryFunction = unary(
+    "sign", Sign, "Sign of each element: -1, 0 or 1.", "[-3, 0, 5] -> [-1, 0, 1]"
+)
+square: UnaryFunction = unary("square", Square, "Square of each element.", "[2, -3] -> [4, 9]")
+sqrt: UnaryFunction = float_unary(
+    "sqrt", Sqrt, "Square root of each element.", "[4.0, 9.0] -> [2.0, 3.0]"
+)
+rsqrt: UnaryFunction = float_unary(
     "rsqrt", Rsqrt, "Reciprocal of the square root of each element.", "[4.0, 16.0] -> [0.5, 0.25]"
 )
-cbrt: Unary = float_unary(
+cbrt: UnaryFunction = float_unary(
     "cbrt", Cbrt, "Real cube root of each element.", "[8.0, -1.0] -> [2.0, -1.0]"
 )
-reciprocal: Unary = float_unary(
+reciprocal: UnaryFunction = float_unary(
     "reciprocal", Reciprocal, "Reciprocal of each element.", "[2.0, 4.0] -> [0.5, 0.25]"
 )
 
@@ -103,7 +118,7 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     dtype = scalar_dtype(exponent, base.dtype)
     x = cast_node(node_of(base), dtype)
     if _is_whole(exponent):
-        return record_as("pow", IntegerPow(int(exponent)), x)
+        return record(IntegerPow(int(exponent)), (x,))
     return apply(Pow, x, constant(exponent, dtype))
 
 

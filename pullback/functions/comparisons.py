@@ -12,7 +12,7 @@ from pullback.functions.arguments import (
     node,
     number,
 )
-from pullback.functions.factory import Binary, Unary, binary, described, unary
+from pullback.functions.factory import BinaryFunction, UnaryFunction, binary, described, unary
 from pullback.lazy.tensor import wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond
 from pullback.ops.elementwise import logic
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike
 
 
-def _comparison(name: str, op: type[Op], summary: str, example: str) -> Binary:
+def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
     """Like `binary`, but a Python integer may be one that the dtype cannot hold."""
     plain = binary(name, op, summary, example)
 
@@ -39,39 +39,39 @@ def _comparison(name: str, op: type[Op], summary: str, example: str) -> Binary:
     return described(function, name, summary, example)
 
 
-equal: Binary = _comparison(
+equal: BinaryFunction = _comparison(
     "equal", logic.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
 )
-not_equal: Binary = _comparison(
+not_equal: BinaryFunction = _comparison(
     "not_equal", logic.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
 )
-less: Binary = _comparison(
+less: BinaryFunction = _comparison(
     "less", logic.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
 )
-less_equal: Binary = _comparison(
+less_equal: BinaryFunction = _comparison(
     "less_equal", logic.LessEqual, "Whether the first is at most the second.",
     "[1, 3], 2 -> [True, False]",
 )  # fmt: skip
-greater: Binary = _comparison(
+greater: BinaryFunction = _comparison(
     "greater", logic.Greater, "Whether the first is greater than the second.",
     "[1, 3], 2 -> [False, True]",
 )  # fmt: skip
-greater_equal: Binary = _comparison(
+greater_equal: BinaryFunction = _comparison(
     "greater_equal", logic.GreaterEqual, "Whether the first is at least the second.",
     "[1, 2], 2 -> [False, True]",
 )  # fmt: skip
 
-isnan: Unary = unary(
+isnan: UnaryFunction = unary(
     "isnan", IsNan, "Whether each element is NaN.", "[1.0, pb.nan] -> [False, True]"
 )
-isinf: Unary = unary(
+isinf: UnaryFunction = unary(
     "isinf", IsInf, "Whether each element is infinite.", "[1.0, pb.inf] -> [False, True]"
 )
-isfinite: Unary = unary(
+isfinite: UnaryFunction = unary(
     "isfinite", IsFinite, "Whether each element is neither infinite nor NaN.",
     "[1.0, pb.inf] -> [True, False]",
 )  # fmt: skip
-signbit: Unary = unary(
+signbit: UnaryFunction = unary(
     "signbit", SignBit, "Whether the sign of each element is minus, also that of -0.0.",
     "[1.0, -0.0] -> [False, True]",
 )  # fmt: skip
@@ -81,19 +81,19 @@ def _bool_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
     return [bool_node(x1), bool_node(x2)]
 
 
-logical_and: Binary = binary(
+logical_and: BinaryFunction = binary(
     "logical_and", logic.LogicalAnd, "Whether both are true.",
     "[True, False], True -> [True, False]", _bool_operands,
 )  # fmt: skip
-logical_or: Binary = binary(
+logical_or: BinaryFunction = binary(
     "logical_or", logic.LogicalOr, "Whether at least one is true.",
     "[True, False], False -> [True, False]", _bool_operands,
 )  # fmt: skip
-logical_xor: Binary = binary(
+logical_xor: BinaryFunction = binary(
     "logical_xor", logic.LogicalXor, "Whether exactly one is true.",
     "[True, False], True -> [False, True]", _bool_operands,
 )  # fmt: skip
-logical_not: Unary = unary(
+logical_not: UnaryFunction = unary(
     "logical_not", logic.LogicalNot, "Whether each element is false.",
     "[True, False] -> [False, True]", bool_node,
 )  # fmt: skip

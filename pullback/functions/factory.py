@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from pullback.typing import ArrayLike, Axis
 
 
-class Unary(Protocol):
+class UnaryFunction(Protocol):
     """A function of one array; as a class attribute, a method without arguments."""
 
     def __call__(self, x: ArrayLike) -> Tensor: ...
     def __get__(self, x: Any, owner: type | None = None, /) -> Callable[[], Tensor]: ...
 
 
-class Binary(Protocol):
+class BinaryFunction(Protocol):
     """A function of two arrays, which broadcast."""
 
     def __call__(self, x1: ArrayLike, x2: ArrayLike) -> Tensor: ...
     def __get__(self, x: Any, owner: type | None = None, /) -> Callable[[ArrayLike], Tensor]: ...
 
 
-class Reduction(Protocol):
+class ReductionFunction(Protocol):
     """A function that combines elements over axes."""
 
     def __call__(self, x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor: ...
@@ -52,7 +52,7 @@ class BoundReduction(Protocol):
 def unary(
     name: str, op: type[Op], summary: str, example: str,
     operand: Callable[[ArrayLike], Node] = node,
-) -> Unary:  # fmt: skip
+) -> UnaryFunction:  # fmt: skip
     """The function `name(x)` that applies `op` to `operand(x)`.
 
     `example` is the source text of arguments and result: "[1, 2] -> [-1, -2]".
@@ -68,7 +68,7 @@ def unary(
     return described(function, name, summary, example)
 
 
-def float_unary(name: str, op: type[Op], summary: str, example: str) -> Unary:
+def float_unary(name: str, op: type[Op], summary: str, example: str) -> UnaryFunction:
     """Like `unary`, but integers and bools become the default float dtype."""
     return unary(name, op, summary, example, float_node)
 
@@ -76,7 +76,7 @@ def float_unary(name: str, op: type[Op], summary: str, example: str) -> Unary:
 def binary(
     name: str, op: type[Op], summary: str, example: str,
     operands: Callable[..., Sequence[Node]] = operands,
-) -> Binary:  # fmt: skip
+) -> BinaryFunction:  # fmt: skip
     """The function `name(x1, x2)` that applies `op` to `operands(x1, x2)`."""
     instance = op()
 
@@ -89,7 +89,7 @@ def binary(
     return described(function, name, summary, example)
 
 
-def float_binary(name: str, op: type[Op], summary: str, example: str) -> Binary:
+def float_binary(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
     """Like `binary`, but two integers or bools become the default float dtype."""
     return binary(name, op, summary, example, float_operands)
 
@@ -97,7 +97,7 @@ def float_binary(name: str, op: type[Op], summary: str, example: str) -> Binary:
 def reduction(
     name: str, op: Callable[[tuple[int, ...], bool], Op], summary: str, example: str,
     operand: Callable[[ArrayLike], Node] = node,
-) -> Reduction:  # fmt: skip
+) -> ReductionFunction:  # fmt: skip
     """The function `name(x, axis, keepdims)` that applies `op(axes, keepdims)`."""
 
     def function(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor:

@@ -14,7 +14,7 @@ from pullback.functions.arguments import (
     dtype_or,
     node,
 )
-from pullback.functions.factory import Reduction, reduction
+from pullback.functions.factory import ReductionFunction, reduction
 from pullback.graph.dtypes import int64
 from pullback.lazy.record import record
 from pullback.ops.reduce.extrema import ArgMax, ArgMin, Max, Min
@@ -57,23 +57,23 @@ def prod(
     return record(Prod(axes_of("prod", axis, a.type.rank), keepdims), (a,))
 
 
-max: Reduction = reduction(
+max: ReductionFunction = reduction(
     "max", Max, "Largest element over axes; NaN wins, and equal elements share the gradient.",
     "[[1, 5], [3, 4]], axis=1 -> [5, 4]",
 )  # fmt: skip
-min: Reduction = reduction(
+min: ReductionFunction = reduction(
     "min", Min, "Smallest element over axes; NaN wins, and equal elements share the gradient.",
     "[[1, 5], [3, 4]], axis=0 -> [1, 4]",
 )  # fmt: skip
-any: Reduction = reduction(
+any: ReductionFunction = reduction(
     "any", Any_, "Whether any element over axes is nonzero.",
     "[[0, 0], [0, 1]], axis=1 -> [False, True]", bool_node,
 )  # fmt: skip
-all: Reduction = reduction(
+all: ReductionFunction = reduction(
     "all", All, "Whether all elements over axes are nonzero.",
     "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_node,
 )  # fmt: skip
-count_nonzero: Reduction = reduction(
+count_nonzero: ReductionFunction = reduction(
     "count_nonzero", Sum, "Number of nonzero elements over axes.",
     "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_node(x), int64),
 )  # fmt: skip

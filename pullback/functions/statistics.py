@@ -19,7 +19,7 @@ from pullback.functions.arguments import (
     node_of,
 )
 from pullback.functions.complex_parts import conj, real
-from pullback.functions.factory import Reduction, reduction
+from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
 from pullback.graph.dtypes import float32
 from pullback.lazy.record import record
@@ -34,7 +34,7 @@ from pullback.ops.reduce.reductions import Mean, Sum
 if TYPE_CHECKING:
     from pullback.typing import ArrayLike, Axis
 
-mean: Reduction = reduction(
+mean: ReductionFunction = reduction(
     "mean", Mean, "Mean over axes (all of them by default).",
     "[[1.0, 2.0], [3.0, 4.0]], axis=0 -> [2.0, 3.0]", float_node,
 )  # fmt: skip

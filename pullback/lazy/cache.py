@@ -12,7 +12,6 @@ from itertools import zip_longest
 from typing import Any
 
 from pullback.engines.base import Program
-from pullback.engines.xla.disk_cache import disk_cache
 from pullback.errors import Location
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
@@ -66,6 +65,8 @@ class CacheInfo:
     @property
     def disk_bytes(self) -> int:
         """The size of all programs on disk, including those of other processes."""
+        from pullback.engines.xla.disk_cache import disk_cache  # keeps `import pullback` light
+
         return disk_cache().used()
 
 

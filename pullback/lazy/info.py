@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pullback.engines.registry import engine
-from pullback.engines.xla.disk_cache import disk_cache
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
@@ -36,6 +35,8 @@ def cache_info() -> CacheInfo:
 def clear_cache(disk: bool = False) -> None:
     """Drop all programs in memory and reset the counters; with `disk`, also those on disk."""
     if disk:
+        from pullback.engines.xla.disk_cache import disk_cache  # keeps `import pullback` light
+
         disk_cache().clear()
     state.forget()
 

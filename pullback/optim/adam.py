@@ -64,7 +64,6 @@ def adam(
 ) -> AdamRule:
     """Return Adam in functional form; with `decoupled` weight decay it is AdamW.
 
-    >>> import pullback as pb
     >>> opt = pb.optim.adam(learning_rate=0.5)
     >>> params = {"w": pb.tensor([4.0, -8.0])}
     >>> state = opt.init(params)
@@ -81,7 +80,6 @@ def adam(
 class Adam(Optimizer):
     """Adam over leaves that require a gradient; with `decoupled` weight decay it is AdamW.
 
-    >>> import pullback as pb
     >>> w = pb.tensor([4.0, -8.0], requires_grad=True)
     >>> opt = pb.optim.Adam([w], learning_rate=0.5)
     >>> (w * w).sum().backward()

@@ -43,7 +43,6 @@ def sgd(
 ) -> SGDRule:
     """Return stochastic gradient descent in functional form.
 
-    >>> import pullback as pb
     >>> opt = pb.optim.sgd(learning_rate=0.5)
     >>> params = {"w": pb.tensor([4.0, 8.0])}
     >>> state = opt.init(params)
@@ -58,7 +57,6 @@ def sgd(
 class SGD(Optimizer):
     """Stochastic gradient descent over leaves that require a gradient.
 
-    >>> import pullback as pb
     >>> w = pb.tensor([4.0, 8.0], requires_grad=True)
     >>> opt = pb.optim.SGD([w], learning_rate=0.5)
     >>> ((w * w).sum() / 2).backward()

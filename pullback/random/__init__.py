@@ -4,7 +4,6 @@ The same key, shape and parameters give the same numbers in every engine, on eve
 or not. A key is a tensor u32[2]. Different numbers need different keys: `split` derives several
 keys from one, `fold_in` derives one from a key and an integer.
 
->>> import pullback as pb
 >>> key = pb.random.key(0)
 >>> key, first, second = pb.random.split(key, 3)
 >>> bool(pb.all(pb.random.normal(first, (3,)) == pb.random.normal(first, (3,))))

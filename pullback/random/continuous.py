@@ -36,18 +36,14 @@ if TYPE_CHECKING:
 
 
 def uniform(
-    key: ArrayLike,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
-    minval: ArrayLike = 0.0,
-    maxval: ArrayLike = 1.0,
-) -> Tensor:
+    key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0,
+) -> Tensor:  # fmt: skip
     """Return uniform samples in [minval, maxval), differentiable with respect to both bounds.
 
     The interval is divided into 2**24 steps, 2**53 for f64. If no number of the dtype lies between
     the bounds, the result is the one next to minval.
 
-    >>> import pullback as pb
     >>> pb.random.uniform(pb.random.key(0), (2,), minval=-1.0).tolist()
     [0.8953341245651245, 0.9571597576141357]
     """
@@ -71,17 +67,13 @@ def uniform(
 
 
 def normal(
-    key: ArrayLike,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
-    loc: ArrayLike = 0.0,
-    scale: ArrayLike = 1.0,
-) -> Tensor:
+    key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
+    loc: ArrayLike = 0.0, scale: ArrayLike = 1.0,
+) -> Tensor:  # fmt: skip
     """Return samples of a normal distribution, differentiable with respect to `loc` and `scale`.
 
     For a complex dtype, the real and imaginary parts each have half the variance.
 
-    >>> import pullback as pb
     >>> pb.random.normal(pb.random.key(0), (2,)).tolist()
     [-0.1315576285123825, -0.053718023002147675]
     >>> def total(mean):
@@ -133,17 +125,13 @@ def _complex_normal(
 
 
 def truncated_normal(
-    key: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    shape: Shape | None = None,
+    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: Shape | None = None,
     dtype: DTypeLike | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return standard normal samples in [lower, upper], differentiable with respect to the bounds.
 
     Bounds may be arbitrarily far from 0. Where a tensor `lower` exceeds `upper`, the result is NaN.
 
-    >>> import pullback as pb
     >>> pb.random.truncated_normal(pb.random.key(0), [-2.0, 40.0], [2.0, pb.inf]).tolist()
     [-0.19635199010372162, 40.00608825683594]
     """
@@ -163,14 +151,11 @@ def truncated_normal(
 
 
 def exponential(
-    key: ArrayLike,
-    shape: Shape | None = None,
-    dtype: DTypeLike | None = None,
+    key: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = None,
     scale: ArrayLike = 1.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return samples of the exponential distribution with mean `scale`, differentiable in it.
 
-    >>> import pullback as pb
     >>> pb.random.exponential(pb.random.key(0), (2,)).tolist()
     [0.11055822670459747, 0.04378489404916763]
     """
@@ -196,7 +181,6 @@ def gamma(
     Samples are never 0: smaller ones become the least normal number of the dtype. The derivative is
     that of a quantile (implicit reparameterization), so gradients of expectations are correct.
 
-    >>> import pullback as pb
     >>> pb.random.gamma(pb.random.key(0), [0.5, 3.0, 100.0]).tolist()
     [1.881826639175415, 0.8390815258026123, 86.04927825927734]
     """

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = uint32) -> Tensor:
     """Return random bits as unsigned integers of 8, 16, 32 or 64 bits.
 
-    >>> import pullback as pb
     >>> [f"{word:08x}" for word in pb.random.bits(pb.random.key(0), (2,)).tolist()]
     ['f29a4fa7', 'fa843692']
     """
@@ -49,7 +48,6 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 
     Where a tensor `p` is at least 1 the result is true, where it is negative or NaN, false.
 
-    >>> import pullback as pb
     >>> pb.random.bernoulli(pb.random.key(0), [0.0, 1.0]).tolist()
     [False, True]
     """
@@ -64,19 +62,15 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 
 
 def randint(
-    key: ArrayLike,
-    shape: Shape | None,
-    minval: ArrayLike,
-    maxval: ArrayLike,
+    key: ArrayLike, shape: Shape | None, minval: ArrayLike, maxval: ArrayLike,
     dtype: DTypeLike = int64,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return integers from `minval` (included) to `maxval` (excluded), of any integer dtype.
 
     All are equally likely to within a factor of 1 + 2**-32, and of 1 + 2**-64 for 64-bit dtypes.
     Bounds may be tensors; where maxval <= minval the result is minval. A Python number as maxval
     may be one more than the largest integer of the dtype.
 
-    >>> import pullback as pb
     >>> pb.random.randint(pb.random.key(0), (5,), 0, 10).tolist()
     [4, 2, 9, 5, 5]
     """

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
-from pullback.functions.arguments import (
-    as_tensor,
-    cast_node,
-    integer,
-    node_of,
-    number,
-    scalar,
-    shape_of,
-)
+from pullback.functions.arguments import integer, shape_of
 from pullback.functions.creation import from_array
 from pullback.functions.joining import stack
 from pullback.graph.dtypes import uint32, uint64
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -36,7 +29,6 @@ def key(seed: int | Tensor) -> Tensor:
     The seed's 64 bits become the key. Seeds from -2**63 to 2**64 - 1 are taken modulo 2**64: -1 and
     2**64 - 1 give the same key, all others differ.
 
-    >>> import pullback as pb
     >>> pb.random.key(7).tolist()
     [0, 7]
     """
@@ -56,7 +48,6 @@ def split(key: ArrayLike, num: Shape = 2) -> Tensor:
 
     The old key may still be used to draw or to fold in; splitting it again gives the same keys.
 
-    >>> import pullback as pb
     >>> key, sub = pb.random.split(pb.random.key(0))
     >>> sub.shape, pb.random.split(key, 5).shape
     ((2,), (5, 2))
@@ -70,7 +61,6 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
 
     A tensor of integers gives one key for each. Integers are taken modulo 2**64, as in `key`.
 
-    >>> import pullback as pb
     >>> root = pb.random.key(0)
     >>> keys = [pb.random.fold_in(root, step) for step in range(3)]
     >>> keys[1].tolist() == keys[2].tolist()

@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 
 def categorical(
-    key: ArrayLike,
-    logits: ArrayLike,
-    axis: int = -1,
-    shape: Shape | None = None,
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
     replace: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Return indices along an axis, drawn with probabilities proportional to exp(logits).
 
     `shape` must end with the shape of the logits without that axis, which is the default; the
@@ -44,7 +41,6 @@ def categorical(
     Probabilities are exact to within 2**-60 times the number of categories. Logits of -inf and NaN
     are never drawn; if all are -inf they count as equal.
 
-    >>> import pullback as pb
     >>> logits = pb.log([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
     >>> pb.random.categorical(pb.random.key(0), logits, shape=(4, 2)).tolist()
     [[1, 0], [1, 2], [1, 0], [1, 2]]
@@ -61,18 +57,13 @@ def categorical(
 
 
 def choice(
-    key: ArrayLike,
-    a: ArrayLike,
-    shape: Shape = (),
-    replace: bool = True,
-    p: ArrayLike | None = None,
-    axis: int = 0,
-) -> Tensor:
+    key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True,
+    p: ArrayLike | None = None, axis: int = 0,
+) -> Tensor:  # fmt: skip
     """Return elements of `a` along an axis (or integers below `a`), drawn with probabilities `p`.
 
     Probabilities need not sum to 1. By default, or if all are 0, elements are equally likely.
 
-    >>> import pullback as pb
     >>> pb.random.choice(pb.random.key(0), pb.tensor([10, 20, 30]), (4,), p=[1, 1, 0]).tolist()
     [10, 10, 20, 20]
     >>> sorted(pb.random.choice(pb.random.key(0), 4, (4,), replace=False).tolist())
@@ -99,7 +90,6 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     With `independent`, each line along the axis is shuffled separately. Each place is sorted by 64
     random bits: all orders of n elements are equally likely to within n**2 / 2**65.
 
-    >>> import pullback as pb
     >>> pb.random.permutation(pb.random.key(0), 5).tolist()
     [1, 0, 4, 3, 2]
     """

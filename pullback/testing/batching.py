@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Engine
 from pullback.ops.prelude import Axis, Op
 from pullback.testing.programs import assert_close, graph_of, run
 from pullback.transforms.batch import batched_graph
 
 
-def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Any = None) -> None:
+def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Engine[Any] | None = None) -> None:
     """Check that the batching rule agrees with the op on one example at a time, for every choice
     of mapped operands (of more than four: one, all but one, all)."""
     many = len(arrays) > 4
@@ -25,7 +26,11 @@ def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Any = None) -> Non
 
 
 def _check_batch(
-    op: Op, arrays: Sequence[np.ndarray], mapped: Sequence[bool], engine: Any, size: int = 3
+    op: Op,
+    arrays: Sequence[np.ndarray],
+    mapped: Sequence[bool],
+    engine: Engine[Any] | None,
+    size: int = 3,
 ) -> None:
     graph = graph_of(op, arrays)
     stacked = [_examples(a, size) if has else a for a, has in zip(arrays, mapped, strict=True)]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.base import Engine
+from pullback.engines.registry import engine as engine_named
 from pullback.graph.dtypes import DType
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
@@ -26,7 +28,9 @@ def check_type(op: Op, arrays: Sequence[np.ndarray]) -> None:
     run(graph_of(op, arrays), arrays)
 
 
-def check_engine(op: Op, arrays: Sequence[np.ndarray], engine: Any, scale: float = 1.0) -> None:
+def check_engine(
+    op: Op, arrays: Sequence[np.ndarray], engine: Engine[Any], scale: float = 1.0
+) -> None:
     """Check that an engine agrees with the reference engine, within rounding."""
     graph = graph_of(op, arrays)
     for want, got in zip(run(graph, arrays), run(graph, arrays, engine), strict=True):
@@ -45,11 +49,9 @@ def check_op(op: Op, *arrays: ArrayLike, order: int = 2) -> None:
     >>> from pullback import testing
     >>> testing.check_op(pb.op("Sin"), [0.5, 1.5])
     """
-    from pullback.engines.registry import engine
-
     given = [np.asarray(a) for a in arrays]
     check_type(op, given)
-    check_engine(op, given, engine("xla"))
+    check_engine(op, given, engine_named("xla"))
     if op.differentiable:
         wide = [a.astype(_WIDE.get(a.dtype.kind, a.dtype)) for a in given]
         check_derivatives(op, wide, order)

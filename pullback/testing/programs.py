@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.base import Engine
 from pullback.engines.reference import ReferenceEngine
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
@@ -32,7 +33,9 @@ def several(result: Node | Iterable[Node]) -> tuple[Node, ...]:
     return tuple(result)
 
 
-def run(graph: Graph, arrays: Sequence[np.ndarray], engine: Any = None) -> list[np.ndarray]:
+def run(
+    graph: Graph, arrays: Sequence[np.ndarray], engine: Engine[Any] | None = None
+) -> list[np.ndarray]:
     """Run a graph on arrays, by default with the reference engine."""
     engine = engine or ReferenceEngine()
     args = [engine.put(np.array(a, order="C"), x.type) for a, x in zip(arrays, graph.inputs)]

@@ -315,9 +315,9 @@ def test_the_name_of_a_known_op_is_refused():
 
 def test_apply_and_op_check_their_arguments():
     kind = type(scaled(2))
-    with told(ArgumentError, TypeError, "first argument is an op, got Scaled", "pb.apply(Scale"):
+    with told(ArgumentError, TypeError, "op must be an op, got Scaled", "pb.apply(Scale"):
         pb.apply(kind, pb.tensor(X))
-    with told(ArgumentError, TypeError, "first argument is an op, got function"):
+    with told(ArgumentError, TypeError, "op must be an op, got function"):
         pb.apply(lambda x: x, pb.tensor(X))
     with told(ArgumentError, ValueError, "no op 'Sine'", "Did you mean"):
         pb.op("Sine")

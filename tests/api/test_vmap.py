@@ -228,7 +228,7 @@ def test_errors_name_the_users_line():
     def f(x):
         return x + pb.ones((2,))
 
-    with told(ShapeError, ValueError, "add:", "f64[3]", at=line(-2)):
+    with told(ShapeError, ValueError, "+:", "f64[3]", at=line(-2)):
         pb.vmap(f)(x)
     with told(AxisError, IndexError, "sum:"):
         pb.vmap(lambda x: x.sum(axis=1))(x)

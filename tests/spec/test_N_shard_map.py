@@ -56,9 +56,9 @@ def test_N34_axes_inside_vmap_are_logical_and_a_mesh_may_split_the_mapped_one():
     for wrong, words in (("pp", "has no axis 'pp'"), (3, "must be a mesh axis")):
         with pytest.raises(pb.PullbackError, match=words):
             pb.vmap(lambda x: x, spmd_axis_name=wrong)(pb.tensor(y).shard(mesh, P()))
-    with pytest.raises(pb.PullbackError, match="cannot be split along 'tp': it uses it"):
+    with pytest.raises(pb.PullbackError, match="cannot be sharded along 'tp': it uses this axis"):
         pb.vmap(product, (0, None), spmd_axis_name="tp")(xs, w)
-    with pytest.raises(pb.PullbackError, match=r"3 examples .* do not divide"):
+    with pytest.raises(pb.PullbackError, match=r"must be divisible by the 2 devices .* got 3"):
         pb.vmap(product, (0, None), spmd_axis_name="dp")(pb.stack([xs[0]] * 3), w)
 
 

@@ -155,15 +155,15 @@ class Client:
     @functools.cached_property
     def identity(self) -> list[bytes]:
         """Everything that machine code depends on besides the text of its program."""
-        words = [
+        facts = [
             version.__version__, getattr(version, "_git_hash", None), self.platform,
             self._client.platform_version, self.device.device_kind, [self.device.id], THREADS,
             *[(name, os.environ.get(name)) for name in _COMPILER_VARIABLES],
         ]  # fmt: skip
         if self.platform == "cpu" and len(self._client.local_devices()) > 1:
             # XLA then has at least one thread for each device
-            words.append(len(self._client.local_devices()))
-        parts = [repr(words).encode(), self._options.SerializeAsString(), machine.processor()]
+            facts.append(len(self._client.local_devices()))
+        parts = [repr(facts).encode(), self._options.SerializeAsString(), machine.processor()]
         parts.append(machine.library(_LIBRARY))
         if self.platform == "cuda":
             parts += machine.driver(), machine.library(_cuda_plugin() or "")

@@ -64,18 +64,18 @@ class Cluster:
     def make_cpu_client(self, devices: int) -> Any:
         named = {} if self._host is None else {"hostname": self._host}
         collectives = _jax.make_gloo_tcp_collectives(distributed_client=self._runtime, **named)
-        made = xla_client.make_cpu_client(
+        client = xla_client.make_cpu_client(
             distributed_client=self._runtime, node_id=self.process, num_nodes=self.count,
             collectives=collectives, num_devices=devices,
         )  # fmt: skip
-        self._kept += [collectives, made]
-        return made
+        self._kept += [collectives, client]
+        return client
 
     def make_plugin_client(self, plugin: str, options: dict) -> Any:
         options = {**options, "node_id": self.process, "num_nodes": self.count}
-        made = xla_client.make_c_api_client(plugin, options, self._runtime)
-        self._kept.append(made)
-        return made
+        client = xla_client.make_c_api_client(plugin, options, self._runtime)
+        self._kept.append(client)
+        return client
 
     # -- programs -------------------------------------------------------------------------------
 
@@ -91,12 +91,12 @@ class Cluster:
         group, values = program.group, array("I", [x.checksum for x in args])
         self.heartbeat.admit(group, program.checksum, zlib.crc32(values))
         try:
-            made = self.attempt(lambda: program.start(args), group)
+            results = self.attempt(lambda: program.start(args), group)
         except EngineError as error:
             self._failed(error, group)
             raise
-        self.log(group).results = set(map(id, made))
-        return made
+        self.log(group).results = set(map(id, results))
+        return results
 
     def attempt(
         self, action: Callable[[], Any], group: Group, thread: WorkerThread | None = None
@@ -107,12 +107,12 @@ class Cluster:
         """
         answer = (thread or self._starting).submit(action)
         self._poll(lambda: bool(answer), group)
-        made = answer[0]
-        if isinstance(made, EngineError):
-            self._blame(made, group)
-        if isinstance(made, BaseException):
-            raise made
-        return made
+        result = answer[0]
+        if isinstance(result, EngineError):
+            self._blame(result, group)
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer has been computed; raise if that will never be."""

@@ -52,6 +52,6 @@ class Executable:
 def explain(error: Exception, action: str) -> EngineError:
     """Convert an error of XLA: keep its first line, and recognise a lack of memory."""
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if "RESOURCE_EXHAUSTED" in first or "out of memory" in first.lower():
+    if any(sign in first.lower() for sign in ("resource_exhausted", "out of memory", "bad_alloc")):
         return OutOfMemory(f"the device is out of memory: {first}")
     return EngineError(f"XLA could not {action} the program: {first}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.engines.base import OpBuilder
 from pullback.engines.xla.instructions import Block, HloValue
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import Type
@@ -47,15 +48,11 @@ class Region:
         return Block(tuple(self.arguments), self._inside[0], tuple(self.results))
 
 
-class ControlFlow:
+class ControlFlow(OpBuilder):
     """The part of `Builder` that writes instructions with regions."""
 
-    mesh: Any
     checks: list[tuple[HloValue, Any]]
-    op: Any
-    constant: Any
-    value: Any
-    all_reduce: Any
+    value: Callable[[Type], HloValue]
 
     def region(self, types: Sequence[Type], body: Callable[..., Sequence[HloValue]]) -> Block:
         """A region with arguments of the given types, for `op(regions=...)`."""
@@ -116,6 +113,7 @@ class ControlFlow:
             step.results = list(body(*step.arguments))
             held = [holds for holds, _ in step.checks]
             if held and axes and stops:
+                assert self.mesh is not None
                 held = self.all_reduce(held, self.mesh.groups(axes), "and")
         for holds in held:
             with step:

@@ -65,7 +65,7 @@ class XlaSequence(ProgramBase):
             for i in over:
                 values[i] = None
         outputs = [values[i] for i in self._outputs]
-        return [*outputs, Words(words)] if words else outputs
+        return [*outputs, CheckOutcomes(words)] if words else outputs
 
     def memory(self) -> MemoryUse:
         """Return the memory of a run: values passed between pieces, and temporaries of each."""
@@ -83,7 +83,7 @@ class XlaSequence(ProgramBase):
         found = [piece.work() for piece in self.pieces]
         return sum(flops for flops, _ in found), sum(traffic for _, traffic in found)
 
-    def failures(self, word: Words, lines: Sequence[Any]) -> dict[int, PullbackError]:
+    def failures(self, word: CheckOutcomes, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
         checked = [piece for piece in self.pieces if piece.checks]
         failed: dict[int, str] = {}
@@ -94,7 +94,7 @@ class XlaSequence(ProgramBase):
         return failed_outputs(self.checks, self._check_masks, failed, lines)
 
 
-class Words:
+class CheckOutcomes:
     """The outcomes of the checks of several pieces."""
 
     def __init__(self, words: list[Any]) -> None:

@@ -167,11 +167,11 @@ class Queue:
     def run(self, program: Spmd, args: list[Shards]) -> list[Any]:
         with self._lock:
             self.settle()
-            made = self._client.start(program, args)
-            if self._client.platform == "cpu" and made:
-                least = min(made, key=lambda y: y.on_device_size_in_bytes())
+            results = self._client.start(program, args)
+            if self._client.platform == "cpu" and results:
+                least = min(results, key=lambda y: y.on_device_size_in_bytes())
                 self._last = least, program.group
-            return made
+            return results
 
     def settle(self) -> None:
         """Return when no program that communicates is running."""
