@@ -83,8 +83,8 @@ class AutoSharded(Generic[Params, Result]):
             shard(x, self.mesh, specs[path]) if isinstance(t, Type) else x
             for x, t, path in zip(call.leaves, call.types, call.paths, strict=True)
         ]
-        placed_args, placed_kwargs = tree.unflatten(call.structure, leaves)
-        return self.f(*placed_args, **placed_kwargs)
+        args, kwargs = tree.unflatten(call.structure, leaves)
+        return self.f(*args, **kwargs)
 
     def plan(self, *args: Tree, **kwargs: Tree) -> ShardingPlan:
         """Return the layouts for arguments that are tensors, or types made with `pb.Type`."""
@@ -113,20 +113,20 @@ class AutoSharded(Generic[Params, Result]):
         return ShardingPlan.of(self.mesh, planned, found)
 
     def _fixed(self, call: ShardedArguments) -> list[P | None]:
-        """The spec of each leaf that the user fixed, `None` where it is free."""
+        """Return the spec of each leaf that the user fixed, `None` for the others."""
         specs = call.by_name(self.in_specs)
         whole = call.by_name(dict.fromkeys([call.name(n) for n in self.whole], P()))
-        made = [a if a is not None else b for a, b in zip(whole, specs, strict=True)]
-        for spec, t in zip(made, call.types, strict=True):
+        fixed = [a if a is not None else b for a, b in zip(whole, specs, strict=True)]
+        for spec, t in zip(fixed, call.types, strict=True):
             if spec is not None and isinstance(t, Type):
                 if not isinstance(spec, P):
                     _refuse(f"in_specs must contain specs such as pb.P('dp') or None, got {spec!r}")
                 Sharding(self.mesh, spec).check(t.shape, "auto_shard")
-        return made
+        return fixed
 
 
 class ShardedArguments:
-    """The arguments of one call: their leaves, with paths that a user knows them by."""
+    """The arguments of one call: their leaves, and the paths of these."""
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
         self.leaves, self.structure = tree.flatten((args, kwargs))
@@ -143,7 +143,7 @@ class ShardedArguments:
         return [(path, t) for path, t in pairs if isinstance(t, Type)]
 
     def name(self, which: int | str) -> str:
-        """The name of an argument, given its position or name."""
+        """Return the name of an argument, given its position or name."""
         names = [name for name, _ in self.entries]
         if isinstance(which, str) and which in names:
             return which
@@ -152,14 +152,14 @@ class ShardedArguments:
         return _refuse(f"{which!r} names no argument; the arguments are {', '.join(names)}")
 
     def by_name(self, specs: Any) -> list[Any]:
-        """The entry for each leaf, from a tuple by position or a dict by name, or `None`."""
+        """Return the entry or `None` for each leaf, from a tuple by position or a dict by name."""
         if not isinstance(specs, Mapping):
             specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
             if len(specs) > len(self.entries):
                 _refuse(f"in_specs has {len(specs)} entries for {len(self.entries)} arguments")
             specs = {self.entries[i][0]: spec for i, spec in enumerate(specs)}
         specs = {self.name(n): spec for n, spec in specs.items()}
-        made: list[Any] = []
+        entries: list[Any] = []
         for name, x in self.entries:
             found = tree.broadcast_prefix(specs.get(name), x)
             if found is None:
@@ -167,19 +167,19 @@ class ShardedArguments:
                     f"the entry of in_specs for {name} must be a prefix of its tree, got "
                     f"{specs[name]!r}"
                 )
-            made += found
-        return made
+            entries += found
+        return entries
 
 
 def _type(x: Any) -> Any:
-    """The type of a tensor, without its current layout; anything else as it is."""
+    """Return the type of a tensor without its layout, and any other value unchanged."""
     if isinstance(x, Type):
         return x.plain
     return asarray(x)._node.type.plain if is_array(x) else x
 
 
 def _names(f: Callable, count: int) -> list[str]:
-    """The names of the first `count` positional arguments of a function."""
+    """Return the names of the first `count` positional arguments of a function."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):

@@ -1,12 +1,15 @@
-"""The search for a plan: candidates from the integer program and from common patterns, compared by
-the expected cost of their per-device programs."""
+"""The search for a plan among candidates from the integer program and from common patterns.
+
+Candidates are compared by the expected cost of their per-device programs.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pullback import tree
 from pullback.api.memory_plan import readable
@@ -16,21 +19,20 @@ from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.ops.wrap.call import inline_calls
-from pullback.sharding.auto.flatten import flat
+from pullback.sharding.auto.flatten import flatten
 from pullback.sharding.auto.groups import Groups
 from pullback.sharding.auto.integer_program import choose, solver
 from pullback.sharding.auto.layouts import layouts
 from pullback.sharding.cost import Machine
 from pullback.sharding.explain import Explanation, explain_sharding
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.partitioner import layout
-from pullback.sharding.spec import Dims, P, Sharding
+from pullback.sharding.spec import Dims, P, Sharding, layout
 
 if TYPE_CHECKING:
     from pullback.api.auto_shard import ShardedArguments
 
-BATCHES = 3  # leading sizes that are tried as a batch
-TRIES = 3  # tighter memory limits, if a program needs more than the integer program estimates
+BATCHES = 3  # leading sizes to try as a batch
+TRIES = 3  # memory limits to try, if a program needs more than the integer program estimates
 
 Specs = tuple[P | None, ...]  # one for each leaf; `None` for one that is not a tensor
 
@@ -50,81 +52,79 @@ class Search:
         self.f, self.mesh, self.call, self.machine = f, mesh, call, machine
         self.types, self.fixed = call.types, fixed
         self.places = [i for i, t in enumerate(call.types) if isinstance(t, Type)]
-        self._known: dict[Specs, Explanation] = {}
+        self._explained: dict[Specs, Explanation] = {}
 
     def best(self, memory: float | None, seconds: float) -> tuple[Specs, Explanation]:
-        """The specs with the least expected time, of those that fit into memory."""
+        """Return the specs with the least expected time, of those that fit into memory."""
         patterns = self._patterns()
-        found = [*self._solved(patterns, memory, seconds), *patterns]
-        order = {specs: i for i, specs in reversed(list(enumerate(found)))}
+        found = dict.fromkeys([*self._solved(patterns, memory, seconds), *patterns])
 
         def cost(specs: Specs) -> tuple:
-            made = self.explain(specs)
-            over = 0 if memory is None else max(0, made.memory - memory)
+            expected = self.explain(specs)
+            over = 0 if memory is None else max(0, expected.memory - memory)
             split = sum([len(axes) for s in specs if s is not None for axes in s.dims])
-            return over, float(f"{made.seconds:.9e}"), split, order[specs]
+            return over, float(f"{expected.seconds:.9e}"), split
 
-        chosen = min(order, key=cost)
-        made = self.explain(chosen)
-        if memory is not None and made.memory > memory:
+        chosen = min(found, key=cost)
+        expected = self.explain(chosen)
+        if memory is not None and expected.memory > memory:
             raise ArgumentError(
                 f"auto_shard: no layout fits into {readable(int(memory))} on each device, the "
-                f"smallest needs {readable(made.memory)}",
+                f"smallest needs {readable(expected.memory)}",
                 hint="Raise memory=, use a larger mesh, or fix fewer arguments with in_specs or "
                 "whole.",
             )
-        return chosen, made
+        return chosen, expected
 
     def explain(self, specs: Specs) -> Explanation:
-        """The communication and cost of the function with its arguments laid out by `specs`."""
-        if specs not in self._known:
+        """Return the communication and cost of the function for the layouts `specs`."""
+        if specs not in self._explained:
             leaves = [t if s is None else t.sharded(Sharding(self.mesh, s))
                       for t, s in zip(self.types, specs, strict=True)]  # fmt: skip
             args, kwargs = tree.unflatten(self.call.structure, leaves)
-            self._known[specs] = explain_sharding(self.f, self.machine)(*args, **kwargs)
-        return self._known[specs]
+            self._explained[specs] = explain_sharding(self.f, self.machine)(*args, **kwargs)
+        return self._explained[specs]
 
     # -- common patterns ---------------------------------------------------------------------------
 
     def _patterns(self) -> list[Specs]:
-        """The usual choices: all whole, a batch along one axis or all axes, everything split."""
+        """Return usual choices: all whole, a batch along one axis or all axes, all split."""
         found = [self._specs({})]
         split = self.mesh.several
         for axes in dict.fromkeys([split, *[(a,) for a in split]]):
             found += [self._specs(dict.fromkeys(batch, axes)) for batch in self._batches()]
-        parts: list[P | None] = [None] * len(self.types)
-        for i in self.places:
-            parts[i] = self._spec(i, min(self._layouts(i), key=lambda d, i=i: self._bytes(i, d)))  # type: ignore[misc]
-        found.append(tuple(parts))
-        return list(dict.fromkeys(found))
+        smallest = [min(self._layouts(i), key=functools.partial(self._bytes, i))
+                    for i in self.places]  # fmt: skip
+        return list(dict.fromkeys([*found, self._specs_of(smallest)]))
 
     def _batches(self) -> list[list[int]]:
-        """Leaves that may be a batch: all leaves of some arguments with the same leading size."""
-        extents: dict[int, list[int]] = {}
+        """Return possible batches: all leaves of the arguments with the same leading size."""
+        batches: dict[int, list[int]] = {}
         at = 0
         for _, x in self.call.entries:
             mine = range(at, at := at + len(tree.leaves(x)))
             ranked = [i for i in mine if i in self.places and self.types[i].rank]
             leading = {self.types[i].shape[0] for i in ranked}
             if len(leading) == 1:
-                extents.setdefault(leading.pop(), []).extend(ranked)
-        size = {n: sum([self.types[i].nbytes for i in leaves]) for n, leaves in extents.items()}
-        return [extents[n] for n in sorted(extents, key=lambda n: -size[n])[:BATCHES]]
+                batches.setdefault(leading.pop(), []).extend(ranked)
+
+        def nbytes(leaves: list[int]) -> int:
+            return sum([self.types[i].nbytes for i in leaves])
+
+        return sorted(batches.values(), key=nbytes, reverse=True)[:BATCHES]
 
     def _specs(self, split: dict[int, tuple[str, ...]]) -> Specs:
         """Split the first dimension of some leaves, if it divides evenly; the others are whole."""
-        made: list[P | None] = [None] * len(self.types)
-        for i in self.places:
-            dims = _all_dims(P(split.get(i, ())), self.types[i])
-            made[i] = self._spec(i, dims if dims in self._layouts(i) else ())
-        return tuple(made)
+        wanted = [_all_dims(P(split.get(i, ())), self.types[i]) for i in self.places]
+        pairs = zip(self.places, wanted, strict=True)
+        return self._specs_of([dims if dims in self._layouts(i) else () for i, dims in pairs])
 
     # -- the integer program -----------------------------------------------------------------------
 
     def _solved(self, starts: list[Specs], memory: float | None, seconds: float) -> list[Specs]:
-        graph, alike = self._program()
+        graph, like_input = self._program()
         inputs = [self._layouts(i) for i in self.places]
-        inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
+        inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured tensors
         dims = [self._dims(graph, s) for s in starts]
         found: dict[Specs, None] = {}
         until = time.monotonic() + seconds
@@ -134,32 +134,30 @@ class Search:
             for _ in range(TRIES):
                 groups = Groups(graph, inputs, self.mesh, machine)
                 left = max(1.0, until - time.monotonic())
-                solved = choose(groups, alike, dims, limit, left, thorough=first)
-                made = [self._specs_of(dims) for dims in solved]
-                found.update(dict.fromkeys(made))
+                solved = choose(groups, like_input, dims, limit, left, thorough=first)
+                specs = [self._specs_of(layouts) for layouts in solved]
+                found |= dict.fromkeys(specs)
                 dims = [*solved[:1], *dims] if first else dims
-                needs = min([self.explain(specs).memory for specs in made], default=0)
+                needs = min([self.explain(s).memory for s in specs], default=0)
                 if memory is None or limit is None or needs <= memory:
                     break
                 limit *= memory / needs
         return list(found)
 
     def _specs_of(self, layouts: list[Dims]) -> Specs:
+        """Return the specs of the leaves, from the layouts of tensors that are not fixed."""
         specs: list[P | None] = [None] * len(self.types)
         for i, dims in zip(self.places, layouts, strict=False):
-            specs[i] = self._spec(i, dims)
+            fixed = self.fixed[i]
+            specs[i] = P(*dims) if fixed is None else fixed
         return tuple(specs)
-
-    def _spec(self, i: int, dims: Dims) -> P:
-        fixed = self.fixed[i]
-        return P(*dims) if fixed is None else fixed
 
     def _layouts(self, i: int) -> list[Dims]:
         spec, type = self.fixed[i], self.types[i]
         return layouts(type, self.mesh) if spec is None else [_all_dims(spec, type)]
 
     def _bytes(self, i: int, dims: Dims) -> int:
-        """The bytes of a leaf on each device."""
+        """Return the bytes of a leaf on each device."""
         shape = Sharding(self.mesh, P(*dims)).local_shape(self.types[i].shape)
         return self.types[i].with_shape(shape).nbytes
 
@@ -168,18 +166,17 @@ class Search:
         return mine + [layout(x.type) for x in graph.inputs[len(mine) :]]
 
     def _program(self) -> tuple[Graph, dict[int, int]]:
-        """The function's program, and which results have the layout of an argument, as a gradient
-        or an updated parameter has."""
-        leaves, structure = self.call.types, self.call.structure
-        graph = stage("auto_shard", self.f, leaves, structure).graph
-        return flat(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
+        """Return the function's program, and the inputs whose layouts its outputs have."""
+        graph = stage("auto_shard", self.f, self.types, self.call.structure).graph
+        return flatten(canonicalise(inline_calls(graph))), self._like_input()
 
-    def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
-        """Which results have the layout of an argument, by their index.
+    def _like_input(self) -> dict[int, int]:
+        """Return which outputs have the layout of an input, as gradients and new parameters do.
 
-        Each dimension of the arguments gets its own axis of a mesh of one device; propagation then
-        tells which results are laid out along the axes of one argument.
+        Each dimension of the inputs gets its own axis of a mesh of one device; propagation then
+        shows which outputs are split along the axes of one input.
         """
+        leaves = self.types
         names = [[f"{i}.{d}" for d in range(leaves[i].rank)] for i in self.places]
         every = [a for axes in names for a in axes]
         probe = DeviceMesh((1,) * len(every), every)
@@ -189,11 +186,11 @@ class Search:
             i = self.places[k]
             marked[i] = leaves[i].sharded(Sharding(probe, spec))
         try:
-            outputs = stage("auto_shard", self.f, marked, structure).graph.outputs
+            outputs = stage("auto_shard", self.f, marked, self.call.structure).graph.outputs
         except PullbackError:  # the function uses another mesh, so nothing is known
             return {}
-        made = [y.type.sharding for y in outputs]
-        return {i: owners[s.spec] for i, s in enumerate(made) if s is not None and s.spec in owners}
+        shardings = [y.type.sharding for y in outputs]
+        return {i: owners[s.spec] for i, s in enumerate(shardings) if s and s.spec in owners}
 
 
 def _all_dims(spec: P | None, type: Type) -> Dims:

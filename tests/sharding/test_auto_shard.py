@@ -1,5 +1,4 @@
-"""auto_shard: specs that the cost model chooses, plans that can be kept, and results that do not
-depend on any of it."""
+"""auto_shard: specs chosen by the cost model, saved plans, and equal results."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from pullback.errors import ArgumentError, ShapeError
 
 MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
 BOTH = ("dp", "tp")
-SLOW = pb.Machine(flops=1e6, bandwidth=1e9, latency=1e-9)  # for which small sizes are large
+SLOW = pb.Machine(flops=1e6, bandwidth=1e9, latency=1e-9)  # splitting pays for small sizes
 
 
 def mlp(params, x):
@@ -46,15 +45,15 @@ def values(width=6, hidden=16):
 
 
 def seconds(f, *args):
-    """What a layout that was written by hand is expected to take."""
+    """Return the expected time of a layout written by hand."""
     return pb.debug.explain_sharding(f)(*args).seconds
 
 
-def laid_out(type, *dims):
+def sharded(type, *dims):
     return type.sharded(pb.Sharding(MESH, pb.P(*dims)))
 
 
-# -- what is chosen -------------------------------------------------------------------------------
+# -- choices --------------------------------------------------------------------------------------
 
 
 def test_a_large_batch_is_split():
@@ -78,12 +77,12 @@ def test_a_batch_and_weights_share_the_mesh():
     sizes = weights(4096, 16384), f32(2048, 4096)
     plan = pb.auto_shard(step, MESH).plan(*sizes)
     (w1, b1, w2), x = (sizes[0][n] for n in ("w1", "b1", "w2")), sizes[1]
-    columns = {"w1": laid_out(w1, None, "tp"), "b1": laid_out(b1, "tp"), "w2": laid_out(w2, "tp")}
-    for hand in [(columns, laid_out(x, "dp")), (sizes[0], laid_out(x, BOTH))]:
+    columns = {"w1": sharded(w1, None, "tp"), "b1": sharded(b1, "tp"), "w2": sharded(w2, "tp")}
+    for hand in [(columns, sharded(x, "dp")), (sizes[0], sharded(x, BOTH))]:
         assert plan.seconds <= seconds(step, *hand)
 
 
-def test_what_is_small_stays_whole():
+def test_small_arguments_stay_whole():
     plan = pb.auto_shard(step, MESH).plan(weights(8, 8), f32(16, 8))
     assert set(plan.specs.values()) == {pb.P()} and plan.collectives == ()
 
@@ -128,17 +127,17 @@ def test_attention_splits_the_batch_or_the_heads():
 
 
 @pytest.mark.parametrize("sizes", [(8, 512, 1024), (8, 128, 512)])
-def test_nothing_tried_by_hand_is_better(sizes):
+def test_plans_are_no_slower_than_layouts_by_hand(sizes):
     sizes = square(sizes[-1]), f32(*sizes)
     f = pb.grad(attention_loss)
     plan = pb.auto_shard(f, MESH).plan(*sizes)
     w, x = sizes
-    columns = {n: laid_out(w[n], "tp") if n == "o" else laid_out(w[n], None, "tp") for n in w}
-    for hand in [(w, laid_out(x)), (w, laid_out(x, BOTH)), (columns, laid_out(x, "dp"))]:
+    columns = {n: sharded(w[n], "tp") if n == "o" else sharded(w[n], None, "tp") for n in w}
+    for hand in [(w, sharded(x)), (w, sharded(x, BOTH)), (columns, sharded(x, "dp"))]:
         assert plan.seconds <= seconds(f, *hand) * 1.002
 
 
-def test_sizes_that_do_not_divide_are_split_only_if_nothing_else_is():
+def test_uneven_dimensions_are_split_only_if_no_other_divides():
     def product(x, w):
         return x @ w
 
@@ -156,7 +155,7 @@ def test_axes_with_one_device_split_nothing(shape):
     assert plan.specs["x"] is pb.P(*split) and plan.specs["params['w1']"] is pb.P()
 
 
-def test_values_without_elements_and_without_dimensions():
+def test_empty_arguments_and_scalars():
     with pb.config(engine="reference"):
         f = pb.auto_shard(lambda x, y, s: (x.sum() + y * s, x * s), MESH, machine=SLOW)
         total, none = f(np.zeros((0, 8)), numbers(8, 8), np.float64(2.0))
@@ -166,7 +165,7 @@ def test_values_without_elements_and_without_dimensions():
         pb.auto_shard(lambda n: pb.ones(n), MESH)(3)
 
 
-def test_a_training_step_keeps_its_parameters_where_they_are():
+def test_a_training_step_keeps_the_layouts_of_its_parameters():
     def train(params, x):
         return pb.tree.map(lambda w, g: w - 0.1 * g, params, pb.grad(loss)(params, x))
 
@@ -181,7 +180,7 @@ def test_a_plan_is_the_same_every_time():
     assert first.specs == second.specs and first.seconds == second.seconds
 
 
-# -- what the user fixes ---------------------------------------------------------------------------
+# -- fixed layouts --------------------------------------------------------------------------------
 
 
 def test_fixed_specs_are_kept():
@@ -194,13 +193,13 @@ def test_fixed_specs_are_kept():
 
 
 @pytest.mark.parametrize("which", ["x", 1, (-1,)])
-def test_arguments_that_may_not_be_split_are_not(which):
+def test_whole_arguments_are_not_split(which):
     plan = pb.auto_shard(step, MESH, whole=which).plan(weights(512, 2048), f32(65536, 512))
     assert plan.specs["x"] is pb.P()
     assert plan.specs["params['w1']"] is pb.P(None, BOTH)
 
 
-def test_a_layout_named_inside_of_the_function_is_kept():
+def test_a_sharding_constraint_in_the_function_is_kept():
     def f(x, w):
         return pb.with_sharding_constraint(x @ w, MESH, pb.P("dp", "tp")) * 2.0
 
@@ -240,7 +239,7 @@ def test_results_under_a_memory_limit_and_with_captured_tensors():
         check_equal(pb.grad(attention_loss), names, numbers(4, 3, 32))
 
 
-def test_derivatives_and_compiled_functions_on_either_side():
+def test_derivatives_of_and_plans_for_compiled_functions():
     x, w = numbers(16, 8), numbers(8, 8)
     with pb.config(engine="reference"):
         f = pb.auto_shard(lambda w, x: pb.tanh(x @ w).sum(), MESH, machine=SLOW)
@@ -262,7 +261,7 @@ def test_loops():
         check_equal(pb.grad(lambda ws, x: layers(ws, x).sum()), ws, x)
 
 
-def test_what_a_loop_sends_counts_in_every_round():
+def test_the_communication_of_a_loop_counts_in_every_iteration():
     ws = f32(5, 64, 64).sharded(pb.Sharding(MESH, pb.P(None, "tp")))
     once = pb.debug.explain_sharding(lambda w, x: pb.tanh(x @ w))(
         f32(64, 64).sharded(pb.Sharding(MESH, pb.P("tp"))), f32(16, 64)
@@ -285,7 +284,7 @@ def test_numbers_and_keywords_pass_through():
     assert list(plan.specs) == ["x", "scale['by']"]
 
 
-def test_a_plan_is_made_once_for_each_kind_of_argument():
+def test_a_plan_is_made_once_for_each_set_of_argument_types():
     calls = []
 
     def f(x, w):
@@ -334,21 +333,21 @@ def test_a_plan_is_saved_and_used_again(plan, tmp_path):
     assert again == plan and str(again) == str(plan)
     for given in (path, str(path), plan):
         wrapped = pb.auto_shard(step, MESH, plan=given)
-        assert wrapped.plan(weights(6, 16), f32(24, 6)) == plan  # extents may differ
+        assert wrapped.plan(weights(6, 16), f32(24, 6)) == plan  # sizes may differ
     with pb.config(engine="reference"):
         args = pb.tree.map(lambda a: a.astype(np.float32), (values(), numbers(24, 6)))
         got, wanted = wrapped(*args)[0], step(*pb.tree.map(pb.asarray, args))[0]
         np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-5)
 
 
-def test_all_parts_of_a_spec_are_saved(tmp_path):
+def test_a_saved_spec_is_complete(tmp_path):
     spec = pb.P(None, "tp", replicated="dp", priority=(0, 2))
     fixed = pb.auto_shard(lambda x: x + 1.0, MESH, in_specs=(spec,)).plan(f32(8, 8))
     fixed.save(tmp_path / "plan.json")
     assert pb.ShardingPlan.load(tmp_path / "plan.json").specs["x"] is spec
 
 
-def test_a_plan_that_does_not_fit_says_so(plan):
+def test_a_plan_for_another_mesh_or_other_arguments_is_rejected(plan):
     args = weights(512, 2048), f32(64, 512)
     with pytest.raises(ArgumentError, match=r"for a mesh of dp=2, tp=4, got DeviceMesh\(x=8\)"):
         pb.auto_shard(step, pb.DeviceMesh(8, "x"), plan=plan).plan(*args)
@@ -361,14 +360,14 @@ def test_a_plan_that_does_not_fit_says_so(plan):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "other"}'])
-def test_a_file_without_a_plan_says_so(text, tmp_path):
+def test_a_file_without_a_plan_is_rejected(text, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(text)
     with pytest.raises(ArgumentError, match=r"plan.json is not a plan"):
         pb.auto_shard(step, MESH, plan=path)
 
 
-def test_wrong_options_are_refused():
+def test_invalid_options():
     sizes = weights(8, 16), f32(8, 8)
     with pytest.raises(ArgumentError, match="DeviceMesh"):
         pb.auto_shard(step, (2, 4))

@@ -1,4 +1,4 @@
-"""Loops, choices and checkpoints on parts of their operands, against the same on whole ones."""
+"""Loops, conditionals and checkpoints on shards give the results of whole operands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def program(f: Callable, arrays: Arrays) -> Any:
 
 
 def recurrent(w: Any, u: Any, xs: Any) -> Any:
-    """A state from zeros, rows that come and go."""
+    """A loop with a state that starts from zeros, scanned inputs and stacked outputs."""
 
     def cell(h: Any, x: Any) -> Any:
         h = pb.tanh(x @ w + h @ u)
@@ -50,8 +50,8 @@ def backward_in_time(w: Any, xs: Any) -> Any:
     return h, rows, tops
 
 
-def turned(x: Any) -> Any:
-    """States that change places, one of them transposed, and one that is only added to."""
+def transposed(x: Any) -> Any:
+    """A loop that swaps two states, transposes one of them and only adds to a third."""
 
     def step(state: Any, row: Any) -> Any:
         a, b, total = state
@@ -65,8 +65,8 @@ def counted(x: Any, w: Any) -> Any:
     return pb.fori_loop(0, 5, lambda i, h: pb.sin(h @ w) + x * i, x)
 
 
-def chosen(x: Any, y: Any) -> Any:
-    """What is chosen by, and what is added, needs all devices."""
+def conditional(x: Any, y: Any) -> Any:
+    """Conditionals whose conditions and results are sums over all devices."""
 
     def first(x: Any, y: Any) -> Any:
         return x @ y, pb.sum(x, axis=0)
@@ -93,7 +93,7 @@ def nested(x: Any, w: Any) -> Any:
     return pb.scan(outer, x, x[:3, 0])
 
 
-def again(x: Any, w: Any) -> Any:
+def checkpointed(x: Any, w: Any) -> Any:
     layer = pb.checkpoint(lambda h: pb.tanh(h @ w) + h)
     return layer(layer(x))
 
@@ -110,21 +110,21 @@ def own_rule(x: Any, w: Any) -> Any:
 CASES: list[tuple[Callable, Arrays]] = [
     (recurrent, numbers((2, 3), (3, 3), (4, 5, 2))),
     (backward_in_time, numbers((4, 4), (5, 3, 4))),
-    (turned, numbers((5, 5))),
+    (transposed, numbers((5, 5))),
     (counted, numbers((5, 4), (4, 4))),
-    (chosen, numbers((3, 5), (5, 3))),
+    (conditional, numbers((3, 5), (5, 3))),
     (nested, numbers((5, 4), (4, 4))),
-    (again, numbers((5, 4), (4, 4))),
+    (checkpointed, numbers((5, 4), (4, 4))),
     (own_rule, numbers((5, 3), (3, 4))),
 ]
 NAMED = [pytest.param(f, arrays, id=f.__name__) for f, arrays in CASES]
 
 
 @pytest.mark.parametrize(("f", "arrays"), NAMED)
-def test_parts_give_what_the_whole_gives(f, arrays):
-    made = program(f, arrays)
+def test_shards_give_the_whole_result(f, arrays):
+    graph = program(f, arrays)
     for seed in range(8):
-        testing.check_sharded(made, arrays, seed)
+        testing.check_sharded(graph, arrays, seed)
 
 
 def loss_of(f: Callable) -> Callable:
@@ -135,32 +135,32 @@ def loss_of(f: Callable) -> Callable:
 
 
 @pytest.mark.parametrize(("f", "arrays"), NAMED)
-def test_gradients_by_parts(f, arrays):
-    made = program(loss_of(f), arrays)
+def test_gradients_on_shards(f, arrays):
+    graph = program(loss_of(f), arrays)
     for seed in range(6):
-        testing.check_sharded(made, arrays, seed)
+        testing.check_sharded(graph, arrays, seed)
 
 
 def while_all(x: Any, w: Any) -> Any:
-    """The condition looks at all parts."""
+    """The condition depends on all shards."""
     return pb.while_loop(lambda h: pb.sum(h * h) > 0.05, lambda h: pb.sin(h @ w) * 0.6, x)
 
 
 def while_one(x: Any, w: Any) -> Any:
-    """The condition looks at a number that all devices have."""
+    """The condition depends on a replicated number."""
     steps = pb.zeros((), dtype="int32")
     return pb.while_loop(lambda s: s[0] < 4, lambda s: (s[0] + 1, s[1] @ w + x), (steps, x))
 
 
 @pytest.mark.parametrize("f", [while_all, while_one])
-def test_loops_that_a_condition_ends(f):
+def test_while_loops(f):
     arrays = numbers((5, 4), (4, 4))
-    made = program(f, arrays)
+    graph = program(f, arrays)
     for seed in range(8):
-        testing.check_sharded(made, arrays, seed)
+        testing.check_sharded(graph, arrays, seed)
 
 
-# -- what they communicate ------------------------------------------------------------------------
+# -- communication --------------------------------------------------------------------------------
 
 
 def on_two(f: Callable, arrays: Arrays, *specs: P) -> Any:
@@ -171,26 +171,26 @@ def on_two(f: Callable, arrays: Arrays, *specs: P) -> Any:
 
 
 def test_a_loop_over_examples_does_not_communicate():
-    """Not even from a state that begins whole: it lies as the rows do."""
+    """A state that starts replicated gets the layout of the scanned rows."""
     graph, local = on_two(recurrent, numbers((2, 3), (3, 3), (4, 6, 2)), P(), P(), P(None, "x"))
     assert not collectives(local)
     last, sums = [y.type.sharding.spec for y in graph.outputs]
     assert last is P("x") and sums is P(None, "x")
 
 
-def test_a_dimension_that_is_scanned_is_gathered_once():
+def test_a_scanned_dimension_is_gathered_once():
     _, local = on_two(recurrent, numbers((2, 3), (3, 3), (4, 6, 2)), P(), P(), P("x"))
     assert collectives(local) == {"AllGather": 1}
 
 
-def test_a_state_keeps_the_layout_that_it_comes_in_with():
+def test_a_state_keeps_its_initial_layout():
     arrays = numbers((6, 4), (4, 4))
     graph, local = on_two(counted, arrays, P("x"), P())
     assert graph.outputs[0].type.sharding.spec is P("x")
     assert not collectives(local)
 
 
-def test_branches_on_parts_do_not_communicate():
+def test_branches_on_shards_do_not_communicate():
     def either(x: Any, w: Any) -> Any:
         return pb.cond(w[0, 0] > 0, lambda h: h @ w, lambda h: pb.sin(h), x)
 
@@ -206,8 +206,8 @@ def test_devices_do_not_communicate_in_a_condition():
     assert collectives(local) == {"PSum": 2}  # before the loop, and in its body
 
 
-def test_N45_a_sum_over_rounds_is_joined_behind_the_loop():
-    """Gradients of what all rounds use: one sum of all, though each round adds to them."""
+def test_N45_a_sum_over_iterations_is_reduced_after_the_loop():
+    """Gradients of values that all iterations use are reduced once."""
     arrays = numbers((2, 3), (3, 3), (4, 6, 2))
     _, local = on_two(loss_of(recurrent), arrays, P(), P(), P(None, "x"))
     bodies = [n.op.body for n in local.nodes if n.op.name == "Scan"]
@@ -216,14 +216,14 @@ def test_N45_a_sum_over_rounds_is_joined_behind_the_loop():
     assert collectives(local) == {"PSum": 4}  # both gradients, and both terms of the loss
 
 
-def test_what_a_loop_sends_is_listed_with_its_rounds():
+def test_the_communication_of_a_loop_is_listed_with_its_iterations():
     def f(x: Any, w: Any) -> Any:
         return pb.fori_loop(0, 5, lambda i, h: pb.tanh(h * pb.sum(h) + w), x)
 
     sharding = Sharding(DeviceMesh(2, "x"), P("x"))
     types = [Type((6,), dtype("f32"), sharding)] * 2
     found = pb.debug.explain_sharding(f)(*types)
-    (sum_over_parts,) = found.exchanges
-    assert (sum_over_parts.kind, sum_over_parts.rounds) == ("all_reduce", 5)
-    assert found.nbytes == 5 * sum_over_parts.nbytes == 20
+    (reduction,) = found.exchanges
+    assert (reduction.kind, reduction.rounds) == ("all_reduce", 5)
+    assert found.nbytes == 5 * reduction.nbytes == 20
     assert "5 times" in str(found)

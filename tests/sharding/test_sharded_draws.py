@@ -1,4 +1,4 @@
-"""Numbers that are drawn or counted: each device makes its part, and all parts are the whole."""
+"""Random numbers and iotas on meshes: each device computes its own shard of the same values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pullback as pb
 
 MESH = pb.DeviceMesh((2, 4), ("a", "b"))
 SPECS = [pb.P("a"), pb.P(None, "b"), pb.P(("a", "b")), pb.P("b", "a")]
-SHAPE = (7, 5)  # no axis divides it
+SHAPE = (7, 5)  # not divisible by any axis
 MAKERS = {
     "bits": lambda key: pb.random.bits(key, SHAPE),
     "uniform": lambda key: pb.random.uniform(key, SHAPE, minval=-1.0, maxval=3.0),
@@ -26,7 +26,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_each_device_draws_only_its_part(name):
+def test_each_device_draws_only_its_shard(name):
     make, key = MAKERS[name], pb.random.key(3)
     with pb.config(engine="reference"):
         want = make(key).numpy()
@@ -48,8 +48,8 @@ def test_draws_on_devices():
             assert np.array_equal(make(key).shard(MESH, spec).numpy(), want)
 
 
-def test_gamma_by_parameters_that_are_split():
-    """Where a device's numbers begin depends on how the parameters lie."""
+def test_gamma_with_sharded_parameters():
+    """The position of a device's numbers depends on the layout of the parameters."""
     key, a = pb.random.key(1), np.linspace(0.5, 4.0, 35).reshape(SHAPE)
     with pb.config(engine="reference"):
         want = pb.random.gamma(key, a).numpy()
@@ -61,7 +61,7 @@ def test_gamma_by_parameters_that_are_split():
             assert np.allclose(slope(x).numpy(), slope(pb.tensor(a)).numpy(), rtol=1e-6)
 
 
-def test_keys_that_are_split_draw_for_themselves():
+def test_sharded_keys_draw_their_own_numbers():
     keys = pb.random.split(pb.random.key(0), 6)
     with pb.config(engine="reference"):
         draw = pb.vmap(lambda k: pb.random.normal(k, (5,)))
@@ -72,7 +72,7 @@ def test_keys_that_are_split_draw_for_themselves():
         assert np.array_equal(split.numpy(), draw(keys).numpy())
 
 
-def test_a_long_chain_of_draws_is_sliced_in_the_end():
+def test_a_long_chain_of_ops_on_draws_is_sliced():
     key = pb.random.key(0)
     with pb.config(engine="reference"):
         x = pb.random.normal(key, (9,))

@@ -1,4 +1,4 @@
-"""Tensors on meshes, as a user meets them: on simulated devices, and on eight virtual ones."""
+"""Tensors on meshes through the public API, on simulated and on eight virtual devices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ X = np.arange(48, dtype=np.float32).reshape(8, 6)
 
 @pytest.fixture(autouse=True)
 def simulated():
-    """Here there is one device; what is tried on several says so."""
+    """Run on the simulator by default; `on_devices` and `on_meshes` choose other engines."""
     with pb.config(engine="reference"):
         yield
 
@@ -67,7 +67,7 @@ def test_copies_and_pickles_are_the_same_object(name):
     assert {value: 1}[pickle.loads(pickle.dumps(value))] == 1
 
 
-def test_equal_parts_make_equal_values():
+def test_equal_arguments_make_equal_values():
     assert pb.DeviceMesh([2, 4], ["dp", "tp"]) is MESH
     assert pb.DeviceMesh(np.array([2, 4]), ("dp", "tp"), np.arange(8).reshape(2, 4)) is MESH
     assert pb.DeviceMesh((2, 4), ("dp", "tp"), devices=range(8, 0, -1)) != MESH
@@ -77,7 +77,7 @@ def test_equal_parts_make_equal_values():
     assert len({P("dp"), P("dp", None), P(("dp",))}) == 1
 
 
-def test_reprs_are_what_one_writes():
+def test_reprs_can_be_evaluated():
     assert repr(P("dp", None, ("tp", "x"))) == "P('dp', None, ('tp', 'x'))"
     assert (
         repr(P("dp", priority=2, replicated="tp")) == "P('dp', replicated=('tp',), priority=(2,))"
@@ -88,7 +88,7 @@ def test_reprs_are_what_one_writes():
         assert eval(repr(spec)) is spec
 
 
-def test_a_tensor_shows_how_it_lies():
+def test_the_repr_of_a_tensor_shows_its_spec():
     x = pb.tensor([1.0, 2.0]).shard(MESH, P("dp"))
     assert repr(x) == "Tensor([1., 2.], f32, P('dp'))" and str(x) == "[1. 2.]"
     assert repr(pb.tensor(3.0).shard(MESH)) == "Tensor(3., f32, P())"
@@ -97,7 +97,7 @@ def test_a_tensor_shows_how_it_lies():
     assert shown == ["Tensor(f32[2], P('dp'))"]
 
 
-# -- mistakes are told at the user's line ---------------------------------------------------------
+# -- errors point at the user's line --------------------------------------------------------------
 
 MESHES = {
     "one name for two": (((2, 4), "dp"), "needs one axis name per dimension, got 1 for 2"),
@@ -117,13 +117,13 @@ MESHES = {
 
 
 @pytest.mark.parametrize("name", MESHES)
-def test_a_mesh_that_cannot_be(name):
+def test_invalid_meshes(name):
     arguments, words = MESHES[name]
     with told(ArgumentError, ValueError, "DeviceMesh: ", words):
         pb.DeviceMesh(*arguments)
 
 
-def test_a_spec_that_cannot_be():
+def test_invalid_specs():
     with told(ArgumentError, ValueError, "P: axis 'dp' is named twice in P('dp', 'dp')"):
         P("dp", "dp")
     with told(ArgumentError, ValueError, "axis 'dp' is split and replicated"):
@@ -139,13 +139,13 @@ def test_a_spec_that_cannot_be():
         P("dp", replicated=3)
 
 
-def test_a_spec_is_read_as_it_is_written():
+def test_a_spec_is_a_sequence_of_its_entries():
     spec = P("dp", None, ("tp", "x"))
     assert list(spec) == ["dp", None, ("tp", "x")] and spec[-1] == ("tp", "x") and len(spec) == 3
     assert P(*spec) is spec and P(*spec, "y") is P("dp", None, ("tp", "x"), "y")
 
 
-def test_a_sharding_that_does_not_fit():
+def test_shardings_that_do_not_fit_the_tensor():
     x = pb.tensor(X)
     with told(
         ArgumentError, ValueError, "shard: DeviceMesh(dp=2, tp=4) has no axis 'pp'", "dp, tp"
@@ -172,21 +172,21 @@ def planned(op, spec, shape):
     return plan(op, [x], [op.type_of(x).plain], MESH)
 
 
-def test_one_plan_serves_all_extents():
+def test_one_plan_serves_all_sizes():
     transpose = TABLE["Transpose"]((1, 0))
     first = planned(transpose, P("dp", "tp"), (8, 16))
     assert planned(transpose, P("dp", "tp"), (7, 3)) is first
     assert planned(transpose, P("dp"), (8, 16)) is not first
 
 
-def test_but_for_those_that_parts_of_a_mesh_divide_otherwise():
+def test_plans_differ_where_other_mesh_axes_divide_the_sizes():
     def joined(rows):
         return planned(TABLE["Reshape"]((5 * rows,)), P(("dp", "tp")), (rows, 5))
 
     assert joined(8) is joined(24)
     specs = [joined(rows).shardings[0].spec for rows in (8, 24, 6, 7, 0)]
     assert specs == [P(("dp", "tp")), P(("dp", "tp")), P("dp"), P(), P()]
-    product = TABLE["Mul"]()  # where an extent is 1 an operand repeats
+    product = TABLE["Mul"]()  # an operand broadcasts along dimensions of size 1
     x, row, one = (Type(s, pb.float32, pb.Sharding(MESH, P("dp")))
                    for s in ((4, 6), (6,), (1,)))  # fmt: skip
     assert product.type_of(x, row).sharding.spec is P("dp")
@@ -195,7 +195,7 @@ def test_but_for_those_that_parts_of_a_mesh_divide_otherwise():
     assert product.type_of(x.plain, one).sharding.spec is P()
 
 
-def test_meshes_are_not_mixed():
+def test_operands_on_two_meshes_are_an_error():
     x, y = put(), pb.tensor(X).shard(RING, P("ring"))
     words = "+: operands must be on the same mesh", "f32[8,6]", "pb.tensor(x.numpy()).shard"
     with told(ArgumentError, ValueError, *words):
@@ -219,13 +219,13 @@ COLLECTIVES = {
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives_need_a_mapped_axis(name):
-    """An axis of the mesh that a tensor lies on is none: its dimensions are whole to the user."""
+    """A mesh axis of a tensor is not a mapped axis: the user sees whole dimensions."""
     with told(ArgumentError, ValueError, f"{name}: no axis named 'dp' is bound here"):
         COLLECTIVES[name](put())
 
 
 @on_devices
-def test_a_mesh_of_more_devices_than_there_are():
+def test_a_mesh_with_more_devices_than_exist():
     large = pb.DeviceMesh(16, "x")
     with told(EngineError, RuntimeError, "there is no device cpu:15, only 8", "=16"):
         pb.tensor(X).shard(large, P("x"))
@@ -235,14 +235,14 @@ def test_a_mesh_of_more_devices_than_there_are():
 
 
 @on_meshes
-def test_an_index_out_of_range_is_told_at_its_line(engine):
+def test_an_index_out_of_range_points_at_its_line(engine):
     x, at = put(), pb.tensor([0, 9]).shard(MESH, P("dp"))
     y = x[at]
     with told(IndexOutOfRange, IndexError, "out of range for axis", "of size 8", at=line(-1)):
         y.numpy()
 
 
-# -- every way to a value -------------------------------------------------------------------------
+# -- reading values -------------------------------------------------------------------------------
 
 
 @on_meshes
@@ -261,7 +261,7 @@ def test_reading(engine):
 
 
 @on_meshes
-def test_a_scalar_lies_whole_on_every_device(engine):
+def test_a_scalar_is_replicated(engine):
     s = pb.tensor(3.0).shard(MESH, P())
     assert s.sharding.spec is P() and s.local_shape == () and s.item() == 3.0
     assert [shard.data.shape for shard in s.shards()] == [()] * 8
@@ -271,18 +271,18 @@ def test_a_scalar_lies_whole_on_every_device(engine):
 
 
 @on_meshes
-def test_what_is_on_no_mesh_is_whole_everywhere(engine):
+def test_a_tensor_on_no_mesh_is_replicated(engine):
     x, w = put(), pb.tensor(X.T.copy())
     y = x @ w
     assert y.sharding.spec is P("dp") and w.sharding is None
     close(y, X @ X.T)
     assert (pb.ones(3) * 2).sharding is None
     for got, want in zip((x + 1, w * 2, y - 1), (X + 1, X.T * 2, X @ X.T - 1), strict=True):
-        close(got, want)  # live together, on and off the mesh
+        close(got, want)  # values on and off the mesh, computed together
 
 
 @on_meshes
-def test_made_like_another(engine):
+def test_zeros_like_and_others_keep_the_sharding(engine):
     x = put()
     for made, want in [
         (pb.zeros_like(x), 0 * X), (pb.ones_like(x), 0 * X + 1), (pb.full_like(x, 7), 0 * X + 7)
@@ -302,7 +302,7 @@ def test_copies_of_tensors(engine):
 
 
 @on_meshes
-def test_engines_change_under_a_tensor(engine):
+def test_a_tensor_moves_between_engines(engine):
     x = put() + 1
     with pb.config(engine="reference"):
         same(x * 2, (X + 1) * 2)
@@ -326,7 +326,7 @@ def test_fewer_rows_than_devices(engine):
     assert [s.data.shape[0] for s in x.shards()] == [1, 1, 0, 0, 0, 0, 0, 0]
     same(x * 2 + 1, whole * 2 + 1)
     same(x.sum(0), whole.sum(0))
-    same((-1 - x).max(0), (-1 - whole).max(0))  # what pads is larger, and must not win
+    same((-1 - x).max(0), (-1 - whole).max(0))  # the padding is larger, and must not win
     same(x.mean(), whole.mean())
     close(x.T @ x, whole.T @ whole)
     close(pb.grad(lambda x: (x**2).mean())(x), 2 * whole / 6)
@@ -342,8 +342,8 @@ def test_devices_in_another_order(engine):
     same(x * 2, [0, 2, 4, 6])
 
 
-def test_a_tensor_names_its_devices():
-    """Where there are several, no one of them is `the` device."""
+def test_the_devices_of_a_tensor():
+    """`device` raises for a tensor on several devices."""
     mesh = pb.DeviceMesh((2, 2), ("a", "b"), devices=[3, 2, 1, 0])
     assert pb.tensor(X).device == "cpu:0" and pb.tensor(X).devices == ("cpu:0",)
     x = pb.tensor(X).shard(mesh, P("a"))
@@ -354,8 +354,8 @@ def test_a_tensor_names_its_devices():
 
 
 @on_meshes
-def test_what_is_empty(engine):
-    """Also the mean of nothing, which is NaN."""
+def test_reductions_of_empty_tensors(engine):
+    """The mean of no elements is NaN."""
     none = np.zeros((0, 3), np.float32)
     x = pb.tensor(none).shard(RING, P("ring"))
     same(x.mean(0), [np.nan] * 3)
@@ -393,13 +393,13 @@ def test_writes_keep_the_layout(engine):
     x += 1
     x *= pb.tensor(np.arange(6, dtype=np.float32)).shard(MESH, P("dp"))
     want = (want + 1) * np.arange(6, dtype=np.float32)
-    x -= pb.ones((8, 6)).shard(MESH, P(("dp", "tp")))  # which would like more parts
+    x -= pb.ones((8, 6)).shard(MESH, P(("dp", "tp")))  # which has more shards
     want = want - 1
     x[2:4, 1] = pb.tensor([7.0, 8.0])
     want[2:4, 1] = [7, 8]
     assert x.sharding.spec is P("dp", "tp")
     same(x, want)
-    x.assign(X)  # whole, from the host
+    x.assign(X)  # from the host
     assert x.sharding.spec is P("dp", "tp")
     same(x, X)
     x.assign(put(X + 1, P("tp")))
@@ -407,7 +407,7 @@ def test_writes_keep_the_layout(engine):
     same(x, X + 1)
 
 
-def test_a_tensor_on_no_mesh_goes_to_that_of_what_is_added():
+def test_an_in_place_sum_moves_a_tensor_to_the_mesh_of_the_operand():
     x = pb.tensor(X)
     x += put()
     assert x.sharding.spec is P("dp", "tp")
@@ -431,7 +431,7 @@ def test_backward_fills_sharded_leaves(engine):
     assert w.grad.sharding is w.sharding and w.requires_grad
     close(w.grad, 2 * np.broadcast_to(X.sum(0)[:, None], (6, 8)))
     w.zero_grad()
-    v = pb.tensor(X.T.copy(), requires_grad=True)  # a leaf on no mesh, laid out in the loss
+    v = pb.tensor(X.T.copy(), requires_grad=True)  # a leaf on no mesh, sharded in the loss
     (put() @ v.shard(MESH, P("tp"))).sum().backward()
     close(v.grad, np.broadcast_to(X.sum(0)[:, None], (6, 8)))
 
@@ -483,7 +483,7 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @on_meshes
-def test_optimizers_keep_their_state_as_parameters_lie(engine, name):
+def test_optimizer_state_has_the_sharding_of_the_parameters(engine, name):
     data = X / 48
 
     def trained(w, x):
@@ -547,7 +547,7 @@ def test_compiled_functions(engine):
 
 
 @on_meshes
-def test_a_program_for_another_sharding_names_it_as_the_cause(engine):
+def test_a_recompilation_for_another_sharding_names_it_as_the_cause(engine):
     x, y = put(), put(spec=P("dp"))
     pb.evaluate(x, y)
     for value in (x, y):
@@ -581,7 +581,7 @@ def test_constraints_inside_a_compiled_function(engine):
 
 
 @on_meshes
-def test_traces_know_how_arguments_lie(engine):
+def test_traces_keep_the_shardings_of_arguments(engine):
     x = put()
     t = pb.trace(lambda x: (x * 2).sum(0), x)
     assert t.graph.inputs[0].type.sharding is x.sharding and '[["dp"], ["tp"]]' in str(t)
@@ -592,11 +592,11 @@ def test_traces_know_how_arguments_lie(engine):
     assert pb.backward_on_trace(t)[x].sharding is x.sharding
 
 
-# -- element types, random numbers, threads -------------------------------------------------------
+# -- dtypes, random numbers, threads --------------------------------------------------------------
 
 
 @on_meshes
-def test_element_types(engine):
+def test_dtypes(engine):
     x = put()
     assert (x + pb.tensor(X.astype(np.float64))).dtype is pb.float64
     counts = pb.tensor(np.arange(6)).shard(MESH, P("tp"))
@@ -621,13 +621,13 @@ def test_random_numbers_do_not_depend_on_the_mesh(engine):
 
 
 @on_meshes
-def test_sharding_does_not_change_when_a_value_is_computed(engine):
+def test_computing_a_value_does_not_change_its_sharding(engine):
     x = put()
     values = [x @ x.T, x.sum(0), x[1], x.reshape(48), pb.sort(x, axis=0), x.T + 1, x * x.mean()]
-    said = [v.sharding for v in values]
+    before = [v.sharding for v in values]
     pb.evaluate(values)
-    assert [v.sharding for v in values] == said
-    for value in values:  # and the parts are those that it says
+    assert [v.sharding for v in values] == before
+    for value in values:  # and the shards agree with it
         assert {s.data.shape for s in value.shards()} <= {
             tuple(i.stop - i.start for i in s.index) for s in value.shards()
         }
@@ -653,15 +653,15 @@ def test_threads(engine):
     assert wrong == []
 
 
-def test_errors_go_to_other_processes_with_their_line():
+def test_pickled_errors_keep_their_line():
     with pytest.raises(ArgumentError) as info:
         put().shard(MESH, P("pp"))
     sent = pickle.loads(pickle.dumps(info.value))
     assert str(sent) == str(info.value) and sent.where.file == __file__
 
 
-# Of a network with one hidden layer and of an attention block: collectives, and KiB sent by each
-# device. JAX's partitioner sends no less (benchmarks/collectives.py).
+# Collectives and KiB sent by each device, for a network with one hidden layer and for an attention
+# block. JAX's partitioner sends no less (benchmarks/collectives.py).
 COMMUNICATION = {
     ("mlp", "data", "forward"): ({}, 0),
     ("mlp", "data", "gradient"): ({"all_reduce": 1}, 128),
@@ -691,7 +691,7 @@ def test_communication_of_networks(case):
 
 
 @on_devices
-def test_a_program_that_repeats_itself_is_compiled_in_pieces():
+def test_a_repetitive_program_is_compiled_in_pieces():
     x, w, order = X / 48, X[:6] / 48, [5, 0, 3, 1, 2, 4]
 
     def layers(m, x, w, scale, at):
@@ -702,7 +702,7 @@ def test_a_program_that_repeats_itself_is_compiled_in_pieces():
     def on_mesh(scale, at):
         return layers(pb, put(x), put(w, P("tp")), scale, pb.tensor(at))
 
-    for scale in (0.5, 0.25):  # a number is an input, also of pieces
+    for scale in (0.5, 0.25):  # a number is an input of the pieces too
         made = on_mesh(scale, order)
         close(made, layers(np, x, w, scale, order))
         pieces = [p for p in engine("xla")._pieces if p[-1] is MESH]
@@ -712,7 +712,7 @@ def test_a_program_that_repeats_itself_is_compiled_in_pieces():
 
 
 @on_meshes
-def test_memory_is_planned_for_one_device(engine):
+def test_a_memory_plan_is_for_one_device(engine):
     def loss(w, x):
         return (pb.tanh(pb.tanh(x @ w) @ w) ** 2).sum()
 

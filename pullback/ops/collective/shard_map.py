@@ -103,7 +103,7 @@ class ShardMap(Holder):
         parts = [to.ask(x, dims).node for x, dims in zip(xs, self.in_specs, strict=True)]
         inputs = zip(parts, self.body.inputs, strict=True)
         made = to.inline(self.body, [vary_over(x, i.type.varying) for x, i in inputs])
-        return to.placed(made, type, self.out_specs)
+        return to.local_values(made, type, self.out_specs)
 
     def numpy(self, *xs: Any) -> Any:
         raise EngineError(f"runs on {self.mesh}, but the enclosing program is not on a mesh")

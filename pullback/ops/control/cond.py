@@ -100,7 +100,7 @@ class Choice(Holder, abstract=True):
         operands = [to.ask(x, x.dims).node for x in xs]
         branches = [partition.local_graph(to, branch, types[1:], dims) for branch in self.branches]
         found = to.results(dataclasses.replace(self, branches=tuple(branches)), operands)
-        return to.placed(found, type, dims)
+        return to.local_values(found, type, dims)
 
     vjp = cond_rules.vjp  # type: ignore[assignment]
     jvp = cond_rules.jvp  # type: ignore[assignment]

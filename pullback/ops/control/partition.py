@@ -82,7 +82,7 @@ def local_body(
     outputs = []
     for i, y in enumerate(to.run(terms, inputs)):
         if i in sums:
-            y = to.contributions(y, state[i])
+            y = to.partial_sum(y, state[i])
             axes = tuple(sorted(y.axes))
             before = placeholder(f"x{i}", y.node.type.over(axes))
             inputs[i] = replace(inputs[i], node=before)
@@ -94,7 +94,7 @@ def local_body(
 
 
 def _finish(to: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> Graph:
-    return to.held([x.node for x in inputs], [to.finished(y) for y in outputs])
+    return to.held_graph([x.node for x in inputs], [to.finished(y) for y in outputs])
 
 
 def _accumulated(body: Graph, count: int) -> dict[int, Node]:

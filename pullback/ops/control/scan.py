@@ -143,7 +143,7 @@ class Scan(Holder):
                 operands[i] = to.on_first(operands[i], y.partial, self)
         found = to.results(self.with_body(body, n, self.scanned), [x.node for x in operands])
         dims = [y.dims if i < n else ((), *y.dims) for i, y in enumerate(ys)]
-        return to.placed(found, type, dims, [y.partial for y in ys])
+        return to.local_values(found, type, dims, [y.partial for y in ys])
 
     vjp = scan_rules.vjp  # type: ignore[assignment]
     jvp = scan_rules.jvp  # type: ignore[assignment]

@@ -120,13 +120,13 @@ class While(Holder):
         answer = partition.local_graph(to, self.condition, inner, [()])
         loop = While(answer, body, n)
         if not any(communicates(node.op) for node in answer.nodes):
-            return to.placed(to.results(loop, operands), type, layouts[:n])
+            return to.local_values(to.results(loop, operands), type, layouts[:n])
         # Devices cannot communicate in a condition: its next value becomes part of the state.
         given = [vary_over(x, i.type.varying) for x, i in zip(operands, answer.inputs)]
         (first,) = to.inline(answer, given)
         loop = loop._with_condition_in_state()
         found = to.results(loop, [*operands[:n], first, *operands[n:]])
-        return to.placed(found[:n], type, layouts[:n])
+        return to.local_values(found[:n], type, layouts[:n])
 
     def _with_condition_in_state(self) -> While:
         """Return the loop with one more state: whether to continue."""

@@ -1,1 +1,1 @@
-"""Choosing how a program's inputs lie on a mesh, by an integer program over the cost model."""
+"""Automatic choice of the layouts of a program's inputs by an integer program."""

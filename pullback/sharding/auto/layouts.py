@@ -1,4 +1,4 @@
-"""The layouts that are tried: of a value, and of an op that mixes several."""
+"""The layouts to try, for a value and for an op with several operands."""
 
 from __future__ import annotations
 
@@ -14,34 +14,43 @@ from pullback.sharding.spec import Dims
 
 
 def layouts(type: Type, mesh: DeviceMesh) -> list[Dims]:
-    """Every axis splits one dimension evenly, or none; unevenly, if it divides no dimension."""
-    targets = [(None, *_dividing(type.shape, mesh.sizes[a])) for a in mesh.axis_names]
-    found = [_dims(type.rank, mesh, chosen) for chosen in itertools.product(*targets)]
-    return [dims for dims in found if _fits(type, dims, mesh)]
+    """Return the layouts of a value in which each axis splits at most one dimension.
+
+    Dimensions are split evenly, or unevenly along a single axis that divides no dimension.
+    """
+    found = []
+    for chosen in _assignments(type.shape, mesh):
+        dims = tuple([chosen.get(i, ()) for i in range(type.rank)])
+        pairs = zip(type.shape, dims, strict=True)
+        if all(len(axes) < 2 or n % mesh.extent(axes) == 0 for n, axes in pairs):
+            found.append(dims)
+    return found
 
 
-def _dividing(extents: Sequence[int], size: int) -> list[int]:
-    """Which extents may be split into so many parts."""
-    if size == 1:
+def _assignments(sizes: Sequence[int], mesh: DeviceMesh) -> Iterator[dict[int, tuple[str, ...]]]:
+    """Yield the ways to assign each axis of a mesh to one of several sizes, or to none."""
+    targets = [(None, *_dividing(sizes, mesh.sizes[a])) for a in mesh.axis_names]
+    for chosen in itertools.product(*targets):
+        axes: dict[int, tuple[str, ...]] = {}
+        for a, i in zip(mesh.axis_names, chosen, strict=True):
+            if i is not None:
+                axes[i] = (*axes.get(i, ()), a)
+        yield axes
+
+
+def _dividing(sizes: Sequence[int], count: int) -> list[int]:
+    """Return the indices of the sizes that may be split into `count` shards."""
+    if count == 1:
         return []
-    even = [i for i, n in enumerate(extents) if n and n % size == 0]
-    return even or [i for i, n in enumerate(extents) if n > size]
-
-
-def _dims(rank: int, mesh: DeviceMesh, chosen: Sequence[int | None]) -> Dims:
-    pairs = list(zip(mesh.axis_names, chosen, strict=True))
-    return tuple([tuple([a for a, i in pairs if i == dim]) for dim in range(rank)])
-
-
-def _fits(type: Type, dims: Dims, mesh: DeviceMesh) -> bool:
-    """Several axes split one dimension only if they do so evenly."""
-    pairs = zip(type.shape, dims, strict=True)
-    return all(len(axes) < 2 or n % mesh.extent(axes) == 0 for n, axes in pairs)
+    even = [i for i, n in enumerate(sizes) if n and n % count == 0]
+    return even or [i for i, n in enumerate(sizes) if n > count]
 
 
 class Split(NamedTuple):
-    """A plan for an op, and how its result lies after contributions were joined; `scattered` are
-    the axes that joining has split it along."""
+    """A plan for an op, and the layout of its result after reduction.
+
+    The result was split along the axes `scattered` by the reduction.
+    """
 
     plan: PropagationPlan
     dims: Dims
@@ -49,30 +58,25 @@ class Split(NamedTuple):
 
 
 def splits(rule: FactorRule, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
-    """The ways to split an op with one result: every axis splits one factor, or none."""
+    """Yield the ways to split an op with one result, where each axis splits at most one factor."""
     names = [f for f, n in rule.extents.items() if n > 1 and f not in rule.form.minor]
-    extents = [rule.extents[f] for f in names]
-    targets = [(None, *_dividing(extents, mesh.sizes[a])) for a in mesh.axis_names]
-    for chosen in itertools.product(*targets):
-        axes: dict[str, tuple[str, ...]] = {}
-        for a, i in zip(mesh.axis_names, chosen, strict=True):
-            if i is not None:
-                axes[names[i]] = (*axes.get(names[i], ()), a)
+    for chosen in _assignments([rule.extents[f] for f in names], mesh):
+        axes = {names[i]: by for i, by in chosen.items()}
         if all(_allowed(rule, f, mesh.extent(by), len(by)) for f, by in axes.items()):
-            yield from _joined(along(rule.form, mesh, axes), result, mesh)
+            yield from _reduced(along(rule.form, mesh, axes), result, mesh)
 
 
-def _allowed(rule: FactorRule, factor: str, parts: int, count: int) -> bool:
-    compound = any(factor in fs and len(fs) > 1
+def _allowed(rule: FactorRule, factor: str, shards: int, count: int) -> bool:
+    combined = any(factor in fs and len(fs) > 1
                    for side in (*rule.operands, *rule.results) for fs in side)  # fmt: skip
-    return rule.extents[factor] % parts == 0 or (count == 1 and not compound)
+    return rule.extents[factor] % shards == 0 or (count == 1 and not combined)
 
 
-def _joined(plan: PropagationPlan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
-    """Contributions are summed, and kept whole or split along a dimension that divides."""
+def _reduced(plan: PropagationPlan, result: Type, mesh: DeviceMesh) -> Iterator[Split]:
+    """Yield a plan with its result whole along the reduced axes, or split along a dimension."""
     dims, partial = plan.results[0].dims, plan.results[0].partial
     yield Split(plan, dims, ())
     for i in range(result.rank if partial else 0):
-        made = (*dims[:i], (*dims[i], *partial), *dims[i + 1 :])
-        if result.shape[i] % mesh.extent(made[i]) == 0:
-            yield Split(plan, made, partial)
+        split = (*dims[:i], (*dims[i], *partial), *dims[i + 1 :])
+        if result.shape[i] % mesh.extent(split[i]) == 0:
+            yield Split(plan, split, partial)

@@ -1,1 +1,1 @@
-"""Partitioning: a program on whole values becomes one for each device's parts."""
+"""Partitioning: the program of one device on its shards, from a program on whole values."""

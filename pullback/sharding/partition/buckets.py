@@ -1,4 +1,4 @@
-"""Buckets: sums over devices that do not wait for each other become one instruction."""
+"""Buckets: independent sums over devices become one instruction."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, results
 from pullback.ops.collective.reduce import AllReduce, PSum
 
-BYTES = 64 * 2**20  # of one bucket; what is larger goes in several
+BYTES = 64 * 2**20  # the largest bucket
 
 
 def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """The same per-device program with its sums in buckets, and where each node is in it."""
+    """Return the per-device program with its sums in buckets, and each node's replacement."""
     buckets = _buckets(graph)
-    new: dict[Node, Node] = {x: x for x in graph.inputs}
     if not buckets:
         return graph, {n: n for n in graph.nodes}
+    new: dict[Node, Node] = {x: x for x in graph.inputs}
     stack = list(reversed(graph.outputs))
     while stack:  # operands first; a bucket waits for those of all its members
         node = stack[-1]
@@ -26,36 +26,31 @@ def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         stack.pop()
         if node in new:
             continue
+        xs = tuple([new[x] for m in members for x in m.inputs])
         if node in buckets:
             op = AllReduce(node.op.axes)  # type: ignore[attr-defined]
-            xs = tuple([new[m.inputs[0]] for m in members])
-            made = Node(op, xs, tuple([m.type for m in members]), node.where, (), node.backward)
-            new |= zip(members, results(made), strict=True)
+            types = tuple([m.type for m in members])
+            total = Node(op, xs, types, node.where, (), node.backward)
+            new |= zip(members, results(total), strict=True)
         else:
-            xs = tuple([new[x] for x in node.inputs])
             new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new
 
 
 def _buckets(graph: Graph) -> dict[Node, list[Node]]:
-    """The members of each sum's bucket: along the same axes, and none after another.
+    """Return the members of each sum's bucket: independent sums along the same axes.
 
-    A node's level is how many sums lie one after the other on the way to it, so sums of one level
-    do not depend on each other.
+    The level of a node is the largest number of sums on a path to it, so sums of one level do not
+    depend on each other.
     """
     level: dict[Node, int] = {}
     found: dict[tuple, list[list[Node]]] = {}
     for node in graph.nodes:
         level[node] = max([level[x] for x in node.inputs], default=0) + isinstance(node.op, PSum)
         if isinstance(node.op, PSum):
-            _into(found.setdefault((level[node], node.op.axes), []), node)
+            buckets = found.setdefault((level[node], node.op.axes), [[]])
+            if sum([n.type.nbytes for n in (*buckets[-1], node)]) > BYTES:
+                buckets.append([])
+            buckets[-1].append(node)
     return {n: members for lists in found.values() for members in lists for n in members
             if len(members) > 1}  # fmt: skip
-
-
-def _into(buckets: list[list[Node]], node: Node) -> None:
-    last = buckets[-1] if buckets else []
-    if last and sum([n.type.nbytes for n in last]) + node.type.nbytes <= BYTES:
-        last.append(node)
-    else:
-        buckets.append([node])

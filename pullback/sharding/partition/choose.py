@@ -1,34 +1,35 @@
-"""Choosing how an op is split: as its operands ask, unless another way is clearly cheaper."""
+"""The choice of how to split an op: as its operands are split, unless another way is cheaper."""
 
 from __future__ import annotations
 
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.cost import Machine, work
-from pullback.sharding.partition.local_value import Placed
-from pullback.sharding.partition.moves import Placer
+from pullback.sharding.partition.local_value import LocalValue
+from pullback.sharding.partition.moves import Mover
 from pullback.sharding.partition.prices import Prices
 from pullback.sharding.propagate import PropagationPlan, plan
 
 MACHINE = Machine()
 
 
-class Chooser(Placer):
-    """Compares the plans for an op by what they cost."""
+class Chooser(Mover):
+    """A mover that compares plans for an op by their cost."""
 
-    def cheapest(self, op: Op, xs: list[Placed], ys: list[Type]) -> PropagationPlan:
-        """The plan that the operands ask for, or one with a factor left whole, if that is clearly
-        cheaper: a small operand may be gathered where a large result would have to be summed.
-        A factor that all operands with it are split along stays so: it is the user's choice."""
+    def cheapest(self, op: Op, xs: list[LocalValue], ys: list[Type]) -> PropagationPlan:
+        """Return the propagated plan, or one with a factor left whole if that is clearly cheaper.
+
+        Gathering a small operand may be cheaper than reducing a large result. A factor along which
+        all its operands are split stays split: the user asked for it.
+        """
         types = [x.type(self.mesh) for x in xs]
         usual = plan(op, types, ys, self.mesh)
-        seconds = self._seconds(op, usual, usual, xs, ys)
-        best, least = usual, seconds - 2 * MACHINE.latency
+        best, least = usual, self._seconds(op, usual, usual, xs, ys) - 2 * MACHINE.latency
         if least > 0:
             for factor in [f for f in usual.axes if not _unanimous(usual, xs, f)]:
                 other = plan(op, types, ys, self.mesh, whole=factor)
-                found = self._seconds(op, other, usual, xs, ys)
-                if found < least:
-                    best, least = other, found
+                seconds = self._seconds(op, other, usual, xs, ys)
+                if seconds < least:
+                    best, least = other, seconds
         return best
 
     def _seconds(
@@ -36,28 +37,27 @@ class Chooser(Placer):
         op: Op,
         split: PropagationPlan,
         usual: PropagationPlan,
-        xs: list[Placed],
+        xs: list[LocalValue],
         ys: list[Type],
     ) -> float:
-        """To bring the operands into place, compute, and lay the results out as usual."""
+        """Return the time to move the operands, compute, and move the results to `usual`."""
         prices = Prices(self.mesh, MACHINE)
         total = 0.0
         for x, dims in zip(xs, split.operands, strict=True):
-            if (x, dims) not in self._known:
+            if (x, dims) not in self._moved:
                 total += prices.price(x, dims)
-        for y, made, wanted in zip(ys, split.results, usual.results, strict=True):
-            result = Placed(xs[0].node, y, made.dims, made.partial)
-            total += prices.price(result, wanted.dims)
+        for y, result, wanted in zip(ys, split.results, usual.results, strict=True):
+            value = LocalValue(xs[0].node, y, result.dims, result.partial)
+            total += prices.price(value, wanted.dims)
         if total == 0.0:
             return total
-        parts = self.mesh.extent([a for axes in split.axes.values() for a in axes])
+        shards = self.mesh.extent([a for axes in split.axes.values() for a in axes])
         types = [*[x.whole for x in xs], *ys]
-        done = work(op, split.form.extents(types), types)
-        return total + MACHINE.computing(done / parts)
+        return total + MACHINE.computing(work(op, split.form.extents(types), types) / shards)
 
 
-def _unanimous(split: PropagationPlan, xs: list[Placed], factor: str) -> bool:
-    """Whether every operand that has a factor is split along it already."""
+def _unanimous(split: PropagationPlan, xs: list[LocalValue], factor: str) -> bool:
+    """Return whether every operand that has a factor is already split along it."""
     return all(
         have == split.axes[factor]
         for x, dims in zip(xs, split.form.operands, strict=True)

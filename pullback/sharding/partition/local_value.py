@@ -1,4 +1,4 @@
-"""Values of a per-device program, and the steps that change how they lie."""
+"""Values of a per-device program, and the single steps that change their layout."""
 
 from __future__ import annotations
 
@@ -9,43 +9,52 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.graph.dtypes import int64
+from pullback.graph.dtypes import DType, int64
 from pullback.graph.node import Node
+from pullback.ops.collective.move import AllGather, AllToAll, PSlice, ReduceScatter
+from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
 from pullback.ops.elementwise.base import equal, less, where
-from pullback.ops.prelude import TABLE, Op, Type, constant, full
+from pullback.ops.prelude import Op, Type, constant, full
+from pullback.ops.shape.concat_pad import Pad
+from pullback.ops.shape.iota import Iota
+from pullback.ops.shape.movement import Reshape
+from pullback.ops.shape.slicing import Slice
 from pullback.sharding.factors import Form
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import Dims, Sharding, on_mesh
+from pullback.sharding.spec import Dims, on_mesh
+
+_REDUCTIONS: dict[Any, type[PSum] | type[PMax] | type[PMin]] = {
+    "sum": PSum, "max": PMax, "min": PMin
+}  # fmt: skip
 
 
 class Origin(NamedTuple):
-    """A value made from another by moving elements: by `op`, whose factors `form` tells."""
+    """The source of a value whose `op`, with factors `form`, only moves elements."""
 
-    source: Placed
+    source: LocalValue
     op: Op
     form: Form
 
     def dims(self, dims: Dims) -> Dims:
-        """How the source lies where the value lies along `dims`."""
+        """Return the layout of the source that corresponds to the layout `dims` of the value."""
         axes = {fs[0]: a for fs, a in zip(self.form.results[0], dims, strict=True) if fs}
         return tuple([axes.get(fs[0], ()) if fs else () for fs in self.form.operands[0]])
 
 
 class Remake(NamedTuple):
-    """How to make a value anew, in parts; its operands may be made anew for that, so many deep."""
+    """A function that recomputes a value as shards, and the depth of its chain of such values."""
 
     make: Callable[[Dims], Node | None]
     depth: int
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """One value of the program, as each device has it.
+class LocalValue:
+    """A value of the program, as each device holds it.
 
-    `node` is the device's part of a value of type `whole`, whose dimensions are split along the
-    axes `dims`. Over the axes `partial` every device has only its contribution, and `combine` says
-    how they are joined: a name, or a reduction. `remake` makes the value anew, in parts, where
-    that is as cheap.
+    `node` is the device's shard of a value of type `whole`, whose dimensions are split along the
+    axes `dims`. Over the axes `partial` each device holds only a partial result; `combine`, a name
+    or a reduction, combines them. `remake` recomputes the value as shards if that is as cheap.
     """
 
     node: Node
@@ -55,116 +64,104 @@ class Placed:
     combine: str | type[Op] = "sum"
     priority: tuple[int, ...] = ()
     remake: Remake | None = None
-    number: int = -1  # of the application that made it, in the order of the walk
-    origin: Origin | None = None  # where its elements were before they were only moved
-
-    def sharding(self, mesh: DeviceMesh) -> Sharding:
-        return on_mesh(mesh, self.dims, self.priority)
+    number: int = -1  # of the application that computed it, in the order of the walk
+    origin: Origin | None = None  # the value from which its elements were moved
 
     def type(self, mesh: DeviceMesh) -> Type:
-        """The whole value's type, with how it lies."""
-        return self.whole.sharded(self.sharding(mesh))
+        """Return the type of the whole value, with its sharding."""
+        return self.whole.sharded(on_mesh(mesh, self.dims, self.priority))
 
     @property
     def axes(self) -> set[str]:
-        """The axes along which devices have different parts."""
+        """The axes along which devices hold different values."""
         return {a for axes in self.dims for a in axes} | set(self.partial)
 
-    def moved(self, node: Node, dim: int, axes: tuple[str, ...]) -> Placed:
+    def moved(self, node: Node, dim: int, axes: tuple[str, ...]) -> LocalValue:
+        """Return the value as `node`, with dimension `dim` split along `axes`."""
         dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])
         return replace(self, node=node, dims=dims, remake=None, origin=None)
 
 
 class LayoutSteps:
-    """Single steps on a mesh: each makes one collective at most."""
+    """Single layout changes on a mesh: each takes at most one collective."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
         self.mesh = mesh
 
-    def part(self, n: int, axes: tuple[str, ...]) -> int:
-        """How much of a dimension of extent n each device has."""
+    def shard_size(self, n: int, axes: tuple[str, ...]) -> int:
+        """Return the size of a shard of a dimension of size n."""
         return -(-n // self.mesh.extent(axes))
 
-    def even(self, p: Placed, dim: int, axes: tuple[str, ...]) -> bool:
+    def even(self, p: LocalValue, dim: int, axes: tuple[str, ...]) -> bool:
         return p.whole.shape[dim] % self.mesh.extent(axes) == 0
 
     def local(self, whole: Type, dims: Dims) -> Type:
-        """The type of a device's part."""
-        shape = [self.part(n, axes) for n, axes in zip(whole.shape, dims, strict=True)]
+        """Return the type of a shard."""
+        shape = [self.shard_size(n, axes) for n, axes in zip(whole.shape, dims, strict=True)]
         varying = tuple(sorted({a for axes in dims for a in axes}))
         return Type(shape, whole.dtype, None, varying)
 
-    def note(self, made: Node, p: Placed, why: str) -> Node:
-        """Remember for what a collective was made."""
-        return made
+    def note(self, collective: Node, p: LocalValue, why: str) -> Node:
+        """Record the reason for a collective."""
+        return collective
 
     # -- one axis at a time ---------------------------------------------------------------------
 
-    def slice(self, p: Placed, dim: int, axis: str) -> Placed:
-        """Split a dimension along one more axis: every device takes its part."""
+    def slice(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
+        """Split a dimension along one more axis: every device takes its shard."""
         size = self.mesh.sizes[axis]
-        x = self.pad(p.node, dim, size * -(-p.node.type.shape[dim] // size))
-        made = TABLE["PSlice"](axis, size, dim)(self.unfold(x, dim, size))
-        return p.moved(made, dim, (*p.dims[dim], axis))
+        x = PSlice(axis, size, dim)(self.unfold(p.node, dim, size))
+        return p.moved(x, dim, (*p.dims[dim], axis))
 
-    def gather(self, p: Placed, dim: int) -> Placed:
-        """Join a dimension along the last axis that it is split by."""
+    def gather(self, p: LocalValue, dim: int) -> LocalValue:
+        """Concatenate the shards of a dimension along its last axis."""
         *rest, axis = p.dims[dim]
-        size = self.mesh.sizes[axis]
-        made = self.note(TABLE["AllGather"](axis, size, dim)(p.node), p, f"dimension {dim} whole")
-        made = self.fold(made, dim)
-        if not rest:
-            made = self.crop(made, dim, p.whole.shape[dim])
-        return p.moved(made, dim, tuple(rest))
+        x = AllGather(axis, self.mesh.sizes[axis], dim)(p.node)
+        x = self.fold(self.note(x, p, f"dimension {dim} whole"), dim)
+        return p.moved(x if rest else self.crop(x, dim, p.whole.shape[dim]), dim, tuple(rest))
 
-    def exchange(self, p: Placed, source: int, target: int) -> Placed:
-        """Join one dimension along its last axis, and split another along it instead."""
+    def exchange(self, p: LocalValue, source: int, target: int) -> LocalValue:
+        """Concatenate the shards of one dimension along its last axis, and split another by it."""
         *rest, axis = p.dims[source]
         size = self.mesh.sizes[axis]
-        x = self.pad(p.node, target, size * -(-p.node.type.shape[target] // size))
-        x = TABLE["AllToAll"](axis, size, target, source)(self.unfold(x, target, size))
-        made = self.fold(self.note(x, p, f"dimension {target} split in place of {source}"), source)
-        if not rest:
-            made = self.crop(made, source, p.whole.shape[source])
-        q = p.moved(made, source, tuple(rest))
-        return q.moved(made, target, (*q.dims[target], axis))
+        x = AllToAll(axis, size, target, source)(self.unfold(p.node, target, size))
+        x = self.fold(self.note(x, p, f"dimension {target} split instead of {source}"), source)
+        x = x if rest else self.crop(x, source, p.whole.shape[source])
+        return p.moved(x, source, tuple(rest)).moved(x, target, (*p.dims[target], axis))
 
-    def scatter(self, p: Placed, dim: int, axis: str) -> Placed:
-        """Sum the contributions along an axis, and split a dimension along it."""
+    def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
+        """Reduce partial sums along an axis, and split a dimension along it."""
         size = self.mesh.sizes[axis]
-        x = self.pad(p.node, dim, size * -(-p.node.type.shape[dim] // size))
-        made = TABLE["ReduceScatter"](axis, size, dim)(self.unfold(x, dim, size))
-        self.note(made, p, f"the sum over {axis}, split along dimension {dim}")
-        left = tuple([a for a in p.partial if a != axis])
-        return replace(p.moved(made, dim, (*p.dims[dim], axis)), partial=left)
+        x = ReduceScatter(axis, size, dim)(self.unfold(p.node, dim, size))
+        self.note(x, p, f"the sum over {axis}, split along dimension {dim}")
+        partial = tuple([a for a in p.partial if a != axis])
+        return replace(p.moved(x, dim, (*p.dims[dim], axis)), partial=partial)
 
-    def join(self, p: Placed) -> Placed:
-        """Combine the contributions along all axes."""
-        name = {"sum": "PSum", "max": "PMax", "min": "PMin"}.get(p.combine)  # type: ignore[arg-type]
-        if name is not None:
-            made = TABLE[name](p.partial)(p.node)
-            self.note(made, p, f"the {p.combine} over {', '.join(p.partial)}")
+    def reduce(self, p: LocalValue) -> LocalValue:
+        """Combine the partial results along all axes."""
+        x = p.node
+        if p.combine in _REDUCTIONS:
+            x = _REDUCTIONS[p.combine](p.partial)(x)
+            self.note(x, p, f"the {p.combine} over {', '.join(p.partial)}")
         else:
-            made = p.node
             for axis in p.partial:
-                made = TABLE["AllGather"](axis, self.mesh.sizes[axis], 0)(made)
-                self.note(made, p, f"the result over {axis}")
-            made = p.combine(tuple(range(len(p.partial))), False)(made)  # type: ignore[operator, call-arg]
-        return replace(p, node=made, partial=(), combine="sum", remake=None)
+                x = AllGather(axis, self.mesh.sizes[axis], 0)(x)
+                self.note(x, p, f"the result over {axis}")
+            x = p.combine(tuple(range(len(p.partial))), False)(x)  # type: ignore[operator, call-arg]
+        return replace(p, node=x, partial=(), combine="sum", remake=None)
 
-    # -- words ------------------------------------------------------------------------------------
+    # -- shapes and padding -----------------------------------------------------------------------
 
     def unfold(self, x: Node, dim: int, size: int) -> Node:
-        """A dimension as two, of which the first runs over `size` parts."""
+        """Split a dimension, padded if necessary, into `size` shards along a new dimension."""
+        x = self.pad(x, dim, size * -(-x.type.shape[dim] // size))
         shape = x.type.shape
-        shape = (*shape[:dim], size, shape[dim] // size, *shape[dim + 1 :])
-        return TABLE["Reshape"](shape)(x)
+        return Reshape((*shape[:dim], size, shape[dim] // size, *shape[dim + 1 :]))(x)
 
     def fold(self, x: Node, dim: int) -> Node:
-        """Two neighbouring dimensions as one."""
+        """Merge a dimension with the next one."""
         shape = x.type.shape
-        shape = (*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :])
-        return TABLE["Reshape"](shape)(x)
+        return Reshape((*shape[:dim], shape[dim] * shape[dim + 1], *shape[dim + 2 :]))(x)
 
     def pad(self, x: Node, dim: int, n: int) -> Node:
         more = n - x.type.shape[dim]
@@ -172,49 +169,46 @@ class LayoutSteps:
             return x
         none = (0,) * x.type.rank
         high = (*none[:dim], more, *none[dim + 1 :])
-        return TABLE["Pad"](none, high, none)(x, constant(0, x.type.dtype))
+        return Pad(none, high, none)(x, constant(0, x.type.dtype))
 
     def crop(self, x: Node, dim: int, n: int) -> Node:
         shape = x.type.shape
         if shape[dim] == n:
             return x
         stops = (*shape[:dim], n, *shape[dim + 1 :])
-        return TABLE["Slice"]((0,) * len(shape), stops, (1,) * len(shape))(x)
+        return Slice((0,) * len(shape), stops, (1,) * len(shape))(x)
 
-    def masked(self, p: Placed, dim: int, value: Any) -> Placed:
-        """The value with `value` in place of what pads a dimension that does not divide."""
+    def masked(self, p: LocalValue, dim: int, value: Any) -> LocalValue:
+        """Replace the padding of a dimension that does not divide evenly by `value`."""
         n, axes = p.whole.shape[dim], p.dims[dim]
-        x, own = p.node, self.part(n, axes)
-        if own * self.mesh.extent(axes) == n:
+        if self.even(p, dim, axes):
             return p
-        shape = [1] * x.type.rank
-        shape[dim] = own
-        at = TABLE["Iota"](tuple(shape), dim, int64)() + self.begin(n, axes)
-        kept = where(less(at, constant(n, int64)), x, full(x.type.plain, value))
-        return replace(p, node=kept, remake=None)
+        shape = [1] * p.whole.rank
+        shape[dim] = self.shard_size(n, axes)
+        index = Iota(tuple(shape), dim, int64)() + self.begin(n, axes)
+        x = where(less(index, constant(n, int64)), p.node, full(p.node.type.plain, value))
+        return replace(p, node=x, remake=None)
 
-    def on_first(self, p: Placed, axes: tuple[str, ...], op: Op) -> Placed:
-        """The value on the first device along some axes; what changes nothing on the others."""
+    def on_first(self, p: LocalValue, axes: tuple[str, ...], op: Op) -> LocalValue:
+        """Keep the value on the first device along `axes`; others get the neutral element."""
         first = equal(self.index(axes), 0)
-        none = full(p.node.type.plain, neutral(op, p.whole.dtype))
-        return replace(p, node=where(first, p.node, none), remake=None, origin=None)
+        rest = full(p.node.type.plain, neutral(op, p.whole.dtype))
+        return replace(p, node=where(first, p.node, rest), remake=None, origin=None)
 
     def begin(self, n: int, axes: tuple[str, ...]) -> Node:
-        """Where this device's part of a dimension of extent n begins."""
-        return self.index(axes) * self.part(n, axes) if axes else constant(0, int64)
+        """Return where this device's shard of a dimension of size n begins."""
+        return self.index(axes) * self.shard_size(n, axes) if axes else constant(0, int64)
 
     def index(self, axes: tuple[str, ...]) -> Node:
-        """The number of this device's part along some axes."""
-        made: Node | None = None
-        for a in axes:
-            here = TABLE["AxisIndex"](a)()
-            made = here if made is None else made * self.mesh.sizes[a] + here
-        assert made is not None
-        return made
+        """Return the index of this device's shard along some axes."""
+        index = AxisIndex(axes[0])()
+        for a in axes[1:]:
+            index = index * self.mesh.sizes[a] + AxisIndex(a)()
+        return index
 
 
-def neutral(op: Op, dtype: Any) -> Any:
-    """What changes nothing when it is combined with others."""
+def neutral(op: Op, dtype: DType) -> Any:
+    """Return the operand value that does not change the result of an op."""
     if op.parts.combine not in ("max", "min"):
         return op.parts.neutral
     largest = op.parts.combine == "min"

@@ -1,4 +1,4 @@
-"""Changing how a value lies: the steps from one layout to another, cheapest first."""
+"""Moves of a value from one layout to another, with the cheapest steps first."""
 
 from __future__ import annotations
 
@@ -9,98 +9,87 @@ from pullback.graph.node import Node, vary_over
 from pullback.ops.parts import local_part
 from pullback.ops.prelude import Op, Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.local_value import LayoutSteps, Placed
+from pullback.sharding.partition.local_value import LayoutSteps, LocalValue
 from pullback.sharding.spec import Dims
 
 
-class Placer(LayoutSteps):
-    """Lays values out anew. What was done once for a value is there for its other users."""
+class Mover(LayoutSteps):
+    """Moves values to other layouts; the users of a value share its moves."""
 
     def __init__(self, mesh: DeviceMesh) -> None:
         super().__init__(mesh)
-        self._known: dict[tuple[Placed, Dims | None], Placed] = {}
+        self._moved: dict[tuple[LocalValue, Dims | None], LocalValue] = {}
 
-    def place(self, p: Placed, dims: Dims) -> Placed:
-        """The value, complete, with its dimensions split along `dims`."""
+    def move(self, p: LocalValue, dims: Dims) -> LocalValue:
+        """Return the complete value, with its dimensions split along `dims`."""
         if not p.partial and p.dims == dims:
             return p
-        found = self._known.get((p, dims))
-        if found is None:
-            found = self._known[p, dims] = self._place(p, dims)
-        return found
+        if (p, dims) not in self._moved:
+            self._moved[p, dims] = self._move(p, dims)
+        return self._moved[p, dims]
 
-    def whole(self, p: Placed) -> Placed:
-        return self.place(p, ((),) * len(p.dims))
-
-    def complete(self, p: Placed) -> Placed:
-        """The value without contributions that are still to be joined."""
-        if not p.partial:
-            return p
-        found = self._known.get((p, None))
-        if found is None:
-            found = self._known[p, None] = self.join(p)
-        return found
-
-    def _place(self, p: Placed, dims: Dims) -> Placed:
-        p = self._scattered(p, dims)
+    def _move(self, p: LocalValue, dims: Dims) -> LocalValue:
+        p = self._complete(p, dims)
         if p.dims == dims:
             return p
         if p.remake is not None and not p.axes:
-            made = p.remake.make(dims)
-            if made is not None:
-                # its parts may be alike, as those of zeros, and count as different all the same
-                made = vary_over(made, self.local(p.whole, dims).varying)
-                return replace(p, node=made, dims=dims, remake=None)
+            node = p.remake.make(dims)
+            if node is not None:
+                # equal shards, such as those of zeros, count as different too
+                node = vary_over(node, self.local(p.whole, dims).varying)
+                return replace(p, node=node, dims=dims, remake=None)
         moved = self._from_origin(p, dims)
         if moved is not None:
             return moved
-        p = self._without_remainders(p, dims)
-        p = self._sliced(p, dims)
-        p = self._exchanged(p, dims)
+        p = self._gather_uneven(p, dims)
+        p = self._slice_free(p, dims)
+        p = self._exchange_pairs(p, dims)
         for dim, wanted in enumerate(dims):
             while p.dims[dim] != wanted[: len(p.dims[dim])]:
                 p = self.gather(p, dim)
-        return self._sliced(p, dims)
+        return self._slice_free(p, dims)
 
-    def _from_origin(self, p: Placed, dims: Dims) -> Placed | None:
-        """A transposed matrix, say, from the matrix that was gathered before."""
+    def _from_origin(self, p: LocalValue, dims: Dims) -> LocalValue | None:
+        """Move the elements of an origin that was moved before: transpose a gathered matrix."""
         if p.origin is None:
             return None
         source, op, _ = p.origin
-        found = self._known.get((source, p.origin.dims(dims)))
+        found = self._moved.get((source, p.origin.dims(dims)))
         if found is None or found.partial:
             return None
-        made = self.made(op, [found.node], p.whole, dims)
-        if made.type.plain is not self.local(p.whole, dims).plain:
+        node = self.apply_local(op, [found.node], p.whole, dims)
+        if node.type.plain is not self.local(p.whole, dims).plain:
             return None
-        return replace(p, node=made, dims=dims, remake=None, origin=None)
+        return replace(p, node=node, dims=dims, remake=None, origin=None)
 
-    def made(self, op: Op, xs: Sequence[Node], whole: Type, dims: Dims) -> Node:
-        """What this device makes of its parts of the operands: its part of one result."""
+    def apply_local(self, op: Op, xs: Sequence[Node], whole: Type, dims: Dims) -> Node:
+        """Apply an op to this device's shards of operands; return its shard of the one result."""
 
         def begin(dim: int) -> Node:
             return self.begin(whole.shape[dim], dims[dim])
 
         return local_part(op, xs, self.local(whole, dims).plain, whole, begin)
 
-    def _scattered(self, p: Placed, dims: Dims) -> Placed:
-        """Join contributions; into parts, where parts are wanted and nobody has them whole."""
-        if (p, None) in self._known or p.combine != "sum":
-            return self.complete(p)
+    def _complete(self, p: LocalValue, dims: Dims) -> LocalValue:
+        """Combine partial results, directly into shards where `dims` splits along their axes."""
+        if p.partial and p.combine != "sum":  # one reduction serves all layouts
+            if (p, None) not in self._moved:
+                self._moved[p, None] = self.reduce(p)
+            return self._moved[p, None]
         for axis in p.partial:
             for dim, wanted in enumerate(dims):
                 have = p.dims[dim]
-                next_one = (
-                    wanted[len(have) : len(have) + 1] == (axis,) and wanted[: len(have)] == have
-                )
-                if next_one and (self.even(p, dim, wanted) or wanted == (axis,)):
+                follows = wanted[: len(have) + 1] == (*have, axis)
+                if follows and (self.even(p, dim, wanted) or wanted == (axis,)):
                     p = self.scatter(p, dim, axis)
                     break
-        return self.join(p) if p.partial else p
+        return self.reduce(p) if p.partial else p
 
-    def _without_remainders(self, p: Placed, dims: Dims) -> Placed:
-        """Where a dimension does not divide, parts along fewer axes are not unions of parts:
-        such a dimension is joined before it is split in another way."""
+    def _gather_uneven(self, p: LocalValue, dims: Dims) -> LocalValue:
+        """Gather dimensions that do not divide evenly before they are split in another way.
+
+        Their shards along fewer axes are not unions of shards.
+        """
         for dim, wanted in enumerate(dims):
             have = p.dims[dim]
             uneven = not (self.even(p, dim, have) and self.even(p, dim, wanted))
@@ -109,51 +98,46 @@ class Placer(LayoutSteps):
                     p = self.gather(p, dim)
         return p
 
-    def _exchanges(self, p: Placed, dims: Dims, dim: int) -> bool:
-        """Whether a dimension gives its one axis to another, or takes its one from it."""
-        pairs = self._pairs(p, dims)
-        one = len(p.dims[dim]) <= 1 and len(dims[dim]) <= 1
-        return one and any(dim in pair for pair in pairs)
+    def _exchanges(self, p: LocalValue, dims: Dims, dim: int) -> bool:
+        """Return whether a dimension gives its only axis to another, or gets its only axis."""
+        single = len(p.dims[dim]) <= 1 and len(dims[dim]) <= 1
+        return single and any(dim in pair for pair in self._pairs(p, dims))
 
-    def _pairs(self, p: Placed, dims: Dims) -> list[tuple[int, int]]:
-        """Dimensions of which one gives its last axis away, and the other wants it next."""
-        found = []
-        for source, have in enumerate(p.dims):
-            if not have or have == dims[source] or have[:-1] != dims[source]:
-                continue
-            for target, wanted in enumerate(dims):
-                if target != source and wanted == (*p.dims[target], have[-1]):
-                    found.append((source, target))
-        return found
+    def _pairs(self, p: LocalValue, dims: Dims) -> list[tuple[int, int]]:
+        """Return pairs of dimensions, where one gives its last axis and the other needs it next."""
+        return [(source, target)
+                for source, have in enumerate(p.dims) if have and have[:-1] == dims[source]
+                for target, wanted in enumerate(dims)
+                if target != source and wanted == (*p.dims[target], have[-1])]  # fmt: skip
 
-    def _sliced(self, p: Placed, dims: Dims) -> Placed:
-        """Split dimensions along axes that are free: nothing has to be moved for it."""
+    def _slice_free(self, p: LocalValue, dims: Dims) -> LocalValue:
+        """Split dimensions along unused axes, which needs no communication."""
         for dim, wanted in enumerate(dims):
             for axis in wanted[len(p.dims[dim]) :]:
                 if axis in p.axes or p.dims[dim] != wanted[: len(p.dims[dim])]:
                     break
                 if not self.even(p, dim, wanted) and wanted != (*p.dims[dim], axis):
-                    return self._sliced_at_once(p, dim, dims)
+                    return self._slice_uneven(p, dim, dims)
                 p = self.slice(p, dim, axis)
         return p
 
-    def _sliced_at_once(self, p: Placed, dim: int, dims: Dims) -> Placed:
-        """A dimension that does not divide, along several axes: padded once for all of them."""
+    def _slice_uneven(self, p: LocalValue, dim: int, dims: Dims) -> LocalValue:
+        """Split a dimension that does not divide along several axes, padded once for all."""
         wanted = dims[dim]
         if p.dims[dim] or any(a in p.axes for a in wanted):
             return p
-        n = self.mesh.extent(wanted) * self.part(p.whole.shape[dim], wanted)
+        n = self.mesh.extent(wanted) * self.shard_size(p.whole.shape[dim], wanted)
         p = replace(p, node=self.pad(p.node, dim, n), remake=None)
         for axis in wanted:
             p = self.slice(p, dim, axis)
-        return self._sliced(p, dims)
+        return self._slice_free(p, dims)
 
-    def _exchanged(self, p: Placed, dims: Dims) -> Placed:
+    def _exchange_pairs(self, p: LocalValue, dims: Dims) -> LocalValue:
         while pairs := self._pairs(p, dims):
             source, target = pairs[0]
             single = p.dims[source] == dims[target]  # the only axis of both
-            fits = self.even(p, source, p.dims[source]) and self.even(p, target, dims[target])
-            if not fits and not single:
+            even = self.even(p, source, p.dims[source]) and self.even(p, target, dims[target])
+            if not even and not single:
                 break
             p = self.exchange(p, source, target)
         return p

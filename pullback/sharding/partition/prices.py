@@ -1,4 +1,4 @@
-"""What it would cost to lay a value out anew: the same steps, counted and not taken."""
+"""Prices of moves, from the same steps as the moves themselves, and of the work of programs."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic, work
-from pullback.sharding.factors import instantiate
+from pullback.sharding.factors import FactorRule, instantiate
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.partition.local_value import Placed
-from pullback.sharding.partition.moves import Placer
+from pullback.sharding.partition.local_value import LocalValue
+from pullback.sharding.partition.moves import Mover
 from pullback.sharding.spec import Dims
 
 
-class Prices(Placer):
-    """A placer whose steps only count seconds."""
+class Prices(Mover):
+    """A mover whose steps only add up seconds."""
 
     def __init__(self, mesh: DeviceMesh, machine: Machine) -> None:
         super().__init__(mesh)
         self.machine, self.seconds = machine, 0.0
 
-    def price(self, p: Placed, dims: Dims) -> float:
-        """Seconds until the value is complete and lies along `dims`."""
+    def price(self, p: LocalValue, dims: Dims) -> float:
+        """Return the seconds to complete the value and move it to `dims`."""
         self.seconds = 0.0
-        self._place(replace(p, remake=None), dims)
+        self._move(replace(p, remake=None), dims)
         return self.seconds
 
-    def slice(self, p: Placed, dim: int, axis: str) -> Placed:
+    def slice(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
         return p.moved(p.node, dim, (*p.dims[dim], axis))
 
-    def gather(self, p: Placed, dim: int) -> Placed:
+    def gather(self, p: LocalValue, dim: int) -> LocalValue:
         *rest, axis = p.dims[dim]
-        made = p.moved(p.node, dim, tuple(rest))
-        self._count("all_gather", made, (axis,))
-        return made
+        q = p.moved(p.node, dim, tuple(rest))
+        self._count("all_gather", q, (axis,))
+        return q
 
-    def exchange(self, p: Placed, source: int, target: int) -> Placed:
+    def exchange(self, p: LocalValue, source: int, target: int) -> LocalValue:
         *rest, axis = p.dims[source]
         self._count("all_to_all", p, (axis,))
-        made = p.moved(p.node, source, tuple(rest))
-        return made.moved(p.node, target, (*made.dims[target], axis))
+        q = p.moved(p.node, source, tuple(rest))
+        return q.moved(p.node, target, (*q.dims[target], axis))
 
-    def scatter(self, p: Placed, dim: int, axis: str) -> Placed:
+    def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
         self._count("reduce_scatter", p, (axis,))
-        left = tuple([a for a in p.partial if a != axis])
-        return replace(p.moved(p.node, dim, (*p.dims[dim], axis)), partial=left)
+        partial = tuple([a for a in p.partial if a != axis])
+        return replace(p.moved(p.node, dim, (*p.dims[dim], axis)), partial=partial)
 
-    def join(self, p: Placed) -> Placed:
+    def reduce(self, p: LocalValue) -> LocalValue:
         self._count("all_reduce", p, p.partial)
         return replace(p, partial=())
 
@@ -59,22 +59,22 @@ class Prices(Placer):
         return x
 
     def nbytes(self, whole: Type, dims: Dims) -> int:
-        """What a device has of a value; asked so often that no type is made for it."""
-        parts = [self.part(n, axes) for n, axes in zip(whole.shape, dims, strict=True)]
-        return math.prod(parts) * whole.dtype.numpy.itemsize
+        """Return the bytes of a shard, without making a type: this is called very often."""
+        shape = [self.shard_size(n, axes) for n, axes in zip(whole.shape, dims, strict=True)]
+        return math.prod(shape) * whole.dtype.numpy.itemsize
 
-    def _count(self, kind: str, p: Placed, axes: tuple[str, ...]) -> None:
+    def _count(self, kind: str, p: LocalValue, axes: tuple[str, ...]) -> None:
         sent = traffic(kind, self.nbytes(p.whole, p.dims), self.mesh.extent(axes))
         self.seconds += self.machine.seconds(sent)
 
 
 def operations(graph: Graph) -> float:
-    """The arithmetic operations of a program; a loop does those of its body in every round."""
+    """Count the arithmetic operations of a program; those of a loop count in every iteration."""
     return sum([times * _operations(node) for node, times in applied(graph)])
 
 
 def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
-    """Every application of an op, and how often it runs: those in loops once in every round."""
+    """Yield every node, also those in loops, and how many times it runs."""
     stack = [(graph, 1)]
     while stack:
         held, times = stack.pop()
@@ -85,12 +85,19 @@ def applied(graph: Graph) -> Iterator[tuple[Node, int]]:
 
 
 def _operations(node: Node) -> float:
-    if (
-        not node.inputs
-        or isinstance(node.inputs[0].type, tuple)
-        or isinstance(node.op, HigherOrder)
-    ):
+    selects = node.inputs and isinstance(node.inputs[0].type, tuple)
+    if not node.inputs or selects or isinstance(node.op, HigherOrder):
         return 0.0
+    types = [*[x.type.plain for x in node.inputs], *result_types(node)]
+    return work(node.op, rule_of(node).extents, types)
+
+
+def result_types(node: Node) -> list[Type]:
+    """Return the types of a node's results, without shardings."""
+    return [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
+
+
+def rule_of(node: Node) -> FactorRule:
+    """Return the factor rule of a node."""
     xs = [x.type.plain for x in node.inputs]
-    ys = [t.plain for t in (node.type if isinstance(node.type, tuple) else (node.type,))]
-    return work(node.op, instantiate(node.op.factors(*xs), xs, ys).extents, [*xs, *ys])
+    return instantiate(node.op.factors(*xs), xs, result_types(node))
