@@ -6,25 +6,23 @@ import math
 from typing import TYPE_CHECKING
 
 from pullback.functions.arguments import (
-    Tensor,
     apply,
-    as_tensor,
     axes_of,
     axis_of,
     dtype_or,
     float_node,
     integer,
     literal,
-    node_of,
 )
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
 from pullback.functions.special import erf
 from pullback.functions.trigonometry import tanh
+from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
-from pullback.lazy.tensor import wrap
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.elementwise.maximum import Minimum, Relu
 from pullback.ops.elementwise.rounding import IsFinite

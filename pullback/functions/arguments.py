@@ -21,7 +21,6 @@ from pullback.lazy.operators import (
     number,
     operands,
     renamed,
-    scalar,
     weak,
 )
 from pullback.lazy.record import record
@@ -104,7 +103,10 @@ def counting_dtype(dtype: DType) -> DType:
     return uint64 if dtype.kind == "u" else dtype
 
 
-# -- integers, axes and shapes --------------------------------------------------------------------
+def summand(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
+    """The operand of a sum or product, in the dtype that the user asked for or in 64 bits."""
+    a = node(x)
+    return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
 
 
 def integer(op: str, value: Any, what: str) -> int:
@@ -182,11 +184,3 @@ def placed(op: str, f: Callable[..., T], *args: Any) -> T:
 def tensors(values: Iterable[ArrayLike]) -> list[Tensor]:
     """Return a list of tensors; a tensor is taken apart along its first dimension."""
     return [as_tensor(v) for v in values]
-
-
-__all__ = [
-    "Tensor", "along", "apply", "as_tensor", "axes_of", "axis_of", "bool_node", "cast_node",
-    "counting_dtype", "dtype_or", "float_node", "float_operands", "fresh", "integer", "literal",
-    "node", "node_of", "number", "one_or_many", "operands", "ordered_axes", "per_dimension",
-    "placed", "record_as", "scalar", "shape_of", "tensors",
-]  # fmt: skip

@@ -9,8 +9,6 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import (
-    Tensor,
-    as_tensor,
     float_node,
     float_operands,
     literal,
@@ -20,7 +18,9 @@ from pullback.functions.arguments import (
     record_as,
 )
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.conv.conv2d import Conv2d
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax

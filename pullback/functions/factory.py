@@ -1,7 +1,8 @@
 """Factories for public functions that apply one op.
 
 Each returns an ordinary function with its own name, signature, docstring and example, so that
-`help`, `inspect.signature` and doctest treat it as one written out.
+`help`, `inspect.signature` and doctest treat it as one written out. Functions that are also methods
+of Tensor are annotated: type checkers read them before the call.
 """
 
 from __future__ import annotations

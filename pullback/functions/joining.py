@@ -8,26 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
-    Tensor,
     along,
-    as_tensor,
     axis_of,
     fresh,
     integer,
     node,
-    node_of,
-    number,
     one_or_many,
-    operands,
     ordered_axes,
-    scalar,
     tensors,
 )
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.node import constant
-from pullback.lazy.operators import NUMBERS
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat, Pad
 
 if TYPE_CHECKING:

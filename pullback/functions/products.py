@@ -6,21 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import (
-    Tensor,
-    apply,
-    as_tensor,
-    axis_of,
-    integer,
-    node_of,
-    operands,
-    ordered_axes,
-    record_as,
-)
+from pullback.functions.arguments import apply, axis_of, integer, ordered_axes, record_as
 from pullback.functions.reductions import sum
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
+from pullback.lazy.operators import as_tensor, node_of, operands
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.arithmetic import Add, Mul
 from pullback.ops.elementwise.complex_parts import Conj
 from pullback.ops.elementwise.logic import GreaterEqual, LessEqual

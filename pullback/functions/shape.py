@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import (
-    Tensor,
-    as_tensor,
     axes_of,
     axis_of,
     fresh,
@@ -22,8 +20,9 @@ from pullback.functions.arguments import (
     shape_of,
 )
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
-from pullback.lazy.tensor import wrap
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
 from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose

@@ -9,19 +9,12 @@ import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import (
-    Tensor,
     along,
-    apply,
-    as_tensor,
     axis_of,
     fresh,
     node,
-    node_of,
-    number,
-    operands,
     placed,
     record_as,
-    scalar,
     shape_of,
 )
 from pullback.functions.shape import spread
@@ -29,7 +22,9 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
+from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar
 from pullback.lazy.record import at_one_line, record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
 from pullback.ops.index.along_axis import TakeAlongAxis
@@ -50,7 +45,7 @@ def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
     >>> pb.where([True, False], [1, 2], 0).tolist()
     [1, 0]
     """
-    return apply(Where, node(condition), *operands(x1, x2))
+    return record(Where(), (node(condition), *operands(x1, x2)))
 
 
 def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:

@@ -19,12 +19,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import MulHigh
-from pullback.random.arguments import (
-    key_of,
-    parameter,
-    require,
-    sample_shape,
-)
+from pullback.random.arguments import key_of, parameter, require, sample_shape
 
 if TYPE_CHECKING:
     from pullback.typing import ArrayLike, DTypeLike, Shape
