@@ -39,13 +39,9 @@ class Search:
     """The search for the specs of one call's arguments."""
 
     def __init__(
-        self,
-        f: Callable,
-        mesh: DeviceMesh,
-        call: ShardedArguments,
-        fixed: Sequence[P | None],
+        self, f: Callable, mesh: DeviceMesh, call: ShardedArguments, fixed: Sequence[P | None],
         machine: Machine,
-    ) -> None:
+    ) -> None:  # fmt: skip
         solver()  # raises early if scipy is missing
         self.f, self.mesh, self.call, self.machine = f, mesh, call, machine
         self.types, self.fixed = call.types, fixed
@@ -84,8 +80,6 @@ class Search:
             self._known[specs] = explain_sharding(self.f, self.machine)(*args, **kwargs)
         return self._known[specs]
 
-    # -- common patterns ---------------------------------------------------------------------------
-
     def _patterns(self) -> list[Specs]:
         """The usual choices: all whole, a batch along one axis or all axes, everything split."""
         found = [self._specs({})]
@@ -118,8 +112,6 @@ class Search:
             dims = _all_dims(P(split.get(i, ())), self.types[i])
             made[i] = self._spec(i, dims if dims in self._layouts(i) else ())
         return tuple(made)
-
-    # -- the integer program -----------------------------------------------------------------------
 
     def _solved(self, starts: list[Specs], memory: float | None, seconds: float) -> list[Specs]:
         graph, alike = self._program()

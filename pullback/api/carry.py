@@ -171,9 +171,6 @@ def types_of(values: Tree) -> Tree:
     return tree.map(lambda x: x if isinstance(x, Type) else asarray(x)._node.type, values)
 
 
-# -- programs -----------------------------------------------------------------------------------
-
-
 class Joined:
     """Programs with common operands: the arguments, then everything that any of them captured."""
 

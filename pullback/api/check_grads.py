@@ -21,13 +21,9 @@ _TOLERANCE = {"f16": 1e-1, "bf16": 2e-1, "f32": 2e-2, "f64": 1e-6, "complex64": 
 
 
 def check_grads(
-    f: Callable[..., Tree],
-    args: Sequence[Tree],
-    order: int = 2,
-    modes: Sequence[str] = ("fwd", "rev"),
-    eps: float | None = None,
-    tol: float | None = None,
-) -> None:
+    f: Callable[..., Tree], args: Sequence[Tree], order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"), eps: float | None = None, tol: float | None = None,
+) -> None:  # fmt: skip
     """Raise unless the derivatives of `f` at `args` agree with central differences.
 
     Forward mode is compared with differences along a random direction, reverse mode with forward
@@ -44,15 +40,9 @@ def check_grads(
 
 
 def _check(
-    f: Callable,
-    args: tuple,
-    order: int,
-    modes: tuple[str, ...],
-    eps: float | None,
-    tol: float | None,
-    rng: np.random.Generator,
-    level: int,
-) -> None:
+    f: Callable, args: tuple, order: int, modes: tuple[str, ...], eps: float | None,
+    tol: float | None, rng: np.random.Generator, level: int,
+) -> None:  # fmt: skip
     leaves = tree.leaves(args)
     names = [x.dtype.name for x in leaves]
     step = eps or max(_STEP[n] for n in names)

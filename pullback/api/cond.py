@@ -30,11 +30,9 @@ _KINDS = "biufc"  # kinds of dtypes; each can represent the numbers of those bef
 
 
 def cond(
-    pred: Tensor | bool,
-    true_fun: Callable[[*Args], Result],
-    false_fun: Callable[[*Args], Result],
+    pred: Tensor | bool, true_fun: Callable[[*Args], Result], false_fun: Callable[[*Args], Result],
     *args: *Args,
-) -> Result:
+) -> Result:  # fmt: skip
     """Return `true_fun(*args)` if the bool `pred` is true, else `false_fun(*args)`.
 
     Only one of them is executed. Both must return the same tree of types; they may use tensors

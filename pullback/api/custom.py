@@ -38,12 +38,9 @@ class CustomFunction(Generic[Params, Result]):
     """A function with derivative rules from the user; made by `custom_vjp` and `custom_jvp`."""
 
     def __init__(
-        self,
-        kind: str,
-        f: Callable[Params, Result],
-        nondiff_argnums: Argnums,
+        self, kind: str, f: Callable[Params, Result], nondiff_argnums: Argnums,
         nondiff_argnames: Argnames,
-    ) -> None:
+    ) -> None:  # fmt: skip
         functools.update_wrapper(self, f)
         self.kind, self.f = kind, f
         self.name: str = getattr(f, "__name__", type(f).__name__)

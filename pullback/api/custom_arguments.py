@@ -121,9 +121,6 @@ def comparable(value: Any) -> Any:
     return key
 
 
-# -- what rules must return -----------------------------------------------------------------------
-
-
 def expect(
     name: str, what: str, f: Callable, given: Any, structure: Any, like: Sequence[Node]
 ) -> list[Node | None]:

@@ -87,12 +87,9 @@ def hessian(
 
 
 def _jacobian(
-    name: str,
-    blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
-    f: Callable[Params, Tree],
-    argnums: Argnums,
-    chunk_size: int | None,
-) -> Callable[Params, Tree]:
+    name: str, blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
+    f: Callable[Params, Tree], argnums: Argnums, chunk_size: int | None,
+) -> Callable[Params, Tree]:  # fmt: skip
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Tree:
         with Transform():
@@ -133,9 +130,6 @@ def _by_columns(
 
     columns = _LinearMap(push, recording.tensors, ys, -1).matrix(chunk_size)
     return [[column[k] for column in columns] for k in range(len(ys))]
-
-
-# -- all unit vectors -----------------------------------------------------------------------------
 
 
 @dataclass

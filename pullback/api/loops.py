@@ -23,13 +23,9 @@ from pullback.sharding.spec import entry
 
 
 def scan(
-    f: Callable[[Tree, Tree], tuple[State, Result]],
-    init: Tree,
-    xs: Tree = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
-) -> tuple[State, Result]:
+    f: Callable[[Tree, Tree], tuple[State, Result]], init: Tree, xs: Tree = None,
+    length: int | None = None, reverse: bool = False, unroll: int = 1,
+) -> tuple[State, Result]:  # fmt: skip
     """Run `state, y = f(state, x)` for each row `x` of `xs`; return the last state and all `y`.
 
     `xs` is a tree of tensors of the same length, or `None` with `length`. The state starts as the
@@ -99,14 +95,9 @@ def while_loop(
 
 
 def _scan(
-    name: str,
-    f: Callable,
-    state: Carry,
-    xs: Any,
-    length: Any = None,
-    reverse: bool = False,
+    name: str, f: Callable, state: Carry, xs: Any, length: Any = None, reverse: bool = False,
     unroll: int = 1,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]:  # fmt: skip
     leaves, rows_tree = tree.flatten(xs)
     rows = [array_leaf(name, "xs", x) for x in leaves]
     count, length = len(state.leaves), _length(name, rows, xs, number(length))

@@ -46,13 +46,9 @@ class Recording:
     """A function that was run on aliases of the selected arguments, under a token of its own."""
 
     def __init__(
-        self,
-        name: str,
-        f: Callable,
-        args: Sequence[Tree],
-        kwargs: dict[str, Any],
+        self, name: str, f: Callable, args: Sequence[Tree], kwargs: dict[str, Any],
         argnums: Sequence[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = name
         self.derivative = Derivative(traces=name == "trace")
         self.constant = constant = not settings.current().grad_enabled

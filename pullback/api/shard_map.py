@@ -109,8 +109,6 @@ class _Call:
         self.dims.append(dims)
         return local.over(union(node.type.varying, _axes(dims)))
 
-    # -- one op on whole values -------------------------------------------------------------------
-
     def recorded(self) -> Any:
         with bind_mesh(self.mesh):
             staged = stage("shard_map", self.f, self.given, self.in_tree, numbers=True)
@@ -146,8 +144,6 @@ class _Call:
             found.append(dims)
         return found
 
-    # -- inside another shard_map: the same program, on parts of a shard --------------------------
-
     def inlined(self) -> Any:
         for x, dims in zip(self.nodes, self.dims, strict=True):
             for a in _axes(dims):
@@ -174,9 +170,6 @@ class _Call:
 
 def _axes(dims: Dims) -> tuple[str, ...]:
     return tuple([a for axes in dims for a in axes])
-
-
-# -- specs ----------------------------------------------------------------------------------------
 
 
 def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:

@@ -27,13 +27,10 @@ from pullback.transforms.call_rules import deriving
 
 
 def vmap(
-    f: Callable[Params, Result],
-    in_axes: Tree = 0,
-    out_axes: Tree = 0,
-    axis_size: int | None = None,
-    axis_name: str | None = None,
+    f: Callable[Params, Result], in_axes: Tree = 0, out_axes: Tree = 0,
+    axis_size: int | None = None, axis_name: str | None = None,
     spmd_axis_name: str | tuple[str, ...] | None = None,
-) -> Callable[Params, Result]:
+) -> Callable[Params, Result]:  # fmt: skip
     """Return a function that applies `f` to all examples along an axis of its arguments at once.
 
     `in_axes` is the axis of each argument to map over, `None` for an argument that all examples

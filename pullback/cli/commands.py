@@ -84,9 +84,6 @@ def _print(args: argparse.Namespace, module: Module, **results: Any) -> int:
     return 0
 
 
-# -- verify, format, canon, hash ------------------------------------------------------------------
-
-
 def _for_each(
     args: argparse.Namespace, work: Callable[[Module], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[Diagnostic]]:
@@ -151,9 +148,6 @@ def _hash(args: argparse.Namespace) -> int:
     return report_failures(failures, args.json, modules=found)
 
 
-# -- grad, ops ------------------------------------------------------------------------------------
-
-
 def _grad(args: argparse.Namespace) -> int:
     options = GradientOptions(
         verify=not args.no_verify,
@@ -199,9 +193,6 @@ def _ops(args: argparse.Namespace) -> int:
         if args.name:
             print(f"    {e.summary}\n    {e.example}\n    dtypes: {e.types}")
     return 0
-
-
-# -- export, import -------------------------------------------------------------------------------
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -89,9 +89,6 @@ def read_cases(path: str) -> Iterator[tuple[str, Any]]:
             yield (f"{file}#{number}" if len(documents) > 1 else str(file)), content
 
 
-# -- one case -------------------------------------------------------------------------------------
-
-
 class Verdict(NamedTuple):
     """The outcome of a case (pass, fail or skip) and the reason."""
 
@@ -182,9 +179,6 @@ def _gradient(module: Module, given: Mapping) -> Module:
 def _value(target: Any) -> int | str:
     text = str(target)
     return int(text[1:]) if text[:1] == "%" and text[1:].isdigit() else text
-
-
-# -- comparing ------------------------------------------------------------------------------------
 
 
 def _compare_error(wanted: Mapping, error: PullbackError) -> None:

@@ -90,9 +90,6 @@ def message_of(error: PullbackError) -> str:
     return f"{error.op}: {error.message}" if error.op else error.message
 
 
-# -- for people -----------------------------------------------------------------------------------
-
-
 class Style:
     """Colours for a stream: none unless it is a terminal, and none if NO_COLOR is set."""
 
@@ -154,9 +151,6 @@ def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
         f"{style(number, 'blue')} {bar} {before}{after}".rstrip(),
         f"{margin} {bar} {' ' * _columns(before)}{style('^', 'red', 'bold')}",
     ]
-
-
-# -- for programs ---------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:

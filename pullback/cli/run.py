@@ -70,9 +70,6 @@ def output_text(i: int, type: str, array: np.ndarray) -> str:
     return f"{head}\n{text}" if "\n" in text else f"{head} {text}"
 
 
-# -- inputs and outputs ---------------------------------------------------------------------------
-
-
 def _read_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:
     """Arrays by the names of the inputs; a later value replaces an earlier one."""
     types = {n: x.type for n, x in zip(graph.names, graph.inputs, strict=True)}

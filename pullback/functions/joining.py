@@ -158,10 +158,9 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
 
 
 def pad(
-    x: ArrayLike,
-    padding: int | tuple[int, int] | Sequence[tuple[int, int]],
+    x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
     value: Number | Tensor = 0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Add `value` before and after the elements: `padding` is one number, a pair, or a pair for
     each dimension.
 

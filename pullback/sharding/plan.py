@@ -76,8 +76,6 @@ class ShardingPlan:
 
     __repr__ = __str__
 
-    # -- files -------------------------------------------------------------------------------------
-
     def save(self, path: str | os.PathLike) -> None:
         """Write the plan to a file, as JSON."""
         arguments = [
@@ -107,8 +105,6 @@ class ShardingPlan:
             raise ArgumentError(
                 f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
             ) from None
-
-    # -- use ---------------------------------------------------------------------------------------
 
     def check(self, mesh: DeviceMesh, arguments: Sequence[tuple[str, Type]]) -> None:
         """Raise if the plan is for another mesh, or for other arguments.

@@ -94,9 +94,6 @@ def _last(n: int, count: int) -> str:
     return f"{text}, {empty} empty" if empty else text
 
 
-# -- the grid -------------------------------------------------------------------------------------
-
-
 def _grid(type: Type, box: str) -> list[str]:
     """The shards in rows and columns, with their devices; a vector is one row."""
     sharding, mesh = type.sharding, type.sharding.mesh

@@ -76,8 +76,6 @@ class _Linker:
                 what = f'the name "{i.name}" is taken by instruction {seen[i.name]}'
                 self.fail(VerificationError(what, code="E4004", name=i.name))
 
-    # -- one instruction ----------------------------------------------------------------------
-
     def define(self, i: Instruction) -> None:
         for r in i.results:
             if r in self.values:

@@ -36,12 +36,9 @@ ENGINES = ("xla", "reference")
 
 
 def run(
-    module: Module,
-    inputs: Mapping[str, Any] | None = None,
-    engine: str | None = None,
-    checks: str | None = None,
-    timeout: float | None = None,
-) -> list[np.ndarray]:
+    module: Module, inputs: Mapping[str, Any] | None = None, engine: str | None = None,
+    checks: str | None = None, timeout: float | None = None,
+) -> list[np.ndarray]:  # fmt: skip
     """The module's outputs, in order, for arrays given by the names of its inputs.
 
     The module is verified first. `engine` is "xla", "reference", or "xla" on a platform such as
@@ -97,9 +94,6 @@ def _on(name: str | None) -> Scope:
     return Scope(engine=kind, device=device or None)
 
 
-# -- values that are not finite -------------------------------------------------------------------
-
-
 def _finite(
     graph: Graph, tensors: Sequence[Tensor], numbers: Mapping[Node, int]
 ) -> list[np.ndarray]:
@@ -130,9 +124,6 @@ def _flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
 
 def _with(graph: Graph, flags: Sequence[Node]) -> Graph:
     return Graph(graph.inputs, [*graph.outputs, Concat(0)(*flags)], graph.names)
-
-
-# -- the time limit -------------------------------------------------------------------------------
 
 
 def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:

@@ -72,10 +72,7 @@ class _Scope:
     """Makes nodes of the instructions of a block; `outer` has the nodes around it."""
 
     def __init__(
-        self,
-        block: Block,
-        inputs: Sequence[Node],
-        outer: Iterable[tuple[HloValue, Node]] = (),
+        self, block: Block, inputs: Sequence[Node], outer: Iterable[tuple[HloValue, Node]] = ()
     ) -> None:
         self.block = block
         self.nodes: dict[HloValue, Node] = dict(outer)
@@ -133,9 +130,6 @@ def _region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Nod
     own, others = inputs[: len(region.types)], inputs[len(region.types) :]
     outputs = _Scope(region, own, zip(outer, others, strict=True)).results()
     return Graph(inputs, outputs)
-
-
-# -- which op an instruction is -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1)

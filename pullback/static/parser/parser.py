@@ -143,8 +143,6 @@ class _Parser(Reader):
             what = f"`inputs:` must list the inputs of the module, {listed or 'there are none'}"
             self.tokens.fail(at, what, "E4004")
 
-    # -- instructions -------------------------------------------------------------------------
-
     def instruction(self, types: dict[int, Type]) -> Instruction:
         place = self.place()
         results = [self.identity()]
