@@ -3,6 +3,7 @@ the expected cost of their per-device programs."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -82,15 +83,14 @@ class Search:
 
     def _patterns(self) -> list[Specs]:
         """The usual choices: all whole, a batch along one axis or all axes, everything split."""
-        found = [self._specs({})]
+        found = [self._batch_split([], ())]
         split = self.mesh.several
         for axes in dict.fromkeys([split, *[(a,) for a in split]]):
-            found += [self._specs(dict.fromkeys(batch, axes)) for batch in self._batches()]
-        parts: list[P | None] = [None] * len(self.types)
-        for i in self.places:
-            parts[i] = self._spec(i, min(self._layouts(i), key=lambda d, i=i: self._bytes(i, d)))  # type: ignore[misc]
-        found.append(tuple(parts))
-        return list(dict.fromkeys(found))
+            found += [self._batch_split(batch, axes) for batch in self._batches()]
+        smallest = [
+            min(self._layouts(i), key=functools.partial(self._bytes, i)) for i in self.places
+        ]
+        return list(dict.fromkeys([*found, self._specs(smallest)]))
 
     def _batches(self) -> list[list[int]]:
         """Leaves that may be a batch: all leaves of some arguments with the same leading size."""
@@ -105,16 +105,16 @@ class Search:
         size = {n: sum([self.types[i].nbytes for i in leaves]) for n, leaves in extents.items()}
         return [extents[n] for n in sorted(extents, key=lambda n: -size[n])[:BATCHES]]
 
-    def _specs(self, split: dict[int, tuple[str, ...]]) -> Specs:
-        """Split the first dimension of some leaves, if it divides evenly; the others are whole."""
-        made: list[P | None] = [None] * len(self.types)
-        for i in self.places:
-            dims = _all_dims(P(split.get(i, ())), self.types[i])
-            made[i] = self._spec(i, dims if dims in self._layouts(i) else ())
-        return tuple(made)
+    def _batch_split(self, batch: Sequence[int], axes: tuple[str, ...]) -> Specs:
+        """Split the first dimension of a batch, if it divides evenly; other leaves are whole."""
+        dims = [_all_dims(P(axes if i in batch else ()), self.types[i]) for i in self.places]
+        pairs = zip(self.places, dims, strict=True)
+        return self._specs([d if d in self._layouts(i) else () for i, d in pairs])
 
     def _solved(self, starts: list[Specs], memory: float | None, seconds: float) -> list[Specs]:
-        graph, alike = self._program()
+        leaves, structure = self.call.types, self.call.structure
+        graph = stage("auto_shard", self.f, leaves, structure).graph
+        graph, alike = flat(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
         inputs = [self._layouts(i) for i in self.places]
         inputs += [[layout(x.type)] for x in graph.inputs[len(inputs) :]]  # captured
         dims = [self._dims(graph, s) for s in starts]
@@ -127,7 +127,7 @@ class Search:
                 groups = Groups(graph, inputs, self.mesh, machine)
                 left = max(1.0, until - time.monotonic())
                 solved = choose(groups, alike, dims, limit, left, thorough=first)
-                made = [self._specs_of(dims) for dims in solved]
+                made = [self._specs(dims) for dims in solved]
                 found.update(dict.fromkeys(made))
                 dims = [*solved[:1], *dims] if first else dims
                 needs = min([self.explain(specs).memory for specs in made], default=0)
@@ -136,15 +136,13 @@ class Search:
                 limit *= memory / needs
         return list(found)
 
-    def _specs_of(self, layouts: list[Dims]) -> Specs:
+    def _specs(self, layouts: list[Dims]) -> Specs:
+        """The specs of all leaves: fixed, or from the layout of each tensor."""
         specs: list[P | None] = [None] * len(self.types)
         for i, dims in zip(self.places, layouts, strict=False):
-            specs[i] = self._spec(i, dims)
+            fixed = self.fixed[i]
+            specs[i] = P(*dims) if fixed is None else fixed
         return tuple(specs)
-
-    def _spec(self, i: int, dims: Dims) -> P:
-        fixed = self.fixed[i]
-        return P(*dims) if fixed is None else fixed
 
     def _layouts(self, i: int) -> list[Dims]:
         spec, type = self.fixed[i], self.types[i]
@@ -159,15 +157,8 @@ class Search:
         mine = [_all_dims(specs[i], self.types[i]) for i in self.places]
         return mine + [layout(x.type) for x in graph.inputs[len(mine) :]]
 
-    def _program(self) -> tuple[Graph, dict[int, int]]:
-        """The function's program, and which results have the layout of an argument, as a gradient
-        or an updated parameter has."""
-        leaves, structure = self.call.types, self.call.structure
-        graph = stage("auto_shard", self.f, leaves, structure).graph
-        return flat(canonicalise(inline_calls(graph))), self._alike(leaves, structure)
-
     def _alike(self, leaves: Sequence[Any], structure: Any) -> dict[int, int]:
-        """Which results have the layout of an argument, by their index.
+        """Which results have the layout of an argument, as gradients and updated parameters do.
 
         Each dimension of the arguments gets its own axis of a mesh of one device; propagation then
         tells which results are laid out along the axes of one argument.

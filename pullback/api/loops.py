@@ -60,8 +60,7 @@ def fori_loop(
 ) -> State:
     """Run `state = body(i, state)` for each `i` from `lo` to `hi - 1`; return the last state.
 
-    With bounds that are Python ints it is a scan, which supports reverse mode; with tensors it is
-    a `while_loop`.
+    With Python ints as bounds it is a scan, which supports reverse mode, else a `while_loop`.
 
     >>> pb.fori_loop(1, 5, lambda i, s: s * i, 1).item()
     24
@@ -163,10 +162,9 @@ def _length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
     found = {} if length is None else {length: "length"}
     for x, path in zip(rows, tree.paths(xs), strict=True):
         if not x.shape:
-            raise ArgumentError(
-                f"{name}: xs{path} must have rows, got the scalar {x._node.type}",
-                hint="Use a value that is the same in every iteration in the body directly.",
-            )
+            message = f"{name}: xs{path} must have rows, got the scalar {x._node.type}"
+            hint = "Use a value that is the same in every iteration in the body directly."
+            raise ArgumentError(message, hint=hint)
         found.setdefault(x.shape[0], f"xs{path}")
     if len(found) > 1:
         lengths = ", ".join([f"{n} ({where})" for n, where in found.items()])

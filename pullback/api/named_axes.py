@@ -83,9 +83,8 @@ def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
     """Check one or several names of axes, which must be bound."""
     given = (axis_name,) if isinstance(axis_name, str) else axis_name
     if not isinstance(given, (tuple, list)) or not all(isinstance(n, str) for n in given):
-        raise ArgumentError(
-            f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}"
-        )
+        message = f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}"
+        raise ArgumentError(message)
     names = tuple(given)
     if len(set(names)) != len(names):
         raise ArgumentError(f"{what}: {axis_name!r} names an axis twice")

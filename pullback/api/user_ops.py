@@ -55,7 +55,6 @@ def op(name: str, *parameters: Any) -> Op:
     found = TABLE.get(name)
     if found is None:
         near = difflib.get_close_matches(str(name), TABLE, 1)
-        raise ArgumentError(
-            f"op: there is no op {name!r}", hint=f"Did you mean {near[0]!r}?" if near else None
-        )
+        message = f"op: there is no op {name!r}"
+        raise ArgumentError(message, hint=f"Did you mean {near[0]!r}?" if near else None)
     return found(*parameters)

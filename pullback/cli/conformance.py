@@ -71,10 +71,8 @@ def read_cases(path: str) -> Iterator[tuple[str, Any]]:
     try:
         import yaml  # optional
     except ModuleNotFoundError:
-        raise CommandError(
-            "conformance cases need PyYAML, which is not installed",
-            hint="pip install 'pullback[conformance]'",
-        ) from None
+        message = "conformance cases need PyYAML, which is not installed"
+        raise CommandError(message, hint="pip install 'pullback[conformance]'") from None
     root = Path(path)
     files = sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")]) if root.is_dir() else [root]
     for file in files:

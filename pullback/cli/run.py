@@ -104,9 +104,8 @@ def _one(name: str, value: str, type: Type) -> np.ndarray:
 def _all(path: str, types: dict[str, Type]) -> dict[str, np.ndarray]:
     """The arrays of a file that have the names of inputs."""
     if not path.endswith(".npz"):
-        raise CommandError(
-            f"--input takes NAME=VALUE or a file of arrays ending in .npz, got {path}"
-        )
+        message = f"--input takes NAME=VALUE or a file of arrays ending in .npz, got {path}"
+        raise CommandError(message)
     found = _load(path)
     return {name: _typed(found[name], types[name]) for name in types if name in found}
 

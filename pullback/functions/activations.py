@@ -98,8 +98,7 @@ def silu(x: ArrayLike) -> Tensor:
 
 
 def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
-    """Return x times the probability that a standard normal variable is below x; `approximate`
-    uses tanh.
+    """Return x times the normal distribution function of x; `approximate` uses tanh.
 
     >>> round(pb.gelu(1.0).item(), 4)
     0.8413

@@ -96,8 +96,7 @@ logical_not = unary(
 def isclose(
     x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Return whether elements differ by at most `atol + rtol * abs(x2)`; equal infinities are
-    close.
+    """Return whether elements differ by at most `atol + rtol * abs(x2)`, or are equal infinities.
 
     >>> pb.isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]

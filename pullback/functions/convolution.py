@@ -37,8 +37,7 @@ def conv(
     x: ArrayLike, filters: ArrayLike, strides: Shape = 1, padding: Padding = "VALID",
     dilation: Shape = 1, groups: int = 1, input_dilation: Shape = 1,
 ) -> Tensor:  # fmt: skip
-    """Convolve [N, spatial..., C] with filters [spatial..., C / groups, F], in any number of
-    spatial dimensions.
+    """Convolve [N, spatial..., C] with filters [spatial..., C / groups, F], of any rank.
 
     `padding` is "VALID", "SAME" or a pair for each spatial dimension.
 
@@ -90,8 +89,7 @@ def max_pool(
 def avg_pool(
     x: ArrayLike, window: Shape, strides: Shape | None = None, padding: Padding = "VALID"
 ) -> Tensor:
-    """Return the mean of each window over the spatial dimensions of [N, spatial..., C]; padding
-    does not count.
+    """Return the mean of each window over the spatial dimensions, without the padding.
 
     >>> pb.avg_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
     [[[0.5], [2.5]]]

@@ -161,8 +161,7 @@ def pad(
     x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
     value: Number | Tensor = 0,
 ) -> Tensor:  # fmt: skip
-    """Add `value` before and after the elements: `padding` is one number, a pair, or a pair for
-    each dimension.
+    """Add `value` around the elements: `padding` is a number, a pair, or a pair per dimension.
 
     >>> pb.pad([1, 2], (1, 2)).tolist()
     [0, 1, 2, 0, 0]

@@ -40,8 +40,7 @@ class UniqueInverse(NamedTuple):
 
 def unique_all(x: ArrayLike) -> UniqueAll:
     """Return the sorted distinct values, the index of the first occurrence of each, the index
-    among them of each element, and the number of occurrences of each. The gradient of a value goes
-    to its first occurrence.
+    among them of each element, and the number of occurrences. Gradients go to first occurrences.
 
     >>> pb.unique_all([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]

@@ -35,8 +35,7 @@ def shard(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor:
 def reshard(
     x: ArrayLike, sharding: Sharding | DeviceMesh | P | None, spec: P | None = None
 ) -> Tensor:
-    """Change the layout of a tensor to a `Sharding`, to a mesh and a spec, or, if it is on a mesh
-    already, to a spec.
+    """Change a tensor's layout to a `Sharding`, a mesh and a spec, or a spec on its present mesh.
 
     >>> x = pb.shard(pb.ones((4, 6)), pb.DeviceMesh(1, "dp"), pb.P("dp"))
     >>> pb.reshard(x, pb.P(None, "dp")).sharding.spec
@@ -77,11 +76,9 @@ def _reshard(op: str, x: Tensor, sharding: Sharding) -> Tensor:
     sharding.check(node.type.shape, op)
     old = node.type.sharding
     if old is not None and old.mesh is not sharding.mesh:
-        raise ArgumentError(
-            f"the tensor is on {old.mesh}, not on {sharding.mesh}",
-            op=op,
-            hint="Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
-        )
+        message = f"the tensor is on {old.mesh}, not on {sharding.mesh}"
+        hint = "Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec)."
+        raise ArgumentError(message, op=op, hint=hint)
     if old is sharding:
         return wrap(node)
     if old is None and node.value is not None and not node.tokens and not thread.tracing_from:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
-    """Return elements of `x1` where the condition is true, of `x2` elsewhere; the one that is not
-    selected gets no gradient.
+    """Return `x1` where the condition is true, else `x2`; what is not selected gets no gradient.
 
     >>> pb.where([True, False], [1, 2], 0).tolist()
     [1, 0]
@@ -138,10 +137,8 @@ def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     counts = as_tensor(repeats).numpy()
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
-        raise ArgumentError(
-            f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}",
-            op="repeat",
-        )
+        message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"
+        raise ArgumentError(message, op="repeat")
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
 
 

@@ -84,9 +84,8 @@ def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, 
     for given in shapes:
         pairs = zip(reversed(given), reversed(wanted))
         if len(given) > len(wanted) or any(n not in (1, m) for n, m in pairs):
-            raise ShapeError(
-                f"parameters must broadcast to shape {list(wanted)}, got {list(given)}", op=op
-            )
+            message = f"parameters must broadcast to shape {list(wanted)}, got {list(given)}"
+            raise ShapeError(message, op=op)
     return wanted
 
 

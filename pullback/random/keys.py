@@ -80,9 +80,8 @@ def _modulo_64(op: str, value: int, name: str) -> int:
     """Return an integer modulo 2**64."""
     value = integer(op, number(value), name)
     if not -(2**63) <= value < 2**64:
-        raise ArgumentError(
-            f"{name} must be at least -2**63 and less than 2**64, got {value}", op=op
-        )
+        message = f"{name} must be at least -2**63 and less than 2**64, got {value}"
+        raise ArgumentError(message, op=op)
     return value % 2**64
 
 

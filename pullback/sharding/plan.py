@@ -102,9 +102,8 @@ class ShardingPlan:
             costs = [data[k] for k in ("computing", "communicating", "nbytes", "memory")]
             return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArgumentError(
-                f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
-            ) from None
+            message = f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
+            raise ArgumentError(message) from None
 
     def check(self, mesh: DeviceMesh, arguments: Sequence[tuple[str, Type]]) -> None:
         """Raise if the plan is for another mesh, or for other arguments.
@@ -127,9 +126,8 @@ class ShardingPlan:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ArgumentError(
-        f"auto_shard: {what}", hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args)."
-    )
+    message = f"auto_shard: {what}"
+    raise ArgumentError(message, hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).")
 
 
 def _spec(dims: Any, replicated: Any, priority: Any) -> P:

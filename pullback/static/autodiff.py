@@ -99,15 +99,12 @@ def autodiff(
     """
     module = require_module("autodiff", module)
     if not isinstance(options, GradientOptions):
-        raise ArgumentError(
-            f"autodiff: options must be GradientOptions, got {options!r}",
-            hint="For example: options=pb.ir.GradientOptions(verify=False).",
-        )
+        message = f"autodiff: options must be GradientOptions, got {options!r}"
+        hint = "For example: options=pb.ir.GradientOptions(verify=False)."
+        raise ArgumentError(message, hint=hint)
     if not isinstance(seed, (bool, str, type(None))) or seed == "":
-        raise ArgumentError(
-            f"autodiff: seed must be True or a name, got {seed!r}",
-            hint="Pass the value of the cotangent when the module is run.",
-        )
+        message = f"autodiff: seed must be True or a name, got {seed!r}"
+        raise ArgumentError(message, hint="Pass the value of the cotangent when the module is run.")
     if isinstance(wrt, (int, str)):
         wrt = [wrt]
     if profile is not None and profile != module.profile:
@@ -143,9 +140,8 @@ class _Autodiff:
             if self.options.verify:
                 raise
             what = f"{type(error).__name__}: {error}"
-            raise GradientVerification(
-                f"a derivative rule failed on a module that was not verified: {what}"
-            ) from error
+            message = f"a derivative rule failed on a module that was not verified: {what}"
+            raise GradientVerification(message) from error
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
             _verify(made, profile)
@@ -167,25 +163,19 @@ class _Autodiff:
         if output is None:
             if len(outputs) != 1:
                 found = f"there are {len(outputs)}: {known}" if outputs else "there is none"
-                raise UnsupportedShape(
-                    f"autodiff: needs one output, {found}",
-                    hint=f"Choose one: output={outputs[0]}." if outputs else None,
-                    outputs=outputs,
-                )
+                message = f"autodiff: needs one output, {found}"
+                hint = f"Choose one: output={outputs[0]}." if outputs else None
+                raise UnsupportedShape(message, hint=hint, outputs=outputs)
             output = outputs[0]
         elif output not in outputs:
-            raise UnsupportedShape(
-                f"autodiff: output must be one of the outputs, {known}, got {output!r}",
-                outputs=outputs,
-            )
+            message = f"autodiff: output must be one of the outputs, {known}, got {output!r}"
+            raise UnsupportedShape(message, outputs=outputs)
         type = self.values[output].type
         if not type.inexact or (not seed and (type.shape or not type.dtype.is_float)):
             what = "float or complex" if seed else "a float scalar"
-            raise UnsupportedShape(
-                f"autodiff: output %{output} must be {what}, it is {type}",
-                hint="With seed=True its cotangent is another input." if type.inexact else None,
-                value=output, shape=type.shape,
-            )  # fmt: skip
+            message = f"autodiff: output %{output} must be {what}, it is {type}"
+            hint = "With seed=True its cotangent is another input." if type.inexact else None
+            raise UnsupportedShape(message, hint=hint, value=output, shape=type.shape)
         return output
 
     def choose_targets(self, wrt: Sequence[int | str] | None) -> list[int]:
@@ -207,9 +197,8 @@ class _Autodiff:
             raise ArgumentError(what, code="E4001", hint=known)
         problem = self.problem(i)
         if problem is not None:
-            raise NonDifferentiableInput(
-                f"autodiff: cannot differentiate with respect to %{i}: it is {problem}", value=i
-            )
+            message = f"autodiff: cannot differentiate with respect to %{i}: it is {problem}"
+            raise NonDifferentiableInput(message, value=i)
         return i
 
     def problem(self, i: int) -> str | None:
@@ -224,10 +213,8 @@ class _Autodiff:
             return None
         name = "cotangent" if seed is True else seed
         if name in self.graph.names:
-            raise ArgumentError(
-                f"autodiff: there is already an input {name!r}",
-                hint="Choose another name for the cotangent: seed='dy'.",
-            )
+            message = f"autodiff: there is already an input {name!r}"
+            raise ArgumentError(message, hint="Choose another name for the cotangent: seed='dy'.")
         return name
 
     # -- instructions without a derivative --------------------------------------------------------

@@ -107,18 +107,15 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
     if len(args) > len(graph.names):
         raise ArgumentError(f"{name}: takes {len(graph.names)} inputs, got {len(args)}")
     if not isinstance(named, Mapping):
-        raise ArgumentError(
-            f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}",
-        )
+        message = f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}"
+        raise ArgumentError(message)
     given = dict(zip(graph.names, args, strict=False))
     for key, value in named.items():
         if key in given:
             raise ArgumentError(f"{name}: input {key!r} is given twice")
         if key not in graph.names:
             known = ", ".join(map(repr, graph.names))
-            raise ArgumentError(
-                f"{name}: there is no input {key!r}, only {known or 'none'}",
-            )
+            raise ArgumentError(f"{name}: there is no input {key!r}, only {known or 'none'}")
         given[key] = value
     missing = [key for key in graph.names if key not in given]
     if missing:
@@ -132,10 +129,8 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
     try:
         made = asarray(value)
     except PullbackError as error:
-        raise error.__class__(
-            f"{name}: input {key!r} is declared as {type}: {error.message}",
-            code=error.code, hint=error.hint, input=key,
-        ) from None  # fmt: skip
+        message = f"{name}: input {key!r} is declared as {type}: {error.message}"
+        raise error.__class__(message, code=error.code, hint=error.hint, input=key) from None
     if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
         made = asarray(value, dtype=type.dtype)
     if made.shape != type.shape or made.dtype is not type.dtype:

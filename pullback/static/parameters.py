@@ -94,8 +94,7 @@ def _bound(
 
 
 def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters to write: positional ones that are set, and others that differ from their
-    defaults."""
+    """The parameters to write: positional ones that are set, others unless they are defaults."""
     known = parameters_of(cls)
     return {
         name: value

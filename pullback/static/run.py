@@ -86,10 +86,7 @@ def _on(name: str | None) -> Scope:
         return Scope()
     kind, _, device = str(name).partition(":")
     if kind not in ENGINES:
-        raise EngineError(
-            f"run: engine must be {' or '.join(ENGINES)}, got {name!r}",
-            code="E6002",
-        )  # fmt: skip
+        raise EngineError(f"run: engine must be {' or '.join(ENGINES)}, got {name!r}", code="E6002")
     find_engine(kind, device or None)
     return Scope(engine=kind, device=device or None)
 

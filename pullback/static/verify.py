@@ -115,9 +115,8 @@ def shape_and_dtype(types: Any) -> Any:
 
 def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
     values["instruction"] = i
-    raise VerificationError(
-        f"instruction {i} ({node.op.name}): {what}", code=code, where=node.where, **values
-    )
+    message = f"instruction {i} ({node.op.name}): {what}"
+    raise VerificationError(message, code=code, where=node.where, **values)
 
 
 def check_count(cls: type[Op], count: int) -> str | None:

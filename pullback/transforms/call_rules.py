@@ -98,7 +98,5 @@ def check_cotangent(node: Node, x: Node, g: Node) -> None:
         n in (1, g.type.shape[i + offset]) for i, n in enumerate(x.type.shape)
     )
     if not fits or g.type.dtype is not x.type.dtype:
-        raise GradientVerification(
-            f"the rule gave a cotangent of type {g.type} for an operand of type {x.type}",
-            op=node.op.title, where=node.where,
-        )  # fmt: skip
+        message = f"the rule gave a cotangent of type {g.type} for an operand of type {x.type}"
+        raise GradientVerification(message, op=node.op.title, where=node.where)

@@ -50,10 +50,8 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
     check_nodes(node, found, len(types), "tangents", "results")
     for t, type in zip(found, types, strict=True):
         if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
-            raise GradientVerification(
-                f"the rule gave a tangent of type {t.type} for a result of type {type}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
+            message = f"the rule gave a tangent of type {t.type} for a result of type {type}"
+            raise GradientVerification(message, op=node.op.title, where=node.where)
     return made
 
 
