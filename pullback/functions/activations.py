@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pullback.functions.arguments import (
     apply,
@@ -34,9 +33,7 @@ from pullback.ops.reduce.softmax import LogSoftmax, Softmax
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
 from pullback.ops.wrap.identity import StopGradient
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis, DTypeLike
+from pullback.typing import ArrayLike, Axis, DTypeLike
 
 relu: UnaryFunction = unary(
     "relu", Relu, "max(x, 0); its gradient at 0 is 0.", "[-1.0, 2.0] -> [0.0, 2.0]"

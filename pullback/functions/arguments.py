@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
 from pullback.graph.dtypes import DType, bool_, int64, uint64
@@ -27,10 +27,8 @@ from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
-
-if TYPE_CHECKING:
-    from pullback.ops.op import Op
-    from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
+from pullback.ops.op import Op
+from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
 
 T = TypeVar("T")
 

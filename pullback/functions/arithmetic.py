@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.functions.arguments import apply, fresh, node
 from pullback.functions.factory import UnaryFunction, binary, float_binary, float_unary, unary
 from pullback.graph.node import constant
@@ -24,9 +22,7 @@ from pullback.ops.elementwise.maximum import Maximum, Minimum
 from pullback.ops.elementwise.plane import Hypot
 from pullback.ops.elementwise.power import IntegerPow, Pow
 from pullback.ops.elementwise.transcendental import Cbrt, Rsqrt, Sqrt
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 add = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
 subtract = binary("subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]")

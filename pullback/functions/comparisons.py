@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.functions.arguments import apply, bool_node, float_operands, node
 from pullback.functions.factory import BinaryFunction, UnaryFunction, binary, described, unary
+from pullback.graph.node import Node
 from pullback.lazy.operators import number
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond
 from pullback.ops.elementwise import logic
 from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.ops.op import Op
-    from pullback.typing import ArrayLike
+from pullback.ops.op import Op
+from pullback.typing import ArrayLike
 
 
 def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:

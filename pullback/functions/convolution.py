@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,11 +26,9 @@ from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
 from pullback.ops.conv.windows import resolve_padding
+from pullback.typing import ArrayLike, Shape
 
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Shape
-
-    Padding = str | Sequence[Sequence[int]]
+Padding = str | Sequence[Sequence[int]]
 
 
 def conv(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import (
     axis_of,
@@ -18,9 +16,7 @@ from pullback.lazy.tensor import Tensor
 from pullback.ops.cumulative.cumulative import CumLogSumExp, CumProd, CumSum
 from pullback.ops.cumulative.extrema import CumMax, CumMin
 from pullback.ops.shape.concat_pad import Pad
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike
+from pullback.typing import ArrayLike, DTypeLike
 
 
 def cumulative_sum(

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pullback.errors import PullbackError
 from pullback.functions.arguments import axes_of, float_node, float_operands, node, operands
+from pullback.graph.node import Node
 from pullback.lazy.operators import renamed
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.ops.op import Op
-    from pullback.typing import ArrayLike, Axis
+from pullback.ops.op import Op
+from pullback.typing import ArrayLike, Axis
 
 
 class UnaryFunction(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
@@ -24,9 +24,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat, Pad
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis, Number, Shape
+from pullback.typing import ArrayLike, Axis, Number, Shape
 
 
 def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor:

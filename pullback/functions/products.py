@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import apply, axis_of, integer, ordered_axes, record_as
 from pullback.functions.reductions import sum
 from pullback.graph.dtypes import int64
-from pullback.graph.node import constant
+from pullback.graph.node import Node, constant
 from pullback.lazy.operators import as_tensor, node_of, operands
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -23,10 +22,7 @@ from pullback.ops.linalg.matmul import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.functions.arguments import axes_of, axis_of, bool_node, node, summand
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.graph.dtypes import int64
+from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -14,10 +13,7 @@ from pullback.ops.reduce.extrema import ArgMax, ArgMin, Max, Min
 from pullback.ops.reduce.reductions import All, Any_, Prod, Sum
 from pullback.ops.shape.axes import ExpandDims
 from pullback.ops.shape.movement import Reshape
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.typing import ArrayLike, Axis, DTypeLike
+from pullback.typing import ArrayLike, Axis, DTypeLike
 
 
 def sum(

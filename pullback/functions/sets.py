@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.shape import flatten
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 
 class UniqueAll(NamedTuple):

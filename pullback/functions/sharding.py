@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
 from pullback.graph.ambient import thread
+from pullback.graph.node import Node
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
@@ -16,10 +15,7 @@ from pullback.ops.collective.reshard import Reshard
 from pullback.ops.sources import leaf
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import P, Sharding
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 
 def shard(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor:

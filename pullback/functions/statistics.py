@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, literal
@@ -20,9 +19,7 @@ from pullback.ops.elementwise.select import Where
 from pullback.ops.elementwise.transcendental import Sqrt
 from pullback.ops.reduce.extrema import Max, Min
 from pullback.ops.reduce.reductions import Mean, Sum
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis
+from pullback.typing import ArrayLike, Axis
 
 mean: ReductionFunction = reduction(
     "mean", Mean, "Mean over axes (all of them by default).",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
@@ -31,11 +31,7 @@ from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.ops.index.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.reduce.extrema import bounds
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from pullback.typing import ArrayLike, Index
+from pullback.typing import ArrayLike, Index
 
 
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike, Shape
+from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def key_of(op: str, key: ArrayLike) -> Node:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
@@ -18,9 +16,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import FoldIn, SplitKey
 from pullback.random.arguments import key_of
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 
 def key(seed: int | Tensor) -> Tensor:

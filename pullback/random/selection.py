@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, float_node, literal, shape_of
@@ -23,9 +22,7 @@ from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWe
 from pullback.ops.random.sampling import RandomExponential
 from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.discrete import randint
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 
 def categorical(
