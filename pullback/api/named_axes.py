@@ -59,8 +59,7 @@ def rebind(axes: tuple) -> Iterator[None]:
     """Bind the axes that `bound_axes` returned at a call, while a rule of the call runs."""
     before = thread.axis_sizes, thread.mesh
     sizes = {**before[0], **dict(axes)}
-    mesh = sizes.pop(None, before[1])
-    thread.axis_sizes, thread.mesh = sizes, mesh
+    thread.mesh, thread.axis_sizes = sizes.pop(None, before[1]), sizes
     try:
         yield
     finally:

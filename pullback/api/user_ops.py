@@ -38,11 +38,9 @@ def apply(op: Op, *xs: ArrayLike) -> Any:
             f"apply: op must be an op, got {op.__name__ if made else type(op).__name__}",  # type: ignore[attr-defined]
             hint="Make an instance of the class: pb.apply(Scale(3), x)." if made else None,
         )
-    if isinstance(op, Elementwise) and xs:
-        nodes = tuple(operands(*xs))
-    else:
-        nodes = tuple([node_of(as_tensor(x)) for x in xs])
-    made = record(op, nodes)
+    promoted = isinstance(op, Elementwise) and bool(xs)
+    nodes = operands(*xs) if promoted else [node_of(as_tensor(x)) for x in xs]
+    made = record(op, tuple(nodes))
     return several(made._node) if isinstance(made._node.type, tuple) else made
 
 

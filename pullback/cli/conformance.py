@@ -29,10 +29,9 @@ LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specifi
 
 
 def register(commands: Any) -> None:
-    parser = command(
-        commands, "conformance", _conformance, "run conformance cases written in YAML",
-        "Print a line for each; the status is 1 if one fails.",
-    )  # fmt: skip
+    about = "run conformance cases written in YAML"
+    more = "Print a line for each; the status is 1 if one fails."
+    parser = command(commands, "conformance", _conformance, about, more)
     parser.add_argument("path", nargs="+", help="files, or folders that are searched for .yaml")
     engine_option(parser)
     parser.add_argument("--quiet", "-q", action="store_true", help="leave out cases that pass")
@@ -164,14 +163,10 @@ def _outcome(case: Mapping, given: Mapping, wanted: Mapping, engine: str | None)
 
 
 def _gradient(module: Module, given: Mapping) -> Module:
-    output = given.get("output")
-    return autodiff(
-        module,
-        [_value(t) for t in given["wrt"]] if "wrt" in given else None,
-        None if output is None else int(str(output).removeprefix("%")),
-        given.get("seed"),
-        profile=given.get("profile"),
-    ).gradient_module
+    wrt = [_value(t) for t in given["wrt"]] if "wrt" in given else None
+    output = None if given.get("output") is None else int(str(given["output"]).removeprefix("%"))
+    made = autodiff(module, wrt, output, given.get("seed"), profile=given.get("profile"))
+    return made.gradient_module
 
 
 def _value(target: Any) -> int | str:

@@ -30,18 +30,14 @@ def register(commands: Any) -> None:
         help="an input: a number or list, FILE.npy, or FILE.npz:KEY; FILE.npz alone gives all "
         "inputs that it has arrays for",
     )  # fmt: skip
-    parser.add_argument(
-        "--random", type=natural, metavar="SEED",
-        help="draw the inputs that are not given: floats are normal, integers are 0",
-    )  # fmt: skip
+    random_help = "draw the inputs that are not given: floats are normal, integers are 0"
+    parser.add_argument("--random", type=natural, metavar="SEED", help=random_help)
     engine_option(parser)
-    parser.add_argument(
-        "--check", action="store_true", help="fail at the first value that is not finite"
-    )
+    check_help = "fail at the first value that is not finite"
+    parser.add_argument("--check", action="store_true", help=check_help)
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="fail after this time")
-    parser.add_argument(
-        "--out", metavar="FILE", help="write the outputs to FILE.npz, or a single one to FILE.npy"
-    )
+    out_help = "write the outputs to FILE.npz, or a single one to FILE.npy"
+    parser.add_argument("--out", metavar="FILE", help=out_help)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -12,17 +12,9 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy import operators
 from pullback.lazy.indexing import handle
-from pullback.lazy.operators import (
-    NUMBERS,
-    as_tensor,
-    cast_node,
-    node_of,
-    number,
-    operands,
-    renamed,
-    weak,
-)
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
@@ -44,7 +36,7 @@ def record_as(name: str, op: Op, *nodes: Node) -> Tensor:
     try:
         return record(op, nodes)
     except PullbackError as error:
-        raise renamed(error, name, op.title) from None
+        raise operators.renamed(error, name, op.title) from None
 
 
 def node(x: ArrayLike) -> Node:
@@ -72,7 +64,7 @@ def float_operands(*values: ArrayLike) -> list[Node]:
     if any(inexact):
         return operands(*xs)
     dtype = current().default_dtype
-    return [weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
+    return [operators.weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
 
 
 def _is_number(x: Any) -> bool:

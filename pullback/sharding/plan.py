@@ -18,6 +18,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P
 
 FORMAT = "pullback sharding plan 1"
+COSTS = ("computing", "communicating", "nbytes", "memory")
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class ShardingPlan:
     def of(
         cls, mesh: DeviceMesh, arguments: Sequence[PlannedArgument], found: Explanation
     ) -> ShardingPlan:
+        costs: dict[str, Any] = {k: getattr(found, k) for k in COSTS}
         texts = tuple(map(str, found.exchanges))
-        costs = found.computing, found.communicating, found.nbytes, found.memory
-        return cls(dict(mesh.sizes), tuple(arguments), *costs, texts)
+        return cls(dict(mesh.sizes), tuple(arguments), **costs, collectives=texts)
 
     @property
     def seconds(self) -> float:
@@ -82,9 +83,8 @@ class ShardingPlan:
             {"path": a.path, "shape": a.type.shape, "dtype": a.type.dtype.name,
              "spec": a.spec.parameters()} for a in self.arguments
         ]  # fmt: skip
-        data = {"format": FORMAT, "mesh": self.axes, "arguments": arguments,
-                "computing": self.computing, "communicating": self.communicating,
-                "nbytes": self.nbytes, "memory": self.memory,
+        costs = {k: getattr(self, k) for k in COSTS}
+        data = {"format": FORMAT, "mesh": self.axes, "arguments": arguments, **costs,
                 "collectives": self.collectives}  # fmt: skip
         Path(path).write_text(json.dumps(data, indent=1) + "\n")
 
@@ -99,8 +99,8 @@ class ShardingPlan:
                 PlannedArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
                                 _spec(*a["spec"])) for a in data["arguments"]
             ]  # fmt: skip
-            costs = [data[k] for k in ("computing", "communicating", "nbytes", "memory")]
-            return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
+            costs, texts = {k: data[k] for k in COSTS}, tuple(data["collectives"])
+            return cls(data["mesh"], tuple(arguments), **costs, collectives=texts)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             message = f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
             raise ArgumentError(message) from None
@@ -114,11 +114,11 @@ class ShardingPlan:
             sizes = ", ".join(f"{a}={n}" for a, n in self.axes.items())
             _refuse(f"the plan is for a mesh of {sizes}, got {mesh}")
         given = dict(arguments)
-        missing = [a.path for a in self.arguments if a.path not in given]
-        more = [path for path in given if path not in self.specs]
-        if missing or more:
-            reasons = [f"the plan has {missing[0]}, which is not an argument"] if missing else []
-            reasons += [f"the argument {more[0]} is not in the plan"] if more else []
+        missing = [p for p in self.specs if p not in given]
+        more = [p for p in given if p not in self.specs]
+        reasons = [f"the plan has {p}, which is not an argument" for p in missing[:1]]
+        reasons += [f"the argument {p} is not in the plan" for p in more[:1]]
+        if reasons:
             _refuse("; ".join(reasons))
         for a in self.arguments:
             if (a.type.rank, a.type.dtype) != (given[a.path].rank, given[a.path].dtype):

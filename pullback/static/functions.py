@@ -8,7 +8,6 @@ from typing import Any
 from pullback.api.recording import deliver
 from pullback.api.trace import Trace
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
-from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
@@ -17,6 +16,8 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF, Const, placeholder
 from pullback.static.module import Module, require_module
+
+_KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 can be a float
 
 
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
@@ -131,16 +132,11 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
     except PullbackError as error:
         message = f"{name}: input {key!r} is declared as {type}: {error.message}"
         raise error.__class__(message, code=error.code, hint=error.hint, input=key) from None
-    if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
+    kinds = [_KINDS.index(d.kind.replace("u", "i")) for d in (type.dtype, made.dtype)]
+    if not hasattr(value, "dtype") and kinds[0] >= kinds[1]:
         made = asarray(value, dtype=type.dtype)
     if made.shape != type.shape or made.dtype is not type.dtype:
         kind = ShapeError if made.shape != type.shape else DTypeError
         what = f"{name}: input {key!r} is declared as {type}, got {made._node.type}"
         raise kind(what, code="E2001", input=key)
     return made
-
-
-def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether a dtype can hold numbers of another kind: 1 can be a float, 1.5 not an integer."""
-    order = "buifc"
-    return order.index(wide.kind.replace("u", "i")) >= order.index(narrow.kind.replace("u", "i"))

@@ -82,7 +82,8 @@ def _check_type(i: int, node: Node) -> None:
     if isinstance(node.op, Result):
         _check_result(i, node, node.op.index)
     try:
-        inferred = node.op.infer(*[_plain(x.type) for x in node.inputs])
+        xs: Any = [x.type.plain if isinstance(x.type, Type) else x.type for x in node.inputs]
+        inferred = node.op.infer(*xs)
     except PullbackError as error:
         _fail(i, node, error.code, error.message, **error.values)
     if shape_and_dtype(inferred) != shape_and_dtype(node.type):
@@ -99,11 +100,6 @@ def _check_result(i: int, node: Node, index: int) -> None:
         _fail(i, node, "E4001", f"{node.inputs[0].op.name} has one result: there is none to select")
     if not 0 <= index < len(types):
         _fail(i, node, "E4001", f"result {index} does not exist, there are {len(types)}")
-
-
-def _plain(type: Any) -> Any:
-    """A type as type rules see it; an op with several results has a tuple of types."""
-    return type if isinstance(type, tuple) else type.plain
 
 
 def shape_and_dtype(types: Any) -> Any:
