@@ -4,7 +4,7 @@
 >>> def scale(x: pb.typing.ArrayLike, by: float = 2.0) -> pb.Tensor:
 ...     return pb.multiply(x, by)
 
-The package itself imports this module under `TYPE_CHECKING` only.
+`pullback.lazy`, which this module needs, imports it under `TYPE_CHECKING` only.
 """
 
 from __future__ import annotations

@@ -22,16 +22,11 @@ from pullback.sharding.spec import P, Sharding
 
 
 def auto_shard(
-    f: Callable[Params, Result],
-    mesh: DeviceMesh,
-    *,
-    in_specs: Tree = None,
-    whole: int | str | Sequence[int | str] = (),
-    memory: float | None = None,
-    plan: ShardingPlan | str | os.PathLike | None = None,
-    machine: Machine | None = None,
+    f: Callable[Params, Result], mesh: DeviceMesh, *, in_specs: Tree = None,
+    whole: int | str | Sequence[int | str] = (), memory: float | None = None,
+    plan: ShardingPlan | str | os.PathLike | None = None, machine: Machine | None = None,
     time_limit: float = 60.0,
-) -> AutoSharded[Params, Result]:
+) -> AutoSharded[Params, Result]:  # fmt: skip
     """Return a function that lays its arguments out on a mesh for the least expected time.
 
     The result is that of `f`, on the mesh. `in_specs` fixes some layouts: a tuple with an entry
@@ -60,16 +55,10 @@ class AutoSharded(Generic[Params, Result]):
     """A function that lays its arguments out on a mesh before it runs."""
 
     def __init__(
-        self,
-        f: Callable[Params, Result],
-        mesh: DeviceMesh,
-        in_specs: Tree,
-        whole: tuple[int | str, ...],
-        memory: float | None,
-        given: ShardingPlan | None,
-        machine: Machine,
-        time_limit: float,
-    ) -> None:
+        self, f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree,
+        whole: tuple[int | str, ...], memory: float | None, given: ShardingPlan | None,
+        machine: Machine, time_limit: float,
+    ) -> None:  # fmt: skip
         functools.update_wrapper(self, f)  # first: it copies the attributes of `f`
         self.f, self.mesh, self.in_specs, self.whole = f, mesh, in_specs, whole
         self.memory, self.given = memory, given

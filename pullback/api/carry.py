@@ -93,8 +93,7 @@ class Carry:
                 if _KINDS.get(node.type.dtype.kind) != kind:
                     continue
                 if node in typed:
-                    dtype = node.type.dtype
-                    found = dtype if found is None else promote(found, dtype)
+                    found = promote(found or node.type.dtype, node.type.dtype)
             new = [x for x in dict.fromkeys(node.inputs) if x not in seen]
             seen.update(new)
             stack += new
@@ -102,13 +101,12 @@ class Carry:
 
     def _wider(self, staged: Staged) -> dict[int, DType]:
         """The dtypes of numbers that the body returned in a wider dtype."""
-        numbers = positions(is_number(x) for x in self.leaves)
-        outs = {i: staged.graph.outputs[i].type for i in numbers}
-        return {
-            i: y.dtype
-            for i, y in outs.items()
-            if not y.shape and promote(self.types[i].dtype, y.dtype) is y.dtype
-        }
+        found = {}
+        for i in positions(is_number(x) for x in self.leaves):
+            y = staged.graph.outputs[i].type
+            if not y.shape and promote(self.types[i].dtype, y.dtype) is y.dtype:
+                found[i] = y.dtype
+        return found
 
     def _retype(self, dtypes: dict[int, DType]) -> bool:
         """Give numbers these dtypes where they can have them; return whether any changed."""
@@ -119,8 +117,7 @@ class Carry:
         return self.types != before
 
     def _spread(self, staged: Staged) -> bool:
-        """Let the state vary along the named axes that the body's result varies along; return
-        whether any is new."""
+        """Let the state vary along the axes that the result varies along; whether any is new."""
         before = list(self.types)
         for i, y in enumerate(staged.graph.outputs[: len(self.types)]):
             axes = union(self.types[i].varying, y.type.varying)
@@ -153,9 +150,8 @@ def is_number(x: object) -> bool:
 def array_leaf(name: str, what: str, x: Any) -> Tensor:
     """A leaf of an argument, which must be a tensor or an array."""
     if not is_value(x):
-        raise ArgumentError(
-            f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
-        )
+        message = f"{name}: {what} must contain tensors, arrays or numbers, got {type(x).__name__}"
+        raise ArgumentError(message)
     return asarray(x)
 
 
@@ -169,9 +165,6 @@ def returned_values(name: str, result: Any) -> Any:
 def types_of(values: Tree) -> Tree:
     """The tree of the types of a tree of values."""
     return tree.map(lambda x: x if isinstance(x, Type) else asarray(x)._node.type, values)
-
-
-# -- programs -----------------------------------------------------------------------------------
 
 
 class Joined:

@@ -44,9 +44,8 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
     if f is None:
         return functools.partial(checkpoint, policy=policy)
     if not isinstance(policy, Policy):
-        raise ArgumentError(
-            f"checkpoint: policy must be from pb.checkpoint_policies, got {policy!r}"
-        )
+        message = f"checkpoint: policy must be from pb.checkpoint_policies, got {policy!r}"
+        raise ArgumentError(message)
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)

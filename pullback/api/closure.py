@@ -12,11 +12,9 @@ from pullback.ops.sources import SCALAR, placeholder
 
 
 def close_over(
-    inputs: dict[Node, Node],
-    made: Sequence[Node],
-    outside: Callable[[Node], bool],
+    inputs: dict[Node, Node], made: Sequence[Node], outside: Callable[[Node], bool],
     numbers: bool = False,
-) -> tuple[Graph, list[Node]]:
+) -> tuple[Graph, list[Node]]:  # fmt: skip
     """Return the program from `inputs` to `made`, and the nodes that it captured.
 
     `inputs` maps recorded nodes to the program's inputs. A node for which `outside` holds is

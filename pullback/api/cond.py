@@ -30,15 +30,12 @@ _KINDS = "biufc"  # kinds of dtypes; each can represent the numbers of those bef
 
 
 def cond(
-    pred: Tensor | bool,
-    true_fun: Callable[[*Args], Result],
-    false_fun: Callable[[*Args], Result],
+    pred: Tensor | bool, true_fun: Callable[[*Args], Result], false_fun: Callable[[*Args], Result],
     *args: *Args,
-) -> Result:
+) -> Result:  # fmt: skip
     """Return `true_fun(*args)` if the bool `pred` is true, else `false_fun(*args)`.
 
-    Only one of them is executed. Both must return the same tree of types; they may use tensors
-    from outside.
+    Only one is executed. Both must return the same tree of types, and may use tensors from outside.
 
     >>> f = lambda x: pb.cond(x > 0, pb.sqrt, lambda x: -x, x)
     >>> f(pb.tensor(9.0)).item(), f(pb.tensor(-2.0)).item(), pb.grad(f)(pb.tensor(-2.0)).item()
@@ -46,10 +43,8 @@ def cond(
     """
     index = _scalar_operand("cond", "the predicate", pred, bool_)
     if index.type.dtype is not bool_:
-        raise ArgumentError(
-            f"cond: the predicate must be a bool, got {index.type}",
-            hint="Write a comparison: `x != 0` for a number x.",
-        )
+        message = f"cond: the predicate must be a bool, got {index.type}"
+        raise ArgumentError(message, hint="Write a comparison: `x != 0` for a number x.")
     return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
 
 
@@ -83,10 +78,8 @@ def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
         return scalar(value, dtype)
     node = node_of(array_leaf(name, what, value))
     if node.type.shape:
-        raise ArgumentError(
-            f"{name}: {what} must be a scalar, got {node.type}",
-            hint="Use pb.where to select by element, or pb.vmap to select for each example.",
-        )
+        hint = "Use pb.where to select by element, or pb.vmap to select for each example."
+        raise ArgumentError(f"{name}: {what} must be a scalar, got {node.type}", hint=hint)
     return node
 
 
@@ -101,10 +94,8 @@ def _choose(
     structure = _agree(name, branches)
     joined = Joined([b.staged for b in branches], len(operands))
     graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
-    nodes = [node_of(x) for x in operands.values()]
-    return tree.unflatten(
-        structure, joined.apply(op(tuple(map(canonical, graphs))), [index, *nodes])
-    )
+    nodes = [index, *map(node_of, operands.values())]
+    return tree.unflatten(structure, joined.apply(op(tuple(map(canonical, graphs))), nodes))
 
 
 class _Branch:

@@ -38,12 +38,9 @@ class CustomFunction(Generic[Params, Result]):
     """A function with derivative rules from the user; made by `custom_vjp` and `custom_jvp`."""
 
     def __init__(
-        self,
-        kind: str,
-        f: Callable[Params, Result],
-        nondiff_argnums: Argnums,
+        self, kind: str, f: Callable[Params, Result], nondiff_argnums: Argnums,
         nondiff_argnames: Argnames,
-    ) -> None:
+    ) -> None:  # fmt: skip
         functools.update_wrapper(self, f)
         self.kind, self.f = kind, f
         self.name: str = getattr(f, "__name__", type(f).__name__)
@@ -58,18 +55,15 @@ class CustomFunction(Generic[Params, Result]):
     def _position(self, name: str) -> int:
         names = list(self.signature.parameters)
         if name not in names:
-            raise ArgumentError(
-                f"{self.kind}: {self.name} has no argument {name!r}", where=line_of(self.f)
-            )
+            what = f"{self.kind}: {self.name} has no argument {name!r}"
+            raise ArgumentError(what, where=line_of(self.f))
         return names.index(name)
 
     def __call__(self, *args: Params.args, **kwargs: Params.kwargs) -> Result:
         if self.bwd is None and self.jvp is None:
             rule = "f.defvjp(fwd, bwd)" if self.kind == "custom_vjp" else "f.defjvp(rule)"
-            raise ArgumentError(
-                f"{self.name}: no derivative rule was given",
-                hint=f"Call {rule} after its definition.",
-            )
+            hint = f"Call {rule} after its definition."
+            raise ArgumentError(f"{self.name}: no derivative rule was given", hint=hint)
         call = RuleArguments(self, args, kwargs)
         key = (self, *call.key)
         nodes = tuple([node_of(x) for x in call.tensors])
@@ -181,10 +175,9 @@ def _check_closure(name: str, outs: Sequence[Node], first: int) -> None:
     if not any(map(_under_derivative, outs)):
         return
     for node in ancestors(outs, lambda n: n.number < first):
-        if _under_derivative(node):
-            inside = node.number >= first
-            if inside or node in outs:
-                raise closes_over(name, (node.where if inside else None) or user_line())
+        inside = node.number >= first
+        if _under_derivative(node) and (inside or node in outs):
+            raise closes_over(name, (node.where if inside else None) or user_line())
 
 
 def _under_derivative(node: Node) -> bool:

@@ -62,12 +62,11 @@ class RuleArguments:
     ) -> list[Node | None]:
         """The cotangents that `bwd` returned, one for each tensor; `None` for zero."""
         given = self.arguments(xs)
-        if not isinstance(found, (tuple, list)) or len(found) != len(given):
-            several = isinstance(found, (tuple, list))
+        count = len(found) if isinstance(found, (tuple, list)) else type(found).__name__
+        if count != len(given):
             raise ArgumentError(
                 f"{name}: bwd must return a tuple of {len(given)} cotangents, one for each "
-                f"argument that is not static, got "
-                f"{len(found) if several else type(found).__name__}",
+                f"argument that is not static, got {count}",
                 where=line_of(bwd),
                 hint="None stands for a zero cotangent; (g,) is a tuple of one.",
             )
@@ -121,9 +120,6 @@ def comparable(value: Any) -> Any:
     return key
 
 
-# -- what rules must return -----------------------------------------------------------------------
-
-
 def expect(
     name: str, what: str, f: Callable, given: Any, structure: Any, like: Sequence[Node]
 ) -> list[Node | None]:
@@ -145,9 +141,8 @@ def fitting(name: str, what: str, f: Callable, x: Any, type: Type) -> Node | Non
         return None
     made = asarray(x) if isinstance(x, Tensor) else asarray(x, dtype=type.dtype)
     if made.shape != type.shape or made.dtype is not type.dtype:
-        raise GradientVerification(
-            f"{name}: {what} must be {type}, got {made._node.type}", where=line_of(f)
-        )
+        message = f"{name}: {what} must be {type}, got {made._node.type}"
+        raise GradientVerification(message, where=line_of(f))
     return node_of(made)
 
 

@@ -79,11 +79,9 @@ class UserRule(DerivativeRule):
         found = gradients([y for y, _ in pairs], [g for _, g in pairs], chosen)
         if on_path([c for c in found if c is not None], chosen):
             assert self.custom.jvp is not None
-            raise GradientVerification(
-                f"{self.name}: the jvp must be linear in the tangents, or it has no transpose",
-                where=line_of(self.custom.jvp),
-                hint="Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well.",
-            )
+            message = f"{self.name}: the jvp must be linear in the tangents, or it has no transpose"
+            hint = "Reverse mode transposes it. Otherwise give f.defvjp(fwd, bwd) as well."
+            raise GradientVerification(message, where=line_of(self.custom.jvp), hint=hint)
         remaining = iter(found)
         return [None if t is None else next(remaining) for t in ts]
 

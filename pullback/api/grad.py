@@ -74,9 +74,7 @@ def _differentiate(
     with Transform():
         recording = Recording(name, f, args, kwargs, selected)
         with recording.derivative:
-            value, aux = recording.result, None
-            if has_aux:
-                value, aux = split_aux(name, value)
+            value, aux = split_aux(name, recording.result, has_aux)
             y = _scalar(name, value)
             found = gradients([y._node], [ones(y._node.type)], recording.inputs)
             grads = recording.gradients(found)
@@ -84,12 +82,12 @@ def _differentiate(
     return y, aux, grads[0] if isinstance(argnums, int) else tuple(grads)
 
 
-def split_aux(name: str, result: Any) -> tuple[Any, Any]:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError(
-            f"{name}: with has_aux=True the function must return a pair (value, aux)"
-        )
-    return result
+def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    """The value and the auxiliary data that a function returned."""
+    if has_aux and (not isinstance(result, tuple) or len(result) != 2):
+        what = "with has_aux=True the function must return a pair (value, aux)"
+        raise ArgumentError(f"{name}: {what}")
+    return result if has_aux else (result, None)
 
 
 def _scalar(name: str, value: Tree) -> Tensor:
@@ -97,15 +95,13 @@ def _scalar(name: str, value: Tree) -> Tensor:
     tensors, _ = outputs(name, value)
     if len(tensors) != 1 or tensors[0].shape != ():
         got = ", ".join(str(t._node.type) for t in tensors) or "nothing"
-        raise UnsupportedShape(
-            f"{name}: the function must return one scalar, got {got}", hint=_advice(tensors)
-        )
+        message = f"{name}: the function must return one scalar, got {got}"
+        raise UnsupportedShape(message, hint=_advice(tensors))
     y = tensors[0]
     if not y.dtype.is_float:
-        raise NonDifferentiableInput(
-            f"{name}: the function must return a real float, got {y._node.type}",
-            hint="Take the real part of a complex result; cast an integer result.",
-        )
+        message = f"{name}: the function must return a real float, got {y._node.type}"
+        hint = "Take the real part of a complex result; cast an integer result."
+        raise NonDifferentiableInput(message, hint=hint)
     return y
 
 
@@ -115,7 +111,4 @@ def _advice(tensors: Sequence[Tensor]) -> str:
         return "It returned None or an empty tree: is a `return` missing?"
     if len(tensors) > 1 and tensors[0].shape == ():
         return "Pass has_aux=True if the first is the value and the rest is auxiliary data."
-    return (
-        "Reduce the result with .sum() or .mean(), or use pb.vjp or pb.jacobian for results of "
-        "any shape."
-    )
+    return "Reduce the result with .sum() or .mean(), or use pb.vjp or pb.jacobian for any shape."

@@ -55,8 +55,7 @@ def jacfwd(
 ) -> Callable[Params, Tree]:
     """Return a function that computes the Jacobian of `f` in forward mode.
 
-    This suits functions with few argument elements. `chunk_size` is the number of columns that
-    are computed at a time.
+    This suits functions with few argument elements. `chunk_size` columns are computed at a time.
 
     >>> pb.jacfwd(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
@@ -87,12 +86,9 @@ def hessian(
 
 
 def _jacobian(
-    name: str,
-    blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
-    f: Callable[Params, Tree],
-    argnums: Argnums,
-    chunk_size: int | None,
-) -> Callable[Params, Tree]:
+    name: str, blocks_of: Callable[[Recording, list[Tensor], int | None], list[list[Tensor]]],
+    f: Callable[Params, Tree], argnums: Argnums, chunk_size: int | None,
+) -> Callable[Params, Tree]:  # fmt: skip
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Tree:
         with Transform():
@@ -104,9 +100,8 @@ def _jacobian(
                 for y, row in zip(ys, blocks_of(recording, ys, chunk_size), strict=True):
                     pairs = zip(row, recording.tensors, strict=True)
                     made = [reshape(block, y.shape + x.shape) for block, x in pairs]
-                    per_argument = tree.unflatten(recording.in_tree, made)
-                    single = isinstance(argnums, int)
-                    blocks.append(per_argument[0] if single else tuple(per_argument))
+                    own = tree.unflatten(recording.in_tree, made)
+                    blocks.append(own[0] if isinstance(argnums, int) else tuple(own))
                 return tree.unflatten(structure, blocks)
 
     return jacobian
@@ -135,9 +130,6 @@ def _by_columns(
     return [[column[k] for column in columns] for k in range(len(ys))]
 
 
-# -- all unit vectors -----------------------------------------------------------------------------
-
-
 @dataclass
 class _LinearMap:
     """A linear map between lists of tensors, to be applied to all unit vectors.
@@ -163,7 +155,8 @@ class _LinearMap:
             stacked = self._of_group(group, chunk_size)
             ends = list(itertools.accumulate(self.domain[i].size for i in group))
             for low, high in zip([0, *ends], ends, strict=False):
-                made.append([self._cut(y, low, high) for y in stacked])
+                cut = slice(low, high) if self.axis == 0 else (..., slice(low, high))
+                made.append([y if len(ends) == 1 else y[cut] for y in stacked])
         return made
 
     def _of_group(self, group: Sequence[int], chunk_size: int | None) -> list[Tensor]:
@@ -228,8 +221,3 @@ class _LinearMap:
 
     def _shape(self, y: Tensor, count: int) -> tuple[int, ...]:
         return (count, *y.shape) if self.axis == 0 else (*y.shape, count)
-
-    def _cut(self, y: Tensor, low: int, high: int) -> Tensor:
-        if y.shape[self.axis] == high - low:
-            return y
-        return y[low:high] if self.axis == 0 else y[..., low:high]

@@ -23,13 +23,9 @@ from pullback.sharding.spec import entry
 
 
 def scan(
-    f: Callable[[Tree, Tree], tuple[State, Result]],
-    init: Tree,
-    xs: Tree = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int = 1,
-) -> tuple[State, Result]:
+    f: Callable[[Tree, Tree], tuple[State, Result]], init: Tree, xs: Tree = None,
+    length: int | None = None, reverse: bool = False, unroll: int = 1,
+) -> tuple[State, Result]:  # fmt: skip
     """Run `state, y = f(state, x)` for each row `x` of `xs`; return the last state and all `y`.
 
     `xs` is a tree of tensors of the same length, or `None` with `length`. The state starts as the
@@ -64,8 +60,7 @@ def fori_loop(
 ) -> State:
     """Run `state = body(i, state)` for each `i` from `lo` to `hi - 1`; return the last state.
 
-    With bounds that are Python ints it is a scan, which supports reverse mode; with tensors it is
-    a `while_loop`.
+    With Python ints as bounds it is a scan, which supports reverse mode, else a `while_loop`.
 
     >>> pb.fori_loop(1, 5, lambda i, s: s * i, 1).item()
     24
@@ -99,14 +94,9 @@ def while_loop(
 
 
 def _scan(
-    name: str,
-    f: Callable,
-    state: Carry,
-    xs: Any,
-    length: Any = None,
-    reverse: bool = False,
+    name: str, f: Callable, state: Carry, xs: Any, length: Any = None, reverse: bool = False,
     unroll: int = 1,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]:  # fmt: skip
     leaves, rows_tree = tree.flatten(xs)
     rows = [array_leaf(name, "xs", x) for x in leaves]
     count, length = len(state.leaves), _length(name, rows, xs, number(length))
@@ -172,10 +162,9 @@ def _length(name: str, rows: Sequence[Tensor], xs: Any, length: Any) -> int:
     found = {} if length is None else {length: "length"}
     for x, path in zip(rows, tree.paths(xs), strict=True):
         if not x.shape:
-            raise ArgumentError(
-                f"{name}: xs{path} must have rows, got the scalar {x._node.type}",
-                hint="Use a value that is the same in every iteration in the body directly.",
-            )
+            message = f"{name}: xs{path} must have rows, got the scalar {x._node.type}"
+            hint = "Use a value that is the same in every iteration in the body directly."
+            raise ArgumentError(message, hint=hint)
         found.setdefault(x.shape[0], f"xs{path}")
     if len(found) > 1:
         lengths = ", ".join([f"{n} ({where})" for n, where in found.items()])

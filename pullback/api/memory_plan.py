@@ -27,8 +27,7 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
 
     The plan covers exactly what `f` does: for a training step pass the step, or
     `pb.value_and_grad(loss)`. Arguments are tensors, or types made with `pb.Type(shape, dtype)`, so
-    that a program that does not fit into memory can be planned. On a mesh, it is the plan of one
-    device.
+    that a program that does not fit into memory can be planned. On a mesh, it is for one device.
 
     >>> def loss(w, x):
     ...     return pb.tanh(pb.tanh(x @ w) @ w).sum()

@@ -59,8 +59,7 @@ def rebind(axes: tuple) -> Iterator[None]:
     """Bind the axes that `bound_axes` returned at a call, while a rule of the call runs."""
     before = thread.axis_sizes, thread.mesh
     sizes = {**before[0], **dict(axes)}
-    mesh = sizes.pop(None, before[1])
-    thread.axis_sizes, thread.mesh = sizes, mesh
+    thread.mesh, thread.axis_sizes = sizes.pop(None, before[1]), sizes
     try:
         yield
     finally:
@@ -83,9 +82,8 @@ def bound_names(what: str, axis_name: Names) -> tuple[str, ...]:
     """Check one or several names of axes, which must be bound."""
     given = (axis_name,) if isinstance(axis_name, str) else axis_name
     if not isinstance(given, (tuple, list)) or not all(isinstance(n, str) for n in given):
-        raise ArgumentError(
-            f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}"
-        )
+        message = f"{what}: axis_name must be a name or a tuple of names, got {axis_name!r}"
+        raise ArgumentError(message)
     names = tuple(given)
     if len(set(names)) != len(names):
         raise ArgumentError(f"{what}: {axis_name!r} names an axis twice")

@@ -28,8 +28,7 @@ _WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
 class Transform:
-    """A block that differentiates. The outermost one submits pending work when it is entered, so
-    that arguments are never pending."""
+    """A derivative in progress. The outermost submits pending work: arguments are never pending."""
 
     def __enter__(self) -> Transform:
         if not thread.transform_depth:
@@ -46,13 +45,9 @@ class Recording:
     """A function that was run on aliases of the selected arguments, under a token of its own."""
 
     def __init__(
-        self,
-        name: str,
-        f: Callable,
-        args: Sequence[Tree],
-        kwargs: dict[str, Any],
+        self, name: str, f: Callable, args: Sequence[Tree], kwargs: dict[str, Any],
         argnums: Sequence[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = name
         self.derivative = Derivative(traces=name == "trace")
         self.constant = constant = not settings.current().grad_enabled
@@ -105,11 +100,9 @@ def outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
         if not is_value(leaf):
+            what = f"the function must return tensors or numbers, got {type(leaf).__name__}"
             hint = "With has_aux=True it may return other data beside the value."
-            raise ArgumentError(
-                f"{name}: the function must return tensors or numbers, got {type(leaf).__name__}",
-                hint=hint if name in _WITH_AUX else "",
-            )
+            raise ArgumentError(f"{name}: {what}", hint=hint if name in _WITH_AUX else "")
     return [asarray(leaf) for leaf in leaves], structure
 
 
@@ -149,10 +142,9 @@ def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tre
     inward = name.startswith("in")
     if inward and isinstance(prefix, (list, tuple)):
         if len(prefix) != len(like):
-            raise ArgumentError(
-                f"{transform}: {name} has {len(prefix)} entries for {len(like)} arguments",
-                hint="An entry that is not a tuple applies to all arguments.",
-            )
+            message = f"{transform}: {name} has {len(prefix)} entries for {len(like)} arguments"
+            hint = "An entry that is not a tuple applies to all arguments."
+            raise ArgumentError(message, hint=hint)
         prefix = tuple(prefix)
     found = tree.broadcast_prefix(prefix, like)
     if found is None:

@@ -56,9 +56,8 @@ def shard_map(
     @functools.wraps(f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
-            raise ArgumentError(
-                f"shard_map: arguments must be positional, as in_specs is, got {list(kwargs)}"
-            )
+            what = f"arguments must be positional, as in_specs is, got {list(kwargs)}"
+            raise ArgumentError(f"shard_map: {what}")
         call = _Call(f, mesh, in_specs, out_specs, args)
         inside = bound_mesh()
         if inside is None:
@@ -93,10 +92,8 @@ class _Call:
     def _enter(self, x: Any, spec: P, place: str) -> Any:
         if not is_array(x):
             if len(spec):
-                raise ArgumentError(
-                    f"shard_map: only tensors can be split, {place} is a {type(x).__name__} with "
-                    f"the spec {spec}"
-                )
+                what = f"{place} is a {type(x).__name__} with the spec {spec}"
+                raise ArgumentError(f"shard_map: only tensors can be split, {what}")
             return x
         node = node_of(x)
         dims = _dims("in_specs", spec, node.type, place)
@@ -108,8 +105,6 @@ class _Call:
         self.nodes.append(node)
         self.dims.append(dims)
         return local.over(union(node.type.varying, _axes(dims)))
-
-    # -- one op on whole values -------------------------------------------------------------------
 
     def recorded(self) -> Any:
         with bind_mesh(self.mesh):
@@ -126,8 +121,7 @@ class _Call:
         return tree.unflatten(staged.structure, record_several(op, tuple(operands)))
 
     def _outs(self, made: Sequence[Node], structure: Any, free: Sequence[str] = ()) -> list[Dims]:
-        """How each result is split. Its spec must name all axes along which it varies, unless they
-        are in `free`."""
+        """How each result is split. Its spec must name all axes it varies along but for `free`."""
         result = tree.unflatten(structure, made)
         specs = _specs("out_specs", self.out_specs, result)
         found = []
@@ -145,8 +139,6 @@ class _Call:
                 )
             found.append(dims)
         return found
-
-    # -- inside another shard_map: the same program, on parts of a shard --------------------------
 
     def inlined(self) -> Any:
         for x, dims in zip(self.nodes, self.dims, strict=True):
@@ -176,19 +168,14 @@ def _axes(dims: Dims) -> tuple[str, ...]:
     return tuple([a for axes in dims for a in axes])
 
 
-# -- specs ----------------------------------------------------------------------------------------
-
-
 def _check_specs(name: str, specs: Any, mesh: DeviceMesh) -> None:
     for spec in tree.leaves(specs):
         if not isinstance(spec, P):
             raise ArgumentError(f"shard_map: {name} must be a pb.P or a tree of them, got {spec!r}")
         for a in _axes(spec.dims):
             if a not in mesh.sizes:
-                raise ArgumentError(
-                    f"shard_map: {mesh} has no axis {a!r}, which {name} names in {spec}",
-                    hint=f"Its axes are {', '.join(mesh.axis_names)}.",
-                )
+                message = f"shard_map: {mesh} has no axis {a!r}, which {name} names in {spec}"
+                raise ArgumentError(message, hint=f"Its axes are {', '.join(mesh.axis_names)}.")
 
 
 def _specs(name: str, specs: Tree, like: Tree) -> list[P]:
@@ -199,9 +186,8 @@ def _specs(name: str, specs: Tree, like: Tree) -> list[P]:
 
 def _dims(name: str, spec: P, type: Type, place: str) -> Dims:
     if len(spec) > type.rank:
-        raise ShapeError(
-            f"shard_map: {place} is {type}, but {name} names {len(spec)} dimensions in {spec}"
-        )
+        what = f"{place} is {type}, but {name} names {len(spec)} dimensions in {spec}"
+        raise ShapeError(f"shard_map: {what}")
     return (*spec.dims, *[()] * (type.rank - len(spec)))
 
 

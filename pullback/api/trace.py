@@ -46,9 +46,7 @@ class Trace:
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
         self.names = _names(f, args)
         self._outputs, self._structure = outputs("trace", self._recording.result)
-        self._made = [
-            y._node for y in self._outputs
-        ]  # now: the user may write to the handles later
+        self._made = [y._node for y in self._outputs]  # now: users may write to the handles later
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -93,12 +91,9 @@ class Trace:
         """Raise if the function read a value: the trace is valid for that value only."""
         reads = self._recording.derivative.token.reads
         if reads:
-            raise TraceError(
-                f"this trace cannot be {what}: the function read a value, and what it recorded may "
-                "depend on it",
-                where=reads[0],
-                hint="Use pb.where instead of a Python branch on a tensor's value.",
-            )
+            why = "the function read a value, and what it recorded may depend on it"
+            hint = "Use pb.where instead of a Python branch on a tensor's value."
+            raise TraceError(f"this trace cannot be {what}: {why}", where=reads[0], hint=hint)
 
     def __str__(self) -> str:
         return str(self.graph)
@@ -117,9 +112,8 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
         raise ArgumentError(f"backward_on_trace: trace must be a Trace, got {type(trace).__name__}")
     ys = trace.outputs
     with Transform():
-        if cotangents is None:
-            seeds = [ones(y._node.type) for y in ys]
-        else:
+        seeds = [ones(y._node.type) for y in ys]
+        if cotangents is not None:
             seeds = matching_nodes("backward_on_trace", cotangents, trace._structure, ys)
         found = gradients(trace._made, seeds, trace._recording.inputs)
         arrived: dict[Tensor, list[Contribution]]

@@ -38,11 +38,9 @@ def apply(op: Op, *xs: ArrayLike) -> Any:
             f"apply: op must be an op, got {op.__name__ if made else type(op).__name__}",  # type: ignore[attr-defined]
             hint="Make an instance of the class: pb.apply(Scale(3), x)." if made else None,
         )
-    if isinstance(op, Elementwise) and xs:
-        nodes = tuple(operands(*xs))
-    else:
-        nodes = tuple([node_of(as_tensor(x)) for x in xs])
-    made = record(op, nodes)
+    promoted = isinstance(op, Elementwise) and bool(xs)
+    nodes = operands(*xs) if promoted else [node_of(as_tensor(x)) for x in xs]
+    made = record(op, tuple(nodes))
     return several(made._node) if isinstance(made._node.type, tuple) else made
 
 
@@ -55,7 +53,6 @@ def op(name: str, *parameters: Any) -> Op:
     found = TABLE.get(name)
     if found is None:
         near = difflib.get_close_matches(str(name), TABLE, 1)
-        raise ArgumentError(
-            f"op: there is no op {name!r}", hint=f"Did you mean {near[0]!r}?" if near else None
-        )
+        message = f"op: there is no op {name!r}"
+        raise ArgumentError(message, hint=f"Did you mean {near[0]!r}?" if near else None)
     return found(*parameters)

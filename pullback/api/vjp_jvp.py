@@ -40,7 +40,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     """
     with Transform():
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
-    result, aux = split_aux("vjp", recording.result) if has_aux else (recording.result, None)
+    result, aux = split_aux("vjp", recording.result, has_aux)
     ys, structure = outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
 

@@ -27,13 +27,10 @@ from pullback.transforms.call_rules import deriving
 
 
 def vmap(
-    f: Callable[Params, Result],
-    in_axes: Tree = 0,
-    out_axes: Tree = 0,
-    axis_size: int | None = None,
-    axis_name: str | None = None,
+    f: Callable[Params, Result], in_axes: Tree = 0, out_axes: Tree = 0,
+    axis_size: int | None = None, axis_name: str | None = None,
     spmd_axis_name: str | tuple[str, ...] | None = None,
-) -> Callable[Params, Result]:
+) -> Callable[Params, Result]:  # fmt: skip
     """Return a function that applies `f` to all examples along an axis of its arguments at once.
 
     `in_axes` is the axis of each argument to map over, `None` for an argument that all examples
@@ -45,8 +42,7 @@ def vmap(
     then parts of one computation: a gradient inside, with respect to a value that all examples
     share, is the sum over the examples.
 
-    With `spmd_axis_name`, the examples are split along axes of the mesh that arguments, results or
-    values inside are on.
+    With `spmd_axis_name`, the examples are split along axes of the mesh that values are on.
 
     >>> dot = lambda x, y: (x * y).sum()
     >>> x, y = pb.tensor([[1.0, 2.0], [3.0, 4.0]]), pb.tensor([10.0, 1.0])
@@ -105,17 +101,13 @@ class _Examples:
             return None
         hint = "Use None in in_axes for an argument that all examples share."
         if not is_value(x):
-            raise ArgumentError(
-                f"vmap: only tensors and arrays can be mapped, got {type(x).__name__} at "
-                f"{self._path(i)}", hint=hint,
-            )  # fmt: skip
+            what = f"only tensors and arrays can be mapped, got {type(x).__name__}"
+            raise ArgumentError(f"vmap: {what} at {self._path(i)}", hint=hint)
         made = self.leaves[i] = asarray(x)
         rank = len(made.shape)
         if not -rank <= axis < rank:
-            raise AxisError(
-                f"vmap: in_axes {axis} is out of range for {made._node.type} at {self._path(i)}",
-                hint=hint,
-            )
+            what = f"in_axes {axis} is out of range for {made._node.type}"
+            raise AxisError(f"vmap: {what} at {self._path(i)}", hint=hint)
         return axis % rank
 
     def _size(self, given: int | None) -> int:
@@ -130,10 +122,8 @@ class _Examples:
             sizes = ", ".join(f"{n} ({place})" for n, place in places)
             raise ArgumentError(f"vmap: the mapped axes must have the same size, got {sizes}")
         if not found:
-            raise ArgumentError(
-                "vmap: no argument is mapped, so the number of examples is unknown",
-                hint="Map an argument with in_axes, or pass axis_size.",
-            )
+            message = "vmap: no argument is mapped, so the number of examples is unknown"
+            raise ArgumentError(message, hint="Map an argument with in_axes, or pass axis_size.")
         return next(iter(found))
 
     def _path(self, i: int) -> str:
@@ -171,15 +161,13 @@ def _to_front(x: Node, axis: int | None) -> Node:
 
 def _move_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
     """A result with its axis at the position that `out_axes` gives."""
+    if to is None and has:
+        message = f"vmap: out_axes is None for a result {y.type} that differs between examples"
+        hint = "Give it an axis, or reduce it over the examples, for example with pb.psum."
+        raise ArgumentError(message, hint=hint)
     if to is None:
-        if has:
-            raise ArgumentError(
-                f"vmap: out_axes is None for a result {y.type} that differs between examples",
-                hint="Give it an axis, or reduce it over the examples, for example with pb.psum.",
-            )
         return y
-    if not has:
-        y = spread(y, axis)
+    y = y if has else spread(y, axis)
     rank = y.type.rank
     if not -rank <= to < rank:
         raise AxisError(f"vmap: out_axes {to} is out of range for a result {y.type}")
@@ -190,9 +178,8 @@ def _move_axis(y: Node, has: bool, to: int | None, axis: Axis) -> Node:
 def _spmd_axes(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     made = () if names is None else (names,) if isinstance(names, str) else names
     if not isinstance(made, tuple) or not all(isinstance(a, str) for a in made):
-        raise ArgumentError(
-            f"vmap: spmd_axis_name must be a mesh axis or a tuple of mesh axes, got {names!r}"
-        )
+        message = f"vmap: spmd_axis_name must be a mesh axis or a tuple of mesh axes, got {names!r}"
+        raise ArgumentError(message)
     return made
 
 
@@ -203,10 +190,8 @@ def _mesh(xs: Sequence[Node], axis: Axis) -> DeviceMesh | None:
         return None
     for a in axis.spmd:
         if a not in found[0].sizes:
-            raise ArgumentError(
-                f"vmap: {found[0]} has no axis {a!r}, which spmd_axis_name names",
-                hint=f"Its axes are {', '.join(found[0].axis_names)}.",
-            )
+            message = f"vmap: {found[0]} has no axis {a!r}, which spmd_axis_name names"
+            raise ArgumentError(message, hint=f"Its axes are {', '.join(found[0].axis_names)}.")
     return found[0]
 
 

@@ -32,9 +32,8 @@ def register(commands: Any) -> None:
 
     format_help = "print a module in the standard layout"
     parser = command(commands, "format", _format, format_help, "Comments are dropped.", file=FILE)
-    parser.add_argument(
-        "--check", action="store_true", help="print no module; exit with 1 if the layout differs"
-    )
+    check_help = "print no module; exit with 1 if the layout differs"
+    parser.add_argument("--check", action="store_true", help=check_help)
 
     command(commands, "canon", _canon, "print a module in its canonical form", file=FILE)
     hash_help = "print fingerprints, which are equal for equivalent modules"
@@ -46,9 +45,8 @@ def register(commands: Any) -> None:
     profile_option(parser, "list only the instructions and derivatives of this profile")
 
     parser = command(commands, "export", _export, "print a module as StableHLO", file=FILE)
-    parser.add_argument(
-        "--portable", action="store_true", help="write bytes that later versions can read"
-    )
+    portable_help = "write bytes that later versions can read"
+    parser.add_argument("--portable", action="store_true", help=portable_help)
     parser.add_argument("--out", metavar="FILE", help="write to a file")
     program = "StableHLO as text or portable bytes, or - for stdin"
     command(commands, "import", _import, "print StableHLO as a module", file=program)
@@ -64,9 +62,8 @@ def _register_grad(commands: Any) -> None:
         "separated by commas (default: all float inputs)",
     )  # fmt: skip
     parser.add_argument("--output", metavar="%N", help="the output, if there are several")
-    parser.add_argument(
-        "--seed", metavar="NAME", help="make the output's cotangent an input of this name"
-    )
+    seed_help = "make the output's cotangent an input of this name"
+    parser.add_argument("--seed", metavar="NAME", help=seed_help)
     profile_option(parser, "differentiate in this profile instead of the module's own")
     parser.add_argument("--no-verify", action="store_true", help="verify neither module")
     parser.add_argument(
@@ -82,9 +79,6 @@ def _print(args: argparse.Namespace, module: Module, **results: Any) -> int:
         return report(module=text, **results)
     print(text)
     return 0
-
-
-# -- verify, format, canon, hash ------------------------------------------------------------------
 
 
 def _for_each(
@@ -151,15 +145,9 @@ def _hash(args: argparse.Namespace) -> int:
     return report_failures(failures, args.json, modules=found)
 
 
-# -- grad, ops ------------------------------------------------------------------------------------
-
-
 def _grad(args: argparse.Namespace) -> int:
-    options = GradientOptions(
-        verify=not args.no_verify,
-        strict_ops=args.strict_ops,
-        gradients="all" if args.all else "inputs",
-    )
+    kind = "all" if args.all else "inputs"
+    options = GradientOptions(not args.no_verify, args.strict_ops, kind)
     wrt = [_target(t) for given in args.wrt for t in given.split(",")] if args.wrt else None
     output = None if args.output is None else _number(args.output)
     with Source(args.file) as source:
@@ -199,9 +187,6 @@ def _ops(args: argparse.Namespace) -> int:
         if args.name:
             print(f"    {e.summary}\n    {e.example}\n    dtypes: {e.types}")
     return 0
-
-
-# -- export, import -------------------------------------------------------------------------------
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -29,10 +29,9 @@ LARGEST = {"f32": 1e-6, "f64": 1e-12}  # the largest tolerances that the specifi
 
 
 def register(commands: Any) -> None:
-    parser = command(
-        commands, "conformance", _conformance, "run conformance cases written in YAML",
-        "Print a line for each; the status is 1 if one fails.",
-    )  # fmt: skip
+    about = "run conformance cases written in YAML"
+    more = "Print a line for each; the status is 1 if one fails."
+    parser = command(commands, "conformance", _conformance, about, more)
     parser.add_argument("path", nargs="+", help="files, or folders that are searched for .yaml")
     engine_option(parser)
     parser.add_argument("--quiet", "-q", action="store_true", help="leave out cases that pass")
@@ -71,10 +70,8 @@ def read_cases(path: str) -> Iterator[tuple[str, Any]]:
     try:
         import yaml  # optional
     except ModuleNotFoundError:
-        raise CommandError(
-            "conformance cases need PyYAML, which is not installed",
-            hint="pip install 'pullback[conformance]'",
-        ) from None
+        message = "conformance cases need PyYAML, which is not installed"
+        raise CommandError(message, hint="pip install 'pullback[conformance]'") from None
     root = Path(path)
     files = sorted([*root.rglob("*.yaml"), *root.rglob("*.yml")]) if root.is_dir() else [root]
     for file in files:
@@ -87,9 +84,6 @@ def read_cases(path: str) -> Iterator[tuple[str, Any]]:
             raise CommandError(f"cannot read {file} as YAML: {reason}") from None
         for number, content in enumerate(documents, 1):
             yield (f"{file}#{number}" if len(documents) > 1 else str(file)), content
-
-
-# -- one case -------------------------------------------------------------------------------------
 
 
 class Verdict(NamedTuple):
@@ -169,22 +163,15 @@ def _outcome(case: Mapping, given: Mapping, wanted: Mapping, engine: str | None)
 
 
 def _gradient(module: Module, given: Mapping) -> Module:
-    output = given.get("output")
-    return autodiff(
-        module,
-        [_value(t) for t in given["wrt"]] if "wrt" in given else None,
-        None if output is None else int(str(output).removeprefix("%")),
-        given.get("seed"),
-        profile=given.get("profile"),
-    ).gradient_module
+    wrt = [_value(t) for t in given["wrt"]] if "wrt" in given else None
+    output = None if given.get("output") is None else int(str(given["output"]).removeprefix("%"))
+    made = autodiff(module, wrt, output, given.get("seed"), profile=given.get("profile"))
+    return made.gradient_module
 
 
 def _value(target: Any) -> int | str:
     text = str(target)
     return int(text[1:]) if text[:1] == "%" and text[1:].isdigit() else text
-
-
-# -- comparing ------------------------------------------------------------------------------------
 
 
 def _compare_error(wanted: Mapping, error: PullbackError) -> None:

@@ -90,9 +90,6 @@ def message_of(error: PullbackError) -> str:
     return f"{error.op}: {error.message}" if error.op else error.message
 
 
-# -- for people -----------------------------------------------------------------------------------
-
-
 class Style:
     """Colours for a stream: none unless it is a terminal, and none if NO_COLOR is set."""
 
@@ -112,8 +109,8 @@ def terminal_width() -> int:
 
 def printable(text: str, keep: str = "") -> str:
     """The text with spaces for tabs and a mark for each character that a terminal may obey."""
-    shown = [c if c.isprintable() or c in keep else "\ufffd" for c in text.replace("\t", " ")]
-    return "".join(shown)
+    text = text.replace("\t", " ")
+    return "".join([c if c.isprintable() or c in keep else "\ufffd" for c in text])
 
 
 def _columns(text: str) -> int:
@@ -156,9 +153,6 @@ def _excerpt(source: Source, place: TextPosition, style: Style) -> list[str]:
     ]
 
 
-# -- for programs ---------------------------------------------------------------------------------
-
-
 def plain(value: Any) -> Any:
     """A value as JSON. Infinities and NaN, which JSON lacks, are strings."""
     if isinstance(value, dict):
@@ -182,14 +176,11 @@ def _record(failure: Diagnostic) -> dict[str, Any]:
     error, place = failure.error, place_of(failure.error)
     values = {"op": error.op, **error.values} if error.op else error.values
     return {
-        "code": error.code,
-        "message": message_of(error),
-        "hint": error.hint,
+        "code": error.code, "message": message_of(error), "hint": error.hint,
         "file": failure.source.name,
-        "line": place.line if place else None,
-        "column": place.column if place else None,
+        "line": place.line if place else None, "column": place.column if place else None,
         "values": {k: plain(v) for k, v in values.items() if k not in ("line", "column")},
-    }
+    }  # fmt: skip
 
 
 def write_json(record: dict[str, Any]) -> None:

@@ -22,6 +22,9 @@ NARROWEST = 24  # columns of a side
 Lines = Sequence[Instruction]
 
 
+_line = Writer().line
+
+
 class Row(NamedTuple):
     """Two lines side by side; `mark` is a space if equal, | if different, < or > if alone."""
 
@@ -31,10 +34,8 @@ class Row(NamedTuple):
 
 
 def register(commands: Any) -> None:
-    parser = command(
-        commands, "diff", _diff, "show two modules side by side in their canonical forms",
-        "The status is 1 if they differ.",
-    )  # fmt: skip
+    about = "show two modules side by side in their canonical forms"
+    parser = command(commands, "diff", _diff, about, "The status is 1 if they differ.")
     parser.add_argument("left", help=FILE)
     parser.add_argument("right", help="the module to compare with")
     parser.add_argument("--width", type=int, help="columns to use (default: the terminal's)")
@@ -106,10 +107,6 @@ def _matched(a: Lines, b: Lines, key: Any) -> Iterator[tuple[str, Lines, Lines]]
 def _kind(i: Instruction) -> str:
     """An instruction without the numbers of its values."""
     return _line(i._replace(results=(0,) * len(i.results), operands=(0,) * len(i.operands)))
-
-
-def _line(i: Instruction) -> str:
-    return Writer().line(i)
 
 
 def _outputs(module: Module) -> str:

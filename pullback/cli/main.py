@@ -17,21 +17,13 @@ from importlib import metadata
 from typing import Any
 
 import pullback
-from pullback.cli import commands, conformance, diff, run
-from pullback.cli.diagnostics import (
-    CommandError,
-    Diagnostic,
-    error_line,
-    report_command_error,
-    report_failures,
-)
+from pullback.cli import commands, conformance, diagnostics, diff, run
+from pullback.cli.diagnostics import CommandError, Diagnostic, error_line
 from pullback.static.profiles import PROFILES
 
 SPECIFICATION = "Core v1.0 (spec/mind-autodiff)"
-OPTIONAL = {  # optional features, and the packages that they need
-    "conformance suites in YAML": "PyYAML",
-    "NVIDIA GPUs": "jax-cuda13-plugin",
-}
+# Optional features, and the packages that they need.
+OPTIONAL = {"conformance suites in YAML": "PyYAML", "NVIDIA GPUs": "jax-cuda13-plugin"}
 
 
 def script() -> None:
@@ -70,20 +62,22 @@ def _run_and_report(args: argparse.Namespace) -> int:
     try:
         return args.work(args)
     except Diagnostic as failure:
-        return report_failures([failure], args.json)
+        return diagnostics.report_failures([failure], args.json)
     except CommandError as error:
-        return report_command_error(error, args.json)
+        return diagnostics.report_command_error(error, args.json)
     except OSError:
         raise
     except MemoryError:
-        return report_command_error(CommandError("not enough memory", status=1), args.json)
+        return diagnostics.report_command_error(
+            CommandError("not enough memory", status=1), args.json
+        )
     except Exception as error:
         if os.environ.get("PULLBACK_TRACEBACK"):
             raise
         what = f"an error in pullback itself: {type(error).__name__}: {error}"
         hint = "Set PULLBACK_TRACEBACK=1 to see where it happened."
         internal = CommandError(what, status=1, hint=hint, code="internal")
-        return report_command_error(internal, args.json)
+        return diagnostics.report_command_error(internal, args.json)
 
 
 def _abandon_output() -> None:
@@ -92,14 +86,10 @@ def _abandon_output() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="pullback",
-        description="Verify, differentiate, run and compare pullback's programs as files.",
-    )
-    parser.add_argument(
-        "--version", action="store_true",
-        help="show the versions of pullback, Python, NumPy and jaxlib",
-    )  # fmt: skip
+    purpose = "Verify, differentiate, run and compare pullback's programs as files."
+    parser = argparse.ArgumentParser(prog="pullback", description=purpose)
+    versions = "show the versions of pullback, Python, NumPy and jaxlib"
+    parser.add_argument("--version", action="store_true", help=versions)
     parser.add_argument("--json", action="store_true", help="write JSON, for programs")
     parser.set_defaults(work=lambda args: _without_command(parser, args))
     groups = parser.add_subparsers(metavar="ir")
@@ -125,14 +115,11 @@ def _without_command(parser: argparse.ArgumentParser, args: argparse.Namespace) 
 
 def _report_versions(as_json: bool) -> int:
     found: dict[str, Any] = {
-        "pullback": pullback.__version__,
-        "specification": SPECIFICATION,
-        "profiles": list(PROFILES),
-        "python": platform.python_version(),
-        "jaxlib": _installed("jaxlib"),
-        "numpy": _installed("numpy"),
+        "pullback": pullback.__version__, "specification": SPECIFICATION,
+        "profiles": list(PROFILES), "python": platform.python_version(),
+        "jaxlib": _installed("jaxlib"), "numpy": _installed("numpy"),
         "optional": {what: _installed(package) for what, package in OPTIONAL.items()},
-    }
+    }  # fmt: skip
     if as_json:
         print(json.dumps(found, indent=2))
         return 0

@@ -20,9 +20,8 @@ def command(
     description = f"{help[0].upper()}{help[1:]}.{more and f' {more}'}"
     parser = commands.add_parser(name, help=help, description=description)
     # Without the option here, the value of the same option before the command is kept.
-    parser.add_argument(
-        "--json", action="store_true", default=argparse.SUPPRESS, help="write JSON, for programs"
-    )
+    json_help, unset = "write JSON, for programs", argparse.SUPPRESS
+    parser.add_argument("--json", action="store_true", default=unset, help=json_help)
     if file or files:
         parser.add_argument("file", nargs="+" if files else None, help=file or files)
     parser.set_defaults(work=work)
@@ -34,9 +33,8 @@ def profile_option(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def engine_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--engine", help="xla (the default) or reference; xla:cuda selects a platform"
-    )
+    help = "xla (the default) or reference; xla:cuda selects a platform"
+    parser.add_argument("--engine", help=help)
 
 
 def natural(text: str) -> int:

@@ -30,18 +30,14 @@ def register(commands: Any) -> None:
         help="an input: a number or list, FILE.npy, or FILE.npz:KEY; FILE.npz alone gives all "
         "inputs that it has arrays for",
     )  # fmt: skip
-    parser.add_argument(
-        "--random", type=natural, metavar="SEED",
-        help="draw the inputs that are not given: floats are normal, integers are 0",
-    )  # fmt: skip
+    random_help = "draw the inputs that are not given: floats are normal, integers are 0"
+    parser.add_argument("--random", type=natural, metavar="SEED", help=random_help)
     engine_option(parser)
-    parser.add_argument(
-        "--check", action="store_true", help="fail at the first value that is not finite"
-    )
+    check_help = "fail at the first value that is not finite"
+    parser.add_argument("--check", action="store_true", help=check_help)
     parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="fail after this time")
-    parser.add_argument(
-        "--out", metavar="FILE", help="write the outputs to FILE.npz, or a single one to FILE.npy"
-    )
+    out_help = "write the outputs to FILE.npz, or a single one to FILE.npy"
+    parser.add_argument("--out", metavar="FILE", help=out_help)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -68,9 +64,6 @@ def output_text(i: int, type: str, array: np.ndarray) -> str:
     head = f"%{i} : {type} ="
     text = np.array2string(array, separator=", ", max_line_width=terminal_width(), threshold=1000)
     return f"{head}\n{text}" if "\n" in text else f"{head} {text}"
-
-
-# -- inputs and outputs ---------------------------------------------------------------------------
 
 
 def _read_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:
@@ -107,9 +100,8 @@ def _one(name: str, value: str, type: Type) -> np.ndarray:
 def _all(path: str, types: dict[str, Type]) -> dict[str, np.ndarray]:
     """The arrays of a file that have the names of inputs."""
     if not path.endswith(".npz"):
-        raise CommandError(
-            f"--input takes NAME=VALUE or a file of arrays ending in .npz, got {path}"
-        )
+        message = f"--input takes NAME=VALUE or a file of arrays ending in .npz, got {path}"
+        raise CommandError(message)
     found = _load(path)
     return {name: _typed(found[name], types[name]) for name in types if name in found}
 

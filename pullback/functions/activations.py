@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pullback.functions.arguments import (
-    Tensor,
     apply,
-    as_tensor,
     axes_of,
     axis_of,
     dtype_or,
     float_node,
     integer,
     literal,
-    node_of,
 )
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
 from pullback.functions.special import erf
 from pullback.functions.trigonometry import tanh
+from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
-from pullback.lazy.tensor import wrap
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.elementwise.maximum import Minimum, Relu
 from pullback.ops.elementwise.rounding import IsFinite
@@ -36,9 +33,7 @@ from pullback.ops.reduce.softmax import LogSoftmax, Softmax
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
 from pullback.ops.wrap.identity import StopGradient
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis, DTypeLike
+from pullback.typing import ArrayLike, Axis, DTypeLike
 
 relu: UnaryFunction = unary(
     "relu", Relu, "max(x, 0); its gradient at 0 is 0.", "[-1.0, 2.0] -> [0.0, 2.0]"
@@ -100,8 +95,7 @@ def silu(x: ArrayLike) -> Tensor:
 
 
 def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
-    """Return x times the probability that a standard normal variable is below x; `approximate`
-    uses tanh.
+    """Return x times the normal distribution function of x; `approximate` uses tanh.
 
     >>> round(pb.gelu(1.0).item(), 4)
     0.8413

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
 from pullback.graph.dtypes import DType, bool_, int64, uint64
@@ -12,26 +12,15 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import Node, constant
 from pullback.graph.table import TABLE
 from pullback.graph.where import user_line
+from pullback.lazy import operators
 from pullback.lazy.indexing import handle
-from pullback.lazy.operators import (
-    NUMBERS,
-    as_tensor,
-    cast_node,
-    node_of,
-    number,
-    operands,
-    renamed,
-    scalar,
-    weak,
-)
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, operands
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
-
-if TYPE_CHECKING:
-    from pullback.ops.op import Op
-    from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
+from pullback.ops.op import Op
+from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
 
 T = TypeVar("T")
 
@@ -47,7 +36,7 @@ def record_as(name: str, op: Op, *nodes: Node) -> Tensor:
     try:
         return record(op, nodes)
     except PullbackError as error:
-        raise renamed(error, name, op.title) from None
+        raise operators.renamed(error, name, op.title) from None
 
 
 def node(x: ArrayLike) -> Node:
@@ -75,7 +64,7 @@ def float_operands(*values: ArrayLike) -> list[Node]:
     if any(inexact):
         return operands(*xs)
     dtype = current().default_dtype
-    return [weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
+    return [operators.weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
 
 
 def _is_number(x: Any) -> bool:
@@ -104,7 +93,10 @@ def counting_dtype(dtype: DType) -> DType:
     return uint64 if dtype.kind == "u" else dtype
 
 
-# -- integers, axes and shapes --------------------------------------------------------------------
+def summand(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
+    """The operand of a sum or product, in the dtype that the user asked for or in 64 bits."""
+    a = node(x)
+    return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
 
 
 def integer(op: str, value: Any, what: str) -> int:
@@ -182,11 +174,3 @@ def placed(op: str, f: Callable[..., T], *args: Any) -> T:
 def tensors(values: Iterable[ArrayLike]) -> list[Tensor]:
     """Return a list of tensors; a tensor is taken apart along its first dimension."""
     return [as_tensor(v) for v in values]
-
-
-__all__ = [
-    "Tensor", "along", "apply", "as_tensor", "axes_of", "axis_of", "bool_node", "cast_node",
-    "counting_dtype", "dtype_or", "float_node", "float_operands", "fresh", "integer", "literal",
-    "node", "node_of", "number", "one_or_many", "operands", "ordered_axes", "per_dimension",
-    "placed", "record_as", "scalar", "shape_of", "tensors",
-]  # fmt: skip

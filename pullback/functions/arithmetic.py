@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from pullback.functions.arguments import (
-    Tensor,
-    apply,
+from pullback.functions.arguments import apply, fresh, node
+from pullback.functions.factory import UnaryFunction, binary, float_binary, float_unary, unary
+from pullback.graph.node import constant
+from pullback.lazy.operators import (
+    NUMBERS,
     as_tensor,
     cast_node,
-    fresh,
-    node_of,
     number,
     operands,
+    scalar_dtype,
 )
-from pullback.functions.factory import (
-    BinaryFunction,
-    UnaryFunction,
-    binary,
-    float_binary,
-    float_unary,
-    unary,
-)
-from pullback.graph.node import constant
-from pullback.lazy.operators import NUMBERS, scalar_dtype
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub
 from pullback.ops.elementwise.division import Div, FloorDiv, Mod, Reciprocal
 from pullback.ops.elementwise.float_bits import CopySign, NextAfter
@@ -32,49 +22,43 @@ from pullback.ops.elementwise.maximum import Maximum, Minimum
 from pullback.ops.elementwise.plane import Hypot
 from pullback.ops.elementwise.power import IntegerPow, Pow
 from pullback.ops.elementwise.transcendental import Cbrt, Rsqrt, Sqrt
+from pullback.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike
-
-add: BinaryFunction = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
-subtract: BinaryFunction = binary(
-    "subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]"
-)
-multiply: BinaryFunction = binary(
-    "multiply", Mul, "Product of two tensors.", "[1, 2], [3, 4] -> [3, 8]"
-)
-divide: BinaryFunction = float_binary(
+add = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")
+subtract = binary("subtract", Sub, "Difference of two tensors.", "[5, 7], [1, 2] -> [4, 5]")
+multiply = binary("multiply", Mul, "Product of two tensors.", "[1, 2], [3, 4] -> [3, 8]")
+divide = float_binary(
     "divide", Div, "Quotient of two tensors; integers are converted to floats first.",
     "[1, 2], 4 -> [0.25, 0.5]",
 )  # fmt: skip
-floor_divide: BinaryFunction = binary(
+floor_divide = binary(
     "floor_divide", FloorDiv, "Quotient rounded toward negative infinity.", "[7, -7], 2 -> [3, -4]"
 )
-remainder: BinaryFunction = binary(
+remainder = binary(
     "remainder", Mod, "Remainder of floor division; it has the sign of the divisor.",
     "[7, -7], 4 -> [3, 1]",
 )  # fmt: skip
-maximum: BinaryFunction = binary(
+maximum = binary(
     "maximum", Maximum, "Larger of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [3, 5]",
 )  # fmt: skip
-minimum: BinaryFunction = binary(
+minimum = binary(
     "minimum", Minimum, "Smaller of two elements; equal elements share the gradient.",
     "[1, 5], [3, 2] -> [1, 2]",
 )  # fmt: skip
-hypot: BinaryFunction = float_binary(
+hypot = float_binary(
     "hypot", Hypot, "Length of the vector (x1, x2), without overflow.", "3.0, 4.0 -> 5.0"
 )
-copysign: BinaryFunction = float_binary(
+copysign = float_binary(
     "copysign", CopySign, "Magnitude of the first with the sign of the second.",
     "[1.0, 2.0], [-0.0, 3.0] -> [-1.0, 2.0]",
 )  # fmt: skip
-nextafter: BinaryFunction = float_binary(
+nextafter = float_binary(
     "nextafter", NextAfter, "The float next to the first in the direction of the second.",
     "1.0, 2.0 -> 1.0000001...",
 )  # fmt: skip
 
-negative: UnaryFunction = unary("negative", Neg, "Negative of each element.", "[1, -2] -> [-1, 2]")
+negative = unary("negative", Neg, "Negative of each element.", "[1, -2] -> [-1, 2]")
 abs: UnaryFunction = unary(
     "abs", Abs, "Magnitude of each element; its gradient at 0 is 0.", "[-1.5, 2.0] -> [1.5, 2.0]"
 )
@@ -88,9 +72,7 @@ sqrt: UnaryFunction = float_unary(
 rsqrt: UnaryFunction = float_unary(
     "rsqrt", Rsqrt, "Reciprocal of the square root of each element.", "[4.0, 16.0] -> [0.5, 0.25]"
 )
-cbrt: UnaryFunction = float_unary(
-    "cbrt", Cbrt, "Real cube root of each element.", "[8.0, -1.0] -> [2.0, -1.0]"
-)
+cbrt = float_unary("cbrt", Cbrt, "Real cube root of each element.", "[8.0, -1.0] -> [2.0, -1.0]")
 reciprocal: UnaryFunction = float_unary(
     "reciprocal", Reciprocal, "Reciprocal of each element.", "[2.0, 4.0] -> [0.5, 0.25]"
 )
@@ -114,19 +96,13 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     exponent = number(x2)
     if type(exponent) not in NUMBERS:
         return apply(Pow, *operands(x1, x2))
-    base = as_tensor(x1)
-    dtype = scalar_dtype(exponent, base.dtype)
-    x = cast_node(node_of(base), dtype)
-    if _is_whole(exponent):
+    base = node(x1)
+    dtype = scalar_dtype(exponent, base.type.dtype)
+    x = cast_node(base, dtype)
+    whole = type(exponent) is not complex and exponent == exponent // 1
+    if whole and -(2**31) < exponent < 2**31:  # small enough to multiply out
         return record(IntegerPow(int(exponent)), (x,))
     return apply(Pow, x, constant(exponent, dtype))
-
-
-def _is_whole(exponent: Any) -> bool:
-    """Whether an exponent is an integer, and small enough to multiply out."""
-    if type(exponent) is float:
-        return exponent.is_integer() and -(2**31) < exponent < 2**31
-    return type(exponent) is not complex and -(2**31) < exponent < 2**31
 
 
 __all__ = [

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pullback.functions.arguments import (
-    Tensor,
-    apply,
-    bool_node,
-    float_operands,
-    node,
-    number,
-)
+from pullback.functions.arguments import apply, bool_node, float_operands, node
 from pullback.functions.factory import BinaryFunction, UnaryFunction, binary, described, unary
-from pullback.lazy.tensor import wrap
+from pullback.graph.node import Node
+from pullback.lazy.operators import number
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond
 from pullback.ops.elementwise import logic
 from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.ops.op import Op
-    from pullback.typing import ArrayLike
+from pullback.ops.op import Op
+from pullback.typing import ArrayLike
 
 
 def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFunction:
@@ -39,24 +29,24 @@ def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFu
     return described(function, name, summary, example)
 
 
-equal: BinaryFunction = _comparison(
+equal = _comparison(
     "equal", logic.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
 )
-not_equal: BinaryFunction = _comparison(
+not_equal = _comparison(
     "not_equal", logic.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
 )
-less: BinaryFunction = _comparison(
+less = _comparison(
     "less", logic.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
 )
-less_equal: BinaryFunction = _comparison(
+less_equal = _comparison(
     "less_equal", logic.LessEqual, "Whether the first is at most the second.",
     "[1, 3], 2 -> [True, False]",
 )  # fmt: skip
-greater: BinaryFunction = _comparison(
+greater = _comparison(
     "greater", logic.Greater, "Whether the first is greater than the second.",
     "[1, 3], 2 -> [False, True]",
 )  # fmt: skip
-greater_equal: BinaryFunction = _comparison(
+greater_equal = _comparison(
     "greater_equal", logic.GreaterEqual, "Whether the first is at least the second.",
     "[1, 2], 2 -> [False, True]",
 )  # fmt: skip
@@ -71,7 +61,7 @@ isfinite: UnaryFunction = unary(
     "isfinite", IsFinite, "Whether each element is neither infinite nor NaN.",
     "[1.0, pb.inf] -> [True, False]",
 )  # fmt: skip
-signbit: UnaryFunction = unary(
+signbit = unary(
     "signbit", SignBit, "Whether the sign of each element is minus, also that of -0.0.",
     "[1.0, -0.0] -> [False, True]",
 )  # fmt: skip
@@ -81,19 +71,19 @@ def _bool_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
     return [bool_node(x1), bool_node(x2)]
 
 
-logical_and: BinaryFunction = binary(
+logical_and = binary(
     "logical_and", logic.LogicalAnd, "Whether both are true.",
     "[True, False], True -> [True, False]", _bool_operands,
 )  # fmt: skip
-logical_or: BinaryFunction = binary(
+logical_or = binary(
     "logical_or", logic.LogicalOr, "Whether at least one is true.",
     "[True, False], False -> [True, False]", _bool_operands,
 )  # fmt: skip
-logical_xor: BinaryFunction = binary(
+logical_xor = binary(
     "logical_xor", logic.LogicalXor, "Whether exactly one is true.",
     "[True, False], True -> [False, True]", _bool_operands,
 )  # fmt: skip
-logical_not: UnaryFunction = unary(
+logical_not = unary(
     "logical_not", logic.LogicalNot, "Whether each element is false.",
     "[True, False] -> [False, True]", bool_node,
 )  # fmt: skip
@@ -102,8 +92,7 @@ logical_not: UnaryFunction = unary(
 def isclose(
     x1: ArrayLike, x2: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Return whether elements differ by at most `atol + rtol * abs(x2)`; equal infinities are
-    close.
+    """Return whether elements differ by at most `atol + rtol * abs(x2)`, or are equal infinities.
 
     >>> pb.isclose([1.0, 2.0], [1.0, 2.1]).tolist()
     [True, False]

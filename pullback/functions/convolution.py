@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import (
-    Tensor,
-    as_tensor,
     float_node,
     float_operands,
     literal,
@@ -20,25 +18,24 @@ from pullback.functions.arguments import (
     record_as,
 )
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.conv.conv2d import Conv2d
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
 from pullback.ops.conv.windows import resolve_padding
+from pullback.typing import ArrayLike, Shape
 
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Shape
-
-    Padding = str | Sequence[Sequence[int]]
+Padding = str | Sequence[Sequence[int]]
 
 
 def conv(
     x: ArrayLike, filters: ArrayLike, strides: Shape = 1, padding: Padding = "VALID",
     dilation: Shape = 1, groups: int = 1, input_dilation: Shape = 1,
 ) -> Tensor:  # fmt: skip
-    """Convolve [N, spatial..., C] with filters [spatial..., C / groups, F], in any number of
-    spatial dimensions.
+    """Convolve [N, spatial..., C] with filters [spatial..., C / groups, F], of any rank.
 
     `padding` is "VALID", "SAME" or a pair for each spatial dimension.
 
@@ -90,8 +87,7 @@ def max_pool(
 def avg_pool(
     x: ArrayLike, window: Shape, strides: Shape | None = None, padding: Padding = "VALID"
 ) -> Tensor:
-    """Return the mean of each window over the spatial dimensions of [N, spatial..., C]; padding
-    does not count.
+    """Return the mean of each window over the spatial dimensions, without the padding.
 
     >>> pb.avg_pool(pb.reshape(pb.arange(4.0), (1, 4, 1)), 2).tolist()
     [[[0.5], [2.5]]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,9 +29,7 @@ from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.ops.shape.movement import Broadcast
 from pullback.ops.sources import Const
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
+from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
 
 
 def from_array(array: np.ndarray) -> Tensor:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import (
-    Tensor,
     axis_of,
-    cast_node,
-    counting_dtype,
-    dtype_or,
     float_node,
     node,
     record_as,
+    summand,
 )
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.cumulative.cumulative import CumLogSumExp, CumProd, CumSum
 from pullback.ops.cumulative.extrema import CumMax, CumMin
 from pullback.ops.shape.concat_pad import Pad
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike
+from pullback.typing import ArrayLike, DTypeLike
 
 
 def cumulative_sum(
@@ -90,8 +84,7 @@ def _cumulative(
     op: str, kind: type[CumSum] | type[CumProd], x: ArrayLike, axis: int | None,
     dtype: DTypeLike | None, initial: int | None,
 ) -> Tensor:  # fmt: skip
-    a = node(x)
-    a = cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
+    a = summand(op, x, dtype)
     along = _axis(op, a, axis)
     result = record_as(op, kind(along, False), a)
     if initial is None:

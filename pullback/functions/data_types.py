@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 
@@ -13,9 +13,7 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.lazy.operators import NUMBERS, scalar_dtype
 from pullback.lazy.record import record
 from pullback.ops.elementwise.cast import Bitcast, Cast
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike
+from pullback.typing import ArrayLike, DTypeLike
 
 _KINDS = {
     "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",

@@ -1,25 +1,24 @@
 """Factories for public functions that apply one op.
 
 Each returns an ordinary function with its own name, signature, docstring and example, so that
-`help`, `inspect.signature` and doctest treat it as one written out.
+`help`, `inspect.signature` and doctest treat it as one written out. Functions that are also methods
+of Tensor are annotated: type checkers read them before the call.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from pullback.errors import PullbackError
 from pullback.functions.arguments import axes_of, float_node, float_operands, node, operands
+from pullback.graph.node import Node
 from pullback.lazy.operators import renamed
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.ops.op import Op
-    from pullback.typing import ArrayLike, Axis
+from pullback.ops.op import Op
+from pullback.typing import ArrayLike, Axis
 
 
 class UnaryFunction(Protocol):

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import (
-    Tensor,
     along,
-    as_tensor,
     axis_of,
     fresh,
     integer,
     node,
-    node_of,
-    number,
     one_or_many,
-    operands,
     ordered_axes,
-    scalar,
     tensors,
 )
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.node import constant
-from pullback.lazy.operators import NUMBERS
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat, Pad
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis, Number, Shape
+from pullback.typing import ArrayLike, Axis, Number, Shape
 
 
 def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor:
@@ -163,12 +156,10 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
 
 
 def pad(
-    x: ArrayLike,
-    padding: int | tuple[int, int] | Sequence[tuple[int, int]],
+    x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
     value: Number | Tensor = 0,
-) -> Tensor:
-    """Add `value` before and after the elements: `padding` is one number, a pair, or a pair for
-    each dimension.
+) -> Tensor:  # fmt: skip
+    """Add `value` around the elements: `padding` is a number, a pair, or a pair per dimension.
 
     >>> pb.pad([1, 2], (1, 2)).tolist()
     [0, 1, 2, 0, 0]

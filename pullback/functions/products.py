@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import (
-    Tensor,
-    apply,
-    as_tensor,
-    axis_of,
-    integer,
-    node_of,
-    operands,
-    ordered_axes,
-    record_as,
-)
+from pullback.functions.arguments import apply, axis_of, integer, ordered_axes, record_as
 from pullback.functions.reductions import sum
 from pullback.graph.dtypes import int64
-from pullback.graph.node import constant
+from pullback.graph.node import Node, constant
+from pullback.lazy.operators import as_tensor, node_of, operands
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.arithmetic import Add, Mul
 from pullback.ops.elementwise.complex_parts import Conj
 from pullback.ops.elementwise.logic import GreaterEqual, LessEqual
@@ -31,15 +22,11 @@ from pullback.ops.linalg.matmul import Dot, MatMul
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.axes import ExpandDims, Squeeze
 from pullback.ops.shape.iota import Iota
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
-    """Return the matrix product over the last two dimensions; a vector is a row on the left, a
-    column on the right.
+    """Return the matrix product over the last two dimensions; vectors are rows left, columns right.
 
     >>> pb.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -66,8 +53,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Tensor:
 
 
 def tensordot(x1: ArrayLike, x2: ArrayLike, axes: int | Sequence[Shape] = 2) -> Tensor:
-    """Return the sum of products over pairs of axes: the last `axes` of x1 with the first of x2,
-    or two lists of axes.
+    """Sum products over pairs of axes: the last `axes` of x1, the first of x2, or two lists.
 
     >>> pb.tensordot([[1, 2], [3, 4]], [[1, 0], [0, 1]]).item()
     5
@@ -92,8 +78,7 @@ def _tensor_operands(*xs: ArrayLike) -> list[Node]:
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Tensor:
-    """Return the dot product of vectors along an axis, with the first conjugated; the other
-    dimensions broadcast.
+    """Return the dot product along an axis, with `x1` conjugated; other dimensions broadcast.
 
     >>> pb.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
@@ -158,8 +143,7 @@ def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
 
 
 def tril(x: ArrayLike, k: int = 0) -> Tensor:
-    """Return the lower triangle of the last two dimensions, up to the `k`-th diagonal, with zeros
-    above it.
+    """Return the last two dimensions with zeros above the `k`-th diagonal.
 
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
@@ -168,8 +152,7 @@ def tril(x: ArrayLike, k: int = 0) -> Tensor:
 
 
 def triu(x: ArrayLike, k: int = 0) -> Tensor:
-    """Return the upper triangle of the last two dimensions, from the `k`-th diagonal, with zeros
-    below it.
+    """Return the last two dimensions with zeros below the `k`-th diagonal.
 
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pullback.functions.arguments import (
-    Tensor,
-    axes_of,
-    axis_of,
-    bool_node,
-    cast_node,
-    counting_dtype,
-    dtype_or,
-    node,
-)
+from pullback.functions.arguments import axes_of, axis_of, bool_node, node, summand
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.graph.dtypes import int64
+from pullback.graph.node import Node
+from pullback.lazy.operators import cast_node
 from pullback.lazy.record import record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.reduce.extrema import ArgMax, ArgMin, Max, Min
 from pullback.ops.reduce.reductions import All, Any_, Prod, Sum
 from pullback.ops.shape.axes import ExpandDims
 from pullback.ops.shape.movement import Reshape
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.typing import ArrayLike, Axis, DTypeLike
-
-
-def _summand(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
-    """The operand in the dtype of its sum or product."""
-    a = node(x)
-    return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
+from pullback.typing import ArrayLike, Axis, DTypeLike
 
 
 def sum(
@@ -41,7 +24,7 @@ def sum(
     >>> pb.sum([[1, 2], [3, 4]], axis=0).tolist()
     [4, 6]
     """
-    a = _summand("sum", x, dtype)
+    a = summand("sum", x, dtype)
     return record(Sum(axes_of("sum", axis, a.type.rank), keepdims), (a,))
 
 
@@ -53,7 +36,7 @@ def prod(
     >>> pb.prod([[1, 2], [3, 4]], axis=1).tolist()
     [2, 12]
     """
-    a = _summand("prod", x, dtype)
+    a = summand("prod", x, dtype)
     return record(Prod(axes_of("prod", axis, a.type.rank), keepdims), (a,))
 
 
@@ -73,7 +56,7 @@ all: ReductionFunction = reduction(
     "all", All, "Whether all elements over axes are nonzero.",
     "[[0, 1], [1, 1]], axis=1 -> [False, True]", bool_node,
 )  # fmt: skip
-count_nonzero: ReductionFunction = reduction(
+count_nonzero = reduction(
     "count_nonzero", Sum, "Number of nonzero elements over axes.",
     "[[0, 1], [2, 3]], axis=1 -> [1, 2]", lambda x: cast_node(bool_node(x), int64),
 )  # fmt: skip

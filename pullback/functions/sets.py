@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.shape import flatten
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 
 class UniqueAll(NamedTuple):
@@ -40,8 +38,7 @@ class UniqueInverse(NamedTuple):
 
 def unique_all(x: ArrayLike) -> UniqueAll:
     """Return the sorted distinct values, the index of the first occurrence of each, the index
-    among them of each element, and the number of occurrences of each. The gradient of a value goes
-    to its first occurrence.
+    among them of each element, and the number of occurrences. Gradients go to first occurrences.
 
     >>> pb.unique_all([3, 1, 3]).inverse_indices.tolist()
     [1, 0, 1]

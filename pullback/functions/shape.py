@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import (
-    Tensor,
-    as_tensor,
     axes_of,
     axis_of,
     fresh,
@@ -22,14 +20,13 @@ from pullback.functions.arguments import (
     shape_of,
 )
 from pullback.graph.node import Node
+from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
-from pullback.lazy.tensor import wrap
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.prelude import broadcast_shapes as _broadcast_shapes
 from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis, Shape
+from pullback.typing import ArrayLike, Axis, Shape
 
 
 def reshape(x: ArrayLike, shape: Shape) -> Tensor:

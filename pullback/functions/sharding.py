@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
 from pullback.graph.ambient import thread
+from pullback.graph.node import Node
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
@@ -16,10 +15,7 @@ from pullback.ops.collective.reshard import Reshard
 from pullback.ops.sources import leaf
 from pullback.sharding.mesh import DeviceMesh, as_mesh
 from pullback.sharding.spec import P, Sharding
-
-if TYPE_CHECKING:
-    from pullback.graph.node import Node
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 
 def shard(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor:
@@ -35,8 +31,7 @@ def shard(x: ArrayLike, mesh: DeviceMesh, spec: P | None = None) -> Tensor:
 def reshard(
     x: ArrayLike, sharding: Sharding | DeviceMesh | P | None, spec: P | None = None
 ) -> Tensor:
-    """Change the layout of a tensor to a `Sharding`, to a mesh and a spec, or, if it is on a mesh
-    already, to a spec.
+    """Change a tensor's layout to a `Sharding`, a mesh and a spec, or a spec on its present mesh.
 
     >>> x = pb.shard(pb.ones((4, 6)), pb.DeviceMesh(1, "dp"), pb.P("dp"))
     >>> pb.reshard(x, pb.P(None, "dp")).sharding.spec
@@ -77,11 +72,9 @@ def _reshard(op: str, x: Tensor, sharding: Sharding) -> Tensor:
     sharding.check(node.type.shape, op)
     old = node.type.sharding
     if old is not None and old.mesh is not sharding.mesh:
-        raise ArgumentError(
-            f"the tensor is on {old.mesh}, not on {sharding.mesh}",
-            op=op,
-            hint="Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
-        )
+        message = f"the tensor is on {old.mesh}, not on {sharding.mesh}"
+        hint = "Move it through the host: pb.tensor(x.numpy()).shard(mesh, spec)."
+        raise ArgumentError(message, op=op, hint=hint)
     if old is sharding:
         return wrap(node)
     if old is None and node.value is not None and not node.tokens and not thread.tracing_from:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from pullback.lazy.host_data import from_host
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import wrap
 from pullback.ops.sort.sort import ArgSort, Sort, TopK
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 
 def sort(x: ArrayLike, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

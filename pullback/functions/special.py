@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pullback.functions.arguments import Tensor, float_node, integer
 from pullback.functions.factory import UnaryFunction, float_unary
 from pullback.lazy.record import record
 from pullback.ops.elementwise.error_functions import Erf, Erfc, ErfInv
 from pullback.ops.elementwise.gamma_functions import Digamma, Lgamma, Polygamma
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike
+from pullback.typing import ArrayLike
 
 erf: UnaryFunction = float_unary("erf", Erf, "Error function of each element.", "0.0 -> 0.0")
-erfc: UnaryFunction = float_unary("erfc", Erfc, "1 - erf(x), accurate for large x.", "0.0 -> 1.0")
-erfinv: UnaryFunction = float_unary(
-    "erfinv", ErfInv, "Inverse of the error function.", "0.0 -> 0.0"
-)
-lgamma: UnaryFunction = float_unary(
+erfc = float_unary("erfc", Erfc, "1 - erf(x), accurate for large x.", "0.0 -> 1.0")
+erfinv = float_unary("erfinv", ErfInv, "Inverse of the error function.", "0.0 -> 0.0")
+lgamma = float_unary(
     "lgamma", Lgamma, "Logarithm of the absolute value of the gamma function.", "5.0 -> 3.178..."
 )
-digamma: UnaryFunction = float_unary(
-    "digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.577..."
-)
+digamma = float_unary("digamma", Digamma, "Derivative of `lgamma`.", "1.0 -> -0.577...")
 
 
 def polygamma(order: int, x: ArrayLike) -> Tensor:

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import (
-    Tensor,
-    along,
-    apply,
-    as_tensor,
-    axes_of,
-    axis_of,
-    cast_node,
-    float_node,
-    literal,
-    node_of,
-)
+from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, literal
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
 from pullback.graph.dtypes import float32
+from pullback.lazy.operators import as_tensor, cast_node, node_of
 from pullback.lazy.record import record
-from pullback.lazy.tensor import wrap
+from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.arithmetic import Abs, Square
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.elementwise.select import Where
 from pullback.ops.elementwise.transcendental import Sqrt
 from pullback.ops.reduce.extrema import Max, Min
 from pullback.ops.reduce.reductions import Mean, Sum
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Axis
+from pullback.typing import ArrayLike, Axis
 
 mean: ReductionFunction = reduction(
     "mean", Mean, "Mean over axes (all of them by default).",

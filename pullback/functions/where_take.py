@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import (
-    Tensor,
     along,
-    apply,
-    as_tensor,
     axis_of,
     fresh,
     node,
-    node_of,
-    number,
-    operands,
     placed,
     record_as,
-    scalar,
     shape_of,
 )
 from pullback.functions.shape import spread
@@ -29,28 +22,25 @@ from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
+from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar
 from pullback.lazy.record import at_one_line, record
+from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.maximum import Clamp
 from pullback.ops.elementwise.select import Where
 from pullback.ops.index.along_axis import TakeAlongAxis
 from pullback.ops.index.dynamic_slice import DynamicSlice, DynamicUpdateSlice
 from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.reduce.extrema import bounds
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from pullback.typing import ArrayLike, Index
+from pullback.typing import ArrayLike, Index
 
 
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Tensor:
-    """Return elements of `x1` where the condition is true, of `x2` elsewhere; the one that is not
-    selected gets no gradient.
+    """Return `x1` where the condition is true, else `x2`; what is not selected gets no gradient.
 
     >>> pb.where([True, False], [1, 2], 0).tolist()
     [1, 0]
     """
-    return apply(Where, node(condition), *operands(x1, x2))
+    return record(Where(), (node(condition), *operands(x1, x2)))
 
 
 def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Tensor:
@@ -143,10 +133,8 @@ def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     counts = as_tensor(repeats).numpy()
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
-        raise ArgumentError(
-            f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}",
-            op="repeat",
-        )
+        message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"
+        raise ArgumentError(message, op="repeat")
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
 
 

@@ -82,18 +82,12 @@ def _dot(a: Any, b: Any) -> Tensor:
 
 # Functions that pullback does not have, or that take more arguments in NumPy
 _ADAPTED: dict[str, Function] = {
-    "shape": lambda a: a.shape,
-    "ndim": lambda a: a.ndim,
+    "shape": lambda a: a.shape, "ndim": lambda a: a.ndim, "ravel": _flat, "dot": _dot,
     "size": lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    "ravel": _flat,
-    "cumsum": _along(functions.cumulative_sum),
-    "cumprod": _along(functions.cumulative_prod),
-    "take": _along(functions.take),
-    "sort": _along_last(functions.sort),
-    "argsort": _along_last(functions.argsort),
-    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)),
-    "dot": _dot,
-}
+    "cumsum": _along(functions.cumulative_sum), "cumprod": _along(functions.cumulative_prod),
+    "sort": _along_last(functions.sort), "argsort": _along_last(functions.argsort),
+    "outer": lambda a, b: functions.outer(_flat(a), _flat(b)), "take": _along(functions.take),
+}  # fmt: skip
 
 
 def _counterpart(function: Any) -> Function | None:
@@ -172,9 +166,8 @@ def _values(x: Any, found: list[Tensor]) -> Any:
 
 
 def _is_differentiated(x: Tensor) -> bool:
-    if not current().grad_enabled:
-        return False
-    return x._token is not None or any(t.alive for t in x._node.tokens)
+    inside = x._token is not None or any(t.alive for t in x._node.tokens)
+    return inside and current().grad_enabled
 
 
 def _holds_floats(x: Any) -> bool:

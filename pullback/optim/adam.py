@@ -56,12 +56,9 @@ class AdamRule(UpdateRule):
 
 
 def adam(
-    learning_rate: float | Tensor = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    decoupled: bool = False,
-) -> AdamRule:
+    learning_rate: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8, weight_decay: float = 0.0, decoupled: bool = False,
+) -> AdamRule:  # fmt: skip
     """Return Adam in functional form; with `decoupled` weight decay it is AdamW.
 
     >>> opt = pb.optim.adam(learning_rate=0.5)
@@ -92,12 +89,8 @@ class Adam(Optimizer):
     _name = "Adam"
 
     def __init__(
-        self,
-        params: object,
-        learning_rate: float | Tensor = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
+        self, params: object, learning_rate: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0,
         decoupled: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(params, adam(learning_rate, betas, eps, weight_decay, decoupled))

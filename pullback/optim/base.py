@@ -180,9 +180,8 @@ def working_dtype(dtype: DType) -> DType:
 def check_parameter(p: Any, path: str) -> None:
     place = path or "the root"
     if not isinstance(p, Tensor):
-        raise ArgumentError(
-            f"optim: a parameter must be a tensor, got {type(p).__name__} at {place}"
-        )
+        message = f"optim: a parameter must be a tensor, got {type(p).__name__} at {place}"
+        raise ArgumentError(message)
     if not p.dtype.is_inexact:
         raise ArgumentError(
             f"optim: a parameter must be float or complex, got {p.dtype}{list(p.shape)} at {place}"
@@ -194,9 +193,8 @@ def _leaves_like(structure: Any, other: object, name: str) -> list[Any]:
     leaves, found = tree.flatten(other)
     if found != structure:
         wanted, got = tree.show(structure), tree.show(found)
-        raise ArgumentError(
-            f"update: {name} must have the tree structure of params, {wanted}, got {got}"
-        )
+        message = f"update: {name} must have the tree structure of params, {wanted}, got {got}"
+        raise ArgumentError(message)
     return leaves
 
 

@@ -36,11 +36,9 @@ class SGDRule(UpdateRule):
 
 
 def sgd(
-    learning_rate: float | Tensor = 1e-2,
-    momentum: float = 0.0,
-    nesterov: bool = False,
+    learning_rate: float | Tensor = 1e-2, momentum: float = 0.0, nesterov: bool = False,
     weight_decay: float = 0.0,
-) -> SGDRule:
+) -> SGDRule:  # fmt: skip
     """Return stochastic gradient descent in functional form.
 
     >>> opt = pb.optim.sgd(learning_rate=0.5)
@@ -68,11 +66,7 @@ class SGD(Optimizer):
     _name = "SGD"
 
     def __init__(
-        self,
-        params: object,
-        learning_rate: float | Tensor = 1e-2,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        weight_decay: float = 0.0,
-    ) -> None:
+        self, params: object, learning_rate: float | Tensor = 1e-2, momentum: float = 0.0,
+        nesterov: bool = False, weight_decay: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__(params, sgd(learning_rate, momentum, nesterov, weight_decay))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import broadcast_shapes
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike, Shape
+from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def key_of(op: str, key: ArrayLike) -> Node:
@@ -84,9 +82,8 @@ def sample_shape(op: str, shape: Shape | None, *parameters: Node) -> tuple[int, 
     for given in shapes:
         pairs = zip(reversed(given), reversed(wanted))
         if len(given) > len(wanted) or any(n not in (1, m) for n, m in pairs):
-            raise ShapeError(
-                f"parameters must broadcast to shape {list(wanted)}, got {list(given)}", op=op
-            )
+            message = f"parameters must broadcast to shape {list(wanted)}, got {list(given)}"
+            raise ShapeError(message, op=op)
     return wanted
 
 

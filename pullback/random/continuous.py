@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +29,7 @@ from pullback.random.arguments import (
     require,
     sample_shape,
 )
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike, Shape
+from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def uniform(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +18,8 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import MulHigh
-from pullback.random.arguments import (
-    key_of,
-    parameter,
-    require,
-    sample_shape,
-)
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, DTypeLike, Shape
+from pullback.random.arguments import key_of, parameter, require, sample_shape
+from pullback.typing import ArrayLike, DTypeLike, Shape
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike = uint32) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, ShapeError
@@ -18,9 +16,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.random.bits import FoldIn, SplitKey
 from pullback.random.arguments import key_of
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 
 def key(seed: int | Tensor) -> Tensor:
@@ -80,9 +76,8 @@ def _modulo_64(op: str, value: int, name: str) -> int:
     """Return an integer modulo 2**64."""
     value = integer(op, number(value), name)
     if not -(2**63) <= value < 2**64:
-        raise ArgumentError(
-            f"{name} must be at least -2**63 and less than 2**64, got {value}", op=op
-        )
+        message = f"{name} must be at least -2**63 and less than 2**64, got {value}"
+        raise ArgumentError(message, op=op)
     return value % 2**64
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from pullback.errors import ShapeError
 from pullback.functions.arguments import axis_of, float_node, literal, shape_of
@@ -23,9 +22,7 @@ from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWe
 from pullback.ops.random.sampling import RandomExponential
 from pullback.random.arguments import key_of, known, parameter, require
 from pullback.random.discrete import randint
-
-if TYPE_CHECKING:
-    from pullback.typing import ArrayLike, Shape
+from pullback.typing import ArrayLike, Shape
 
 
 def categorical(
@@ -35,8 +32,7 @@ def categorical(
     """Return indices along an axis, drawn with probabilities proportional to exp(logits).
 
     `shape` must end with the shape of the logits without that axis, which is the default; the
-    dimensions before it count draws. With `replace=False` the draws from one set of logits are
-    distinct.
+    dimensions before it count draws. With `replace=False` draws from the same logits are distinct.
 
     Probabilities are exact to within 2**-60 times the number of categories. Logits of -inf and NaN
     are never drawn; if all are -inf they count as equal.
@@ -117,11 +113,9 @@ def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, i
         return value, None, 0
     elements = as_tensor(value)
     if not elements.ndim:
-        raise ShapeError(
-            f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}",
-            op=op,
-            hint="A tensor's value is not read: write int(n) if it is a number.",
-        )
+        message = f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}"
+        hint = "A tensor's value is not read: write int(n) if it is a number."
+        raise ShapeError(message, op=op, hint=hint)
     axis = axis_of(op, axis, elements.ndim)
     return elements.shape[axis], elements, axis
 

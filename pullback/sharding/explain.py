@@ -120,10 +120,8 @@ def explain_sharding(
         graph = program_of("explain_sharding", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         if mesh is None:
-            raise ArgumentError(
-                "explain_sharding: no argument and no result is on a mesh",
-                hint="Lay the arguments out first: x.shard(mesh, spec).",
-            )
+            message = "explain_sharding: no argument and no result is on a mesh"
+            raise ArgumentError(message, hint="Lay the arguments out first: x.shard(mesh, spec).")
         made = per_device(graph, mesh)
         costs = machine or Machine()
         wired = [(n, times) for n, times in applied(made.graph) if getattr(n.op, "wire", "")]
@@ -137,14 +135,12 @@ def explain_sharding(
 def _exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
 ) -> Communication:
-    axes = communicates(node.op)
-    out = _types(node)
-    before = sum([x.type.nbytes for x in node.inputs])
-    sent = traffic(node.op.wire, max(before, sum([t.nbytes for t in out])), mesh.extent(axes))  # type: ignore[attr-defined]
-    op, where, why, of = reason or (node.op.title, node.where, "", "")
-    seconds = machine.seconds(sent)
-    types = tuple([t.plain for t in out])
+    axes, out = communicates(node.op), _types(node)
     kind: str = node.op.wire  # type: ignore[attr-defined]
+    before, after = sum([x.type.nbytes for x in node.inputs]), sum([t.nbytes for t in out])
+    sent = traffic(kind, max(before, after), mesh.extent(axes))
+    op, where, why, of = reason or (node.op.title, node.where, "", "")
+    types, seconds = tuple([t.plain for t in out]), machine.seconds(sent)
     return Communication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 

@@ -18,6 +18,7 @@ from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P
 
 FORMAT = "pullback sharding plan 1"
+COSTS = ("computing", "communicating", "nbytes", "memory")
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class ShardingPlan:
     def of(
         cls, mesh: DeviceMesh, arguments: Sequence[PlannedArgument], found: Explanation
     ) -> ShardingPlan:
+        costs: dict[str, Any] = {k: getattr(found, k) for k in COSTS}
         texts = tuple(map(str, found.exchanges))
-        costs = found.computing, found.communicating, found.nbytes, found.memory
-        return cls(dict(mesh.sizes), tuple(arguments), *costs, texts)
+        return cls(dict(mesh.sizes), tuple(arguments), **costs, collectives=texts)
 
     @property
     def seconds(self) -> float:
@@ -76,17 +77,14 @@ class ShardingPlan:
 
     __repr__ = __str__
 
-    # -- files -------------------------------------------------------------------------------------
-
     def save(self, path: str | os.PathLike) -> None:
         """Write the plan to a file, as JSON."""
         arguments = [
             {"path": a.path, "shape": a.type.shape, "dtype": a.type.dtype.name,
              "spec": a.spec.parameters()} for a in self.arguments
         ]  # fmt: skip
-        data = {"format": FORMAT, "mesh": self.axes, "arguments": arguments,
-                "computing": self.computing, "communicating": self.communicating,
-                "nbytes": self.nbytes, "memory": self.memory,
+        costs = {k: getattr(self, k) for k in COSTS}
+        data = {"format": FORMAT, "mesh": self.axes, "arguments": arguments, **costs,
                 "collectives": self.collectives}  # fmt: skip
         Path(path).write_text(json.dumps(data, indent=1) + "\n")
 
@@ -101,14 +99,11 @@ class ShardingPlan:
                 PlannedArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
                                 _spec(*a["spec"])) for a in data["arguments"]
             ]  # fmt: skip
-            costs = [data[k] for k in ("computing", "communicating", "nbytes", "memory")]
-            return cls(data["mesh"], tuple(arguments), *costs, tuple(data["collectives"]))  # type: ignore[call-arg]
+            costs, texts = {k: data[k] for k in COSTS}, tuple(data["collectives"])
+            return cls(data["mesh"], tuple(arguments), **costs, collectives=texts)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArgumentError(
-                f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
-            ) from None
-
-    # -- use ---------------------------------------------------------------------------------------
+            message = f"ShardingPlan.load: {os.fspath(path)} is not a plan: {error}"
+            raise ArgumentError(message) from None
 
     def check(self, mesh: DeviceMesh, arguments: Sequence[tuple[str, Type]]) -> None:
         """Raise if the plan is for another mesh, or for other arguments.
@@ -119,11 +114,11 @@ class ShardingPlan:
             sizes = ", ".join(f"{a}={n}" for a, n in self.axes.items())
             _refuse(f"the plan is for a mesh of {sizes}, got {mesh}")
         given = dict(arguments)
-        missing = [a.path for a in self.arguments if a.path not in given]
-        more = [path for path in given if path not in self.specs]
-        if missing or more:
-            reasons = [f"the plan has {missing[0]}, which is not an argument"] if missing else []
-            reasons += [f"the argument {more[0]} is not in the plan"] if more else []
+        missing = [p for p in self.specs if p not in given]
+        more = [p for p in given if p not in self.specs]
+        reasons = [f"the plan has {p}, which is not an argument" for p in missing[:1]]
+        reasons += [f"the argument {p} is not in the plan" for p in more[:1]]
+        if reasons:
             _refuse("; ".join(reasons))
         for a in self.arguments:
             if (a.type.rank, a.type.dtype) != (given[a.path].rank, given[a.path].dtype):
@@ -131,9 +126,8 @@ class ShardingPlan:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ArgumentError(
-        f"auto_shard: {what}", hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args)."
-    )
+    message = f"auto_shard: {what}"
+    raise ArgumentError(message, hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).")
 
 
 def _spec(dims: Any, replicated: Any, priority: Any) -> P:

@@ -72,12 +72,11 @@ def _dimensions(type: Type) -> list[str]:
     made = []
     local = sharding.local_shape(type.shape)
     for i, (n, axes) in enumerate(zip(type.shape, sharding.dims(type.rank), strict=True)):
-        if axes:
-            count = sharding.parts(i)
-            how = f"in {count} parts of {local[i]} along {', '.join(axes)}{_last(n, count)}"
-            made.append(f"  dimension {i}: {n} {how}")
-        else:
-            made.append(f"  dimension {i}: {n}, whole")
+        count, along = sharding.parts(i), ", ".join(axes)
+        how = (
+            f" in {count} parts of {local[i]} along {along}{_last(n, count)}" if axes else ", whole"
+        )
+        made.append(f"  dimension {i}: {n}{how}")
     used = {a for axes in sharding.spec.dims for a in axes}
     rest = [a for a in sharding.mesh.axis_names if a not in used]
     return [*made, f"  copies along {', '.join(rest)}"] if rest else made
@@ -92,9 +91,6 @@ def _last(n: int, count: int) -> str:
     empty = count - full - (left > 0)
     text = f", then {left}" if left and empty else f", the last of {left}" if left else ""
     return f"{text}, {empty} empty" if empty else text
-
-
-# -- the grid -------------------------------------------------------------------------------------
 
 
 def _grid(type: Type, box: str) -> list[str]:

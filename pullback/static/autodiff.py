@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pullback.errors import (
-    ArgumentError,
-    AutodiffError,
-    GradientVerification,
-    InvalidAxis,
-    NonDifferentiableInput,
-    PullbackError,
-    UnsupportedOp,
-    UnsupportedShape,
-)
+from pullback import errors
 from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -47,7 +38,8 @@ class GradientOptions:
 
     def __post_init__(self) -> None:
         if self.gradients not in CHOICES:
-            raise ArgumentError(f"gradients must be one of {CHOICES}, got {self.gradients!r}")
+            message = f"gradients must be one of {CHOICES}, got {self.gradients!r}"
+            raise errors.ArgumentError(message)
 
 
 class Gradient(NamedTuple):
@@ -99,15 +91,13 @@ def autodiff(
     """
     module = require_module("autodiff", module)
     if not isinstance(options, GradientOptions):
-        raise ArgumentError(
-            f"autodiff: options must be GradientOptions, got {options!r}",
-            hint="For example: options=pb.ir.GradientOptions(verify=False).",
-        )
+        message = f"autodiff: options must be GradientOptions, got {options!r}"
+        hint = "For example: options=pb.ir.GradientOptions(verify=False)."
+        raise errors.ArgumentError(message, hint=hint)
     if not isinstance(seed, (bool, str, type(None))) or seed == "":
-        raise ArgumentError(
-            f"autodiff: seed must be True or a name, got {seed!r}",
-            hint="Pass the value of the cotangent when the module is run.",
-        )
+        what = f"autodiff: seed must be True or a name, got {seed!r}"
+        hint = "Pass the value of the cotangent when the module is run."
+        raise errors.ArgumentError(what, hint=hint)
     if isinstance(wrt, (int, str)):
         wrt = [wrt]
     if profile is not None and profile != module.profile:
@@ -137,15 +127,14 @@ class _Autodiff:
         self.check_rules(y, targets)
         try:
             made = differentiate(self.graph, y, targets, name, self.core)
-        except PullbackError as error:
+        except errors.PullbackError as error:
             raise self.explained(error) from None
         except Exception as error:
             if self.options.verify:
                 raise
             what = f"{type(error).__name__}: {error}"
-            raise GradientVerification(
-                f"a derivative rule failed on a module that was not verified: {what}"
-            ) from error
+            message = f"a derivative rule failed on a module that was not verified: {what}"
+            raise errors.GradientVerification(message) from error
         profile = GRADIENT if self.core else EXTENDED
         if self.options.verify:
             _verify(made, profile)
@@ -167,25 +156,19 @@ class _Autodiff:
         if output is None:
             if len(outputs) != 1:
                 found = f"there are {len(outputs)}: {known}" if outputs else "there is none"
-                raise UnsupportedShape(
-                    f"autodiff: needs one output, {found}",
-                    hint=f"Choose one: output={outputs[0]}." if outputs else None,
-                    outputs=outputs,
-                )
+                message = f"autodiff: needs one output, {found}"
+                hint = f"Choose one: output={outputs[0]}." if outputs else None
+                raise errors.UnsupportedShape(message, hint=hint, outputs=outputs)
             output = outputs[0]
         elif output not in outputs:
-            raise UnsupportedShape(
-                f"autodiff: output must be one of the outputs, {known}, got {output!r}",
-                outputs=outputs,
-            )
+            message = f"autodiff: output must be one of the outputs, {known}, got {output!r}"
+            raise errors.UnsupportedShape(message, outputs=outputs)
         type = self.values[output].type
         if not type.inexact or (not seed and (type.shape or not type.dtype.is_float)):
             what = "float or complex" if seed else "a float scalar"
-            raise UnsupportedShape(
-                f"autodiff: output %{output} must be {what}, it is {type}",
-                hint="With seed=True its cotangent is another input." if type.inexact else None,
-                value=output, shape=type.shape,
-            )  # fmt: skip
+            message = f"autodiff: output %{output} must be {what}, it is {type}"
+            hint = "With seed=True its cotangent is another input." if type.inexact else None
+            raise errors.UnsupportedShape(message, hint=hint, value=output, shape=type.shape)
         return output
 
     def choose_targets(self, wrt: Sequence[int | str] | None) -> list[int]:
@@ -204,12 +187,11 @@ class _Autodiff:
         if i is None or i not in self.values:
             known = f"Its inputs are {', '.join(inputs) or 'none'}."
             what = f"autodiff: the module has no value {target!r}"
-            raise ArgumentError(what, code="E4001", hint=known)
+            raise errors.ArgumentError(what, code="E4001", hint=known)
         problem = self.problem(i)
         if problem is not None:
-            raise NonDifferentiableInput(
-                f"autodiff: cannot differentiate with respect to %{i}: it is {problem}", value=i
-            )
+            message = f"autodiff: cannot differentiate with respect to %{i}: it is {problem}"
+            raise errors.NonDifferentiableInput(message, value=i)
         return i
 
     def problem(self, i: int) -> str | None:
@@ -224,10 +206,8 @@ class _Autodiff:
             return None
         name = "cotangent" if seed is True else seed
         if name in self.graph.names:
-            raise ArgumentError(
-                f"autodiff: there is already an input {name!r}",
-                hint="Choose another name for the cotangent: seed='dy'.",
-            )
+            hint = "Choose another name for the cotangent: seed='dy'."
+            raise errors.ArgumentError(f"autodiff: there is already an input {name!r}", hint=hint)
         return name
 
     # -- instructions without a derivative --------------------------------------------------------
@@ -245,19 +225,18 @@ class _Autodiff:
                 raise self.unsupported(node)
 
     def has_rule(self, node: Node) -> bool:
-        op = node.op
-        types = [x.type for x in node.inputs]
+        op, types = node.op, [x.type for x in node.inputs]
         if self.core and (op.name in FORWARD_ONLY or op.text.least_profile(op, types) != CORE):
             return False
         return op.differentiable or isinstance(op, Result)
 
-    def unsupported(self, node: Node) -> UnsupportedOp:
+    def unsupported(self, node: Node) -> errors.UnsupportedOp:
         i, op = self.number(node), node.op
         within = f" in the profile {self.module.profile}" if self.core else ""
         hint = "It is on a path from a target of the differentiation to the output."
         if self.core and op.differentiable:
             hint = f'The extended profile has one: write profile="{EXTENDED}".'
-        return UnsupportedOp(
+        return errors.UnsupportedOp(
             f"there is no derivative rule for it{within}, at %{i}",
             op=op.name, where=node.where, hint=hint, value=i,
         )  # fmt: skip
@@ -270,16 +249,17 @@ class _Autodiff:
                     return i
         raise KeyError(node)
 
-    def explained(self, error: PullbackError) -> PullbackError:
+    def explained(self, error: errors.PullbackError) -> errors.PullbackError:
         """An error in a derivative rule as an error of the catalogue."""
         node, place = error.values.pop("node", None), ""
         if node is not None:
             error.values["value"] = i = self.number(node)
             place = f" of {node.op.name}, at %{i},"
-        if isinstance(error, AutodiffError) and not isinstance(error, GradientVerification):
+        invalid = isinstance(error, errors.GradientVerification)
+        if isinstance(error, errors.AutodiffError) and not invalid:
             return error
-        inner = "E2001" if isinstance(error, GradientVerification) else error.code
-        kind = InvalidAxis if inner in ("E3004", "E3005") else GradientVerification
+        inner = "E2001" if invalid else error.code
+        kind = errors.InvalidAxis if inner in ("E3004", "E3005") else errors.GradientVerification
         return kind(
             f"the gradient{place} cannot be computed ({inner}): {error.message}",
             where=error.where, inner=inner, **error.values,
@@ -292,8 +272,8 @@ def _verify(graph: Graph, profile: str) -> None:
         for op, *types in {(n.op, *[x.type for x in n.inputs]): None for n in graph.nodes}:
             if op.text.profile:
                 PROFILES[profile].check_op(op, types)
-    except PullbackError as error:
-        raise GradientVerification(
+    except errors.PullbackError as error:
+        raise errors.GradientVerification(
             f"the gradient module is invalid ({error.code}): {error.message}",
             where=error.where, inner=error.code, **error.values,
         ) from None  # fmt: skip

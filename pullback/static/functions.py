@@ -8,7 +8,6 @@ from typing import Any
 from pullback.api.recording import deliver
 from pullback.api.trace import Trace
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
-from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
@@ -17,6 +16,8 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF, Const, placeholder
 from pullback.static.module import Module, require_module
+
+_KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 can be a float
 
 
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
@@ -107,18 +108,15 @@ def bind(name: str, graph: Graph, args: Sequence[Any], named: Mapping[str, Any])
     if len(args) > len(graph.names):
         raise ArgumentError(f"{name}: takes {len(graph.names)} inputs, got {len(args)}")
     if not isinstance(named, Mapping):
-        raise ArgumentError(
-            f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}",
-        )
+        message = f"{name}: takes a dict of inputs by their names, got {named.__class__.__name__}"
+        raise ArgumentError(message)
     given = dict(zip(graph.names, args, strict=False))
     for key, value in named.items():
         if key in given:
             raise ArgumentError(f"{name}: input {key!r} is given twice")
         if key not in graph.names:
             known = ", ".join(map(repr, graph.names))
-            raise ArgumentError(
-                f"{name}: there is no input {key!r}, only {known or 'none'}",
-            )
+            raise ArgumentError(f"{name}: there is no input {key!r}, only {known or 'none'}")
         given[key] = value
     missing = [key for key in graph.names if key not in given]
     if missing:
@@ -132,20 +130,13 @@ def _typed(name: str, key: str, value: Any, type: Type) -> Tensor:
     try:
         made = asarray(value)
     except PullbackError as error:
-        raise error.__class__(
-            f"{name}: input {key!r} is declared as {type}: {error.message}",
-            code=error.code, hint=error.hint, input=key,
-        ) from None  # fmt: skip
-    if not hasattr(value, "dtype") and _holds(type.dtype, made.dtype):
+        message = f"{name}: input {key!r} is declared as {type}: {error.message}"
+        raise error.__class__(message, code=error.code, hint=error.hint, input=key) from None
+    kinds = [_KINDS.index(d.kind.replace("u", "i")) for d in (type.dtype, made.dtype)]
+    if not hasattr(value, "dtype") and kinds[0] >= kinds[1]:
         made = asarray(value, dtype=type.dtype)
     if made.shape != type.shape or made.dtype is not type.dtype:
         kind = ShapeError if made.shape != type.shape else DTypeError
         what = f"{name}: input {key!r} is declared as {type}, got {made._node.type}"
         raise kind(what, code="E2001", input=key)
     return made
-
-
-def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether a dtype can hold numbers of another kind: 1 can be a float, 1.5 not an integer."""
-    order = "buifc"
-    return order.index(wide.kind.replace("u", "i")) >= order.index(narrow.kind.replace("u", "i"))

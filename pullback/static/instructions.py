@@ -49,12 +49,9 @@ class InstructionList:
     end: TextPosition | None  # where the text lists the outputs
 
     def __init__(
-        self,
-        instructions: Iterable[Instruction],
-        outputs: Iterable[int],
-        profile: str = CORE,
+        self, instructions: Iterable[Instruction], outputs: Iterable[int], profile: str = CORE,
         end: TextPosition | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if profile not in PROFILES:
             raise ArgumentError(f"the profile must be one of {', '.join(PROFILES)}, got {profile}")
         self.__dict__.update(

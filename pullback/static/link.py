@@ -76,8 +76,6 @@ class _Linker:
                 what = f'the name "{i.name}" is taken by instruction {seen[i.name]}'
                 self.fail(VerificationError(what, code="E4004", name=i.name))
 
-    # -- one instruction ----------------------------------------------------------------------
-
     def define(self, i: Instruction) -> None:
         for r in i.results:
             if r in self.values:
@@ -153,8 +151,7 @@ class _Linker:
 
     @property
     def where(self) -> TextPosition | None:
-        """The place of a node. Nodes of inner graphs have none, so that equal loops are equal
-        wherever they are written."""
+        """The place of a node. Inner graphs have none, so that loops are equal wherever written."""
         line = 0 if self.is_inner else self.now.line
         return TextPosition(line, self.now.column) if line else None
 
@@ -176,10 +173,8 @@ class _Linker:
             return
         self.check_types(i.types)
         if shape_and_dtype(i.types) != shape_and_dtype(types):
-            raise VerificationError(
-                f"declared type is {show(i.types)}, its operands give {show(types)}",
-                code="E2001", declared=i.types, inferred=types,
-            )  # fmt: skip
+            message = f"declared type is {show(i.types)}, its operands give {show(types)}"
+            raise VerificationError(message, code="E2001", declared=i.types, inferred=types)
 
 
 def _shown(op: str) -> str:

@@ -75,10 +75,8 @@ def require_module(name: str, module: Any) -> Module:
     if isinstance(module, Module):
         return module
     is_graph = isinstance(module, Graph)
-    raise ArgumentError(
-        f"{name}: needs a Module, got {type(module).__name__}",
-        hint=f"{'Module.from_graph makes' if is_graph else 'pb.ir.parse reads'} one.",
-    )
+    hint = f"{'Module.from_graph makes' if is_graph else 'pb.ir.parse reads'} one."
+    raise ArgumentError(f"{name}: needs a Module, got {type(module).__name__}", hint=hint)
 
 
 def verify(module: Module | Graph) -> None:

@@ -94,19 +94,15 @@ def _bound(
 
 
 def without_defaults(cls: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters to write: positional ones that are set, and others that differ from their
-    defaults."""
+    """The parameters to write: positional ones that are set, others unless they are defaults."""
     known = parameters_of(cls)
-    return {
-        name: value
-        for name, value in stated.items()
-        if (name in cls.text.positional and value is not None)
-        or not _same(value, known[name].default)
-    }
-
-
-def _same(value: Any, default: Any) -> bool:
-    return default is not _MISSING and exact(value) == exact(default)
+    made = {}
+    for name, value in stated.items():
+        default = known[name].default
+        usual = default is not _MISSING and exact(value) == exact(default)
+        if not usual or (name in cls.text.positional and value is not None):
+            made[name] = value
+    return made
 
 
 def _wrong(what: str) -> VerificationError:

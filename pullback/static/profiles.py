@@ -32,33 +32,26 @@ class Profile:
     def check_type(self, type: Type) -> None:
         if type.dtype not in self.dtypes:
             known = ", ".join(d.name for d in ALL if d in self.dtypes)
-            raise VerificationError(
-                f"the profile {self.name} has the dtypes {known}, got {type.dtype}",
-                code="E2005", dtype=type.dtype.name,
-            )  # fmt: skip
+            message = f"the profile {self.name} has the dtypes {known}, got {type.dtype}"
+            raise VerificationError(message, code="E2005", dtype=type.dtype.name)
         least = 0 if self.empty else 1
         for axis, n in enumerate(type.shape):
             if n < least:
                 what = "known" if n == -1 else "positive" if least else "at least 0"
-                raise VerificationError(
-                    f"dimensions must be {what}, dimension {axis} is {'?' if n == -1 else n}",
-                    code="E3006", dimension=axis, extent=n,
-                )  # fmt: skip
+                message = f"dimensions must be {what}, dimension {axis} is {'?' if n == -1 else n}"
+                raise VerificationError(message, code="E3006", dimension=axis, extent=n)
 
     def check_op(self, op: Any, xs: Sequence[Type]) -> None:
         least = PROFILES[op.text.least_profile(op, xs)]
         if least.level > self.level:
-            raise VerificationError(
-                f"the profile {self.name} does not have this instruction in this form",
-                code="E6003",
-                hint=f"Choose a larger profile in the first line: `profile: {least.name}`.",
-            )
+            message = f"the profile {self.name} does not have this instruction in this form"
+            hint = f"Choose a larger profile in the first line: `profile: {least.name}`."
+            raise VerificationError(message, code="E6003", hint=hint)
 
     def check_literal(self, array: np.ndarray) -> None:
         if not self.special and has_special(array):
-            raise VerificationError(
-                f"literals of the profile {self.name} must not be nan, inf or -0.0", code="E1005"
-            )
+            message = f"literals of the profile {self.name} must not be nan, inf or -0.0"
+            raise VerificationError(message, code="E1005")
 
 
 def has_special(array: np.ndarray) -> bool:

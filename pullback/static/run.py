@@ -10,15 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback import errors
 from pullback.engines.registry import engine as find_engine
-from pullback.errors import (
-    ArgumentError,
-    EngineError,
-    InvalidNumber,
-    NumericOverflow,
-    TimeLimit,
-    UnsupportedOp,
-)
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -36,12 +29,9 @@ ENGINES = ("xla", "reference")
 
 
 def run(
-    module: Module,
-    inputs: Mapping[str, Any] | None = None,
-    engine: str | None = None,
-    checks: str | None = None,
-    timeout: float | None = None,
-) -> list[np.ndarray]:
+    module: Module, inputs: Mapping[str, Any] | None = None, engine: str | None = None,
+    checks: str | None = None, timeout: float | None = None,
+) -> list[np.ndarray]:  # fmt: skip
     """The module's outputs, in order, for arrays given by the names of its inputs.
 
     The module is verified first. `engine` is "xla", "reference", or "xla" on a platform such as
@@ -57,9 +47,10 @@ def run(
     """
     graph = require_module("run", module).graph
     if checks not in (None, "finite"):
-        raise ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
+        raise errors.ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
     if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
-        raise ArgumentError(f"run: timeout must be a positive number of seconds, got {timeout!r}")
+        message = f"run: timeout must be a positive number of seconds, got {timeout!r}"
+        raise errors.ArgumentError(message)
     with _on(engine):
         tensors = bind("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
@@ -75,8 +66,8 @@ def _values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
     try:
         evaluate(made)
         return [np.array(y.numpy()) for y in made]
-    except UnsupportedOp as error:
-        raise EngineError(
+    except errors.UnsupportedOp as error:
+        raise errors.EngineError(
             f"the engine {current().engine} does not support the instruction {error.op}: it "
             f"{error.message}",
             code="E6003", where=error.where,
@@ -89,15 +80,10 @@ def _on(name: str | None) -> Scope:
         return Scope()
     kind, _, device = str(name).partition(":")
     if kind not in ENGINES:
-        raise EngineError(
-            f"run: engine must be {' or '.join(ENGINES)}, got {name!r}",
-            code="E6002",
-        )  # fmt: skip
+        message = f"run: engine must be {' or '.join(ENGINES)}, got {name!r}"
+        raise errors.EngineError(message, code="E6002")
     find_engine(kind, device or None)
     return Scope(engine=kind, device=device or None)
-
-
-# -- values that are not finite -------------------------------------------------------------------
 
 
 def _finite(
@@ -107,14 +93,14 @@ def _finite(
     checked = [n for n in graph.nodes if not isinstance(n.type, tuple) and n.type.inexact]
     if not checked:
         return _values(graph, tensors)
-    flags = [_flag(n, cls) for cls in (IsInf, IsNan) for n in checked]
-    *values, found = _values(_with(graph, flags), tensors)
+    flags = Concat(0)(*[_flag(n, cls) for cls in (IsInf, IsNan) for n in checked])
+    *values, found = _values(Graph(graph.inputs, [*graph.outputs, flags], graph.names), tensors)
     infinite, invalid = np.split(found, 2)
     spoilt = {n for n, i, v in zip(checked, infinite, invalid, strict=True) if i or v}
     for node, has_nan in zip(checked, invalid, strict=True):
         if node not in spoilt or not spoilt.isdisjoint(node.inputs):
             continue
-        kind = NumericOverflow if node.inputs and not has_nan else InvalidNumber
+        kind = errors.NumericOverflow if node.inputs and not has_nan else errors.InvalidNumber
         raise kind(
             f"value %{numbers[node]} ({node.op.name}) holds {'NaN' if has_nan else 'infinity'}",
             where=node.where, value=numbers[node],
@@ -126,13 +112,6 @@ def _flag(node: Node, cls: type[IsInf | IsNan]) -> Node:
     """A vector of one bool: whether any element is infinite, or NaN."""
     anywhere = Any_(tuple(range(node.type.rank)), False)(cls()(node))
     return Reshape((1,))(anywhere)
-
-
-def _with(graph: Graph, flags: Sequence[Node]) -> Graph:
-    return Graph(graph.inputs, [*graph.outputs, Concat(0)(*flags)], graph.names)
-
-
-# -- the time limit -------------------------------------------------------------------------------
 
 
 def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
@@ -151,7 +130,7 @@ def _limited(seconds: float, work: Callable[[], list[np.ndarray]]) -> list[np.nd
     worker.start()
     worker.join(seconds)
     if not made:
-        raise TimeLimit(f"run: not finished within {seconds} s")
+        raise errors.TimeLimit(f"run: not finished within {seconds} s")
     if isinstance(made[0], BaseException):
         raise made[0]
     return made[0]

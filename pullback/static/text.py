@@ -9,11 +9,12 @@ import numpy as np
 
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.graph.types import Type
 from pullback.static.flatten import Flattener
 from pullback.static.instructions import BINARY, Instruction, InstructionList
 from pullback.static.literals import applied, array_text, bracketed, literal, quoted, type_text
 from pullback.static.profiles import CORE
+
+_type_text = lru_cache(maxsize=4096)(type_text)
 
 
 def print_graph(graph: Graph, provenance: bool = False) -> str:
@@ -72,8 +73,3 @@ class Writer:
         """An inner graph, one instruction a line, indented."""
         indented = "\n".join(lines).replace("\n", "\n  ")
         return f"graph(\n  {indented}\n)"
-
-
-@lru_cache(maxsize=4096)
-def _type_text(type: Type) -> str:
-    return type_text(type)

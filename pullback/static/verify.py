@@ -82,7 +82,8 @@ def _check_type(i: int, node: Node) -> None:
     if isinstance(node.op, Result):
         _check_result(i, node, node.op.index)
     try:
-        inferred = node.op.infer(*[_plain(x.type) for x in node.inputs])
+        xs: Any = [x.type.plain if isinstance(x.type, Type) else x.type for x in node.inputs]
+        inferred = node.op.infer(*xs)
     except PullbackError as error:
         _fail(i, node, error.code, error.message, **error.values)
     if shape_and_dtype(inferred) != shape_and_dtype(node.type):
@@ -101,11 +102,6 @@ def _check_result(i: int, node: Node, index: int) -> None:
         _fail(i, node, "E4001", f"result {index} does not exist, there are {len(types)}")
 
 
-def _plain(type: Any) -> Any:
-    """A type as type rules see it; an op with several results has a tuple of types."""
-    return type if isinstance(type, tuple) else type.plain
-
-
 def shape_and_dtype(types: Any) -> Any:
     """The part that type rules decide; propagation adds shardings and varying axes."""
     if isinstance(types, tuple):
@@ -115,9 +111,8 @@ def shape_and_dtype(types: Any) -> Any:
 
 def _fail(i: int, node: Node, code: str, what: str, **values: Any) -> NoReturn:
     values["instruction"] = i
-    raise VerificationError(
-        f"instruction {i} ({node.op.name}): {what}", code=code, where=node.where, **values
-    )
+    message = f"instruction {i} ({node.op.name}): {what}"
+    raise VerificationError(message, code=code, where=node.where, **values)
 
 
 def check_count(cls: type[Op], count: int) -> str | None:

@@ -89,8 +89,6 @@ def _checked(node: Node, type: Type, y: Node, axis: Axis) -> Batched:
     """A result, whose shape must be that of one example, with or without the axis in front."""
     has = y.type.shape == (axis.size, *type.shape)
     if (not has and y.type.shape != type.shape) or y.type.dtype is not type.dtype:
-        raise GradientVerification(
-            f"the batching rule gave {y.type} for {axis.size} results of type {type}",
-            op=node.op.title, where=node.where,
-        )  # fmt: skip
+        message = f"the batching rule gave {y.type} for {axis.size} results of type {type}"
+        raise GradientVerification(message, op=node.op.title, where=node.where)
     return y, has

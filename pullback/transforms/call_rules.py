@@ -94,11 +94,8 @@ def check_cotangent(node: Node, x: Node, g: Node) -> None:
     if g.type is x.type:
         return
     offset = g.type.rank - x.type.rank
-    fits = offset >= 0 and all(
-        n in (1, g.type.shape[i + offset]) for i, n in enumerate(x.type.shape)
-    )
+    pairs = zip(x.type.shape, g.type.shape[max(offset, 0) :])
+    fits = offset >= 0 and all(n in (1, m) for n, m in pairs)
     if not fits or g.type.dtype is not x.type.dtype:
-        raise GradientVerification(
-            f"the rule gave a cotangent of type {g.type} for an operand of type {x.type}",
-            op=node.op.title, where=node.where,
-        )  # fmt: skip
+        message = f"the rule gave a cotangent of type {g.type} for an operand of type {x.type}"
+        raise GradientVerification(message, op=node.op.title, where=node.where)

@@ -9,13 +9,8 @@ from pullback.errors import GradientVerification
 from pullback.graph.kinds import HigherOrder
 from pullback.graph.node import Node, results
 from pullback.ops.prelude import TABLE
-from pullback.transforms.call_rules import (
-    check_nodes,
-    derive_from,
-    deriving,
-    is_result,
-    require_rule,
-)
+from pullback.transforms import call_rules
+from pullback.transforms.call_rules import derive_from, deriving, is_result, require_rule
 from pullback.transforms.reverse import on_path
 
 
@@ -47,13 +42,11 @@ def push(node: Node, known: dict[Node, Any]) -> Any:
     made = _apply_rule(node, results(node) if several else node, ts)
     types = node.type if several else (node.type,)
     found = made if several and made is not None else (made,) * len(types)
-    check_nodes(node, found, len(types), "tangents", "results")
+    call_rules.check_nodes(node, found, len(types), "tangents", "results")
     for t, type in zip(found, types, strict=True):
         if t is not None and (t.type.shape, t.type.dtype) != (type.shape, type.dtype):
-            raise GradientVerification(
-                f"the rule gave a tangent of type {t.type} for a result of type {type}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
+            message = f"the rule gave a tangent of type {t.type} for a result of type {type}"
+            raise GradientVerification(message, op=node.op.title, where=node.where)
     return made
 
 

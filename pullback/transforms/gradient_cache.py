@@ -36,12 +36,9 @@ class GradientKey:
     """
 
     def __init__(
-        self,
-        reached: Sequence[Node],
-        outputs: Sequence[Node],
-        seeds: Sequence[Node | None],
+        self, reached: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node | None],
         targets: Sequence[Node],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.parts: tuple | None = None
         self.index: dict[Node, int] = {}
         if len(reached) > LARGEST:
@@ -83,9 +80,6 @@ class GradientKey:
                 _cache.add(self.parts, template)
 
 
-# -- templates ------------------------------------------------------------------------------------
-
-
 class TemplateNode(NamedTuple):
     """A node to write. Operands are numbers: of the key's nodes, then of template nodes."""
 
@@ -119,11 +113,9 @@ class Template(NamedTuple):
 
 
 def _make_template(
-    index: dict[Node, int],
-    gradients: Sequence[Node | None],
-    sources: Sequence[Source],
+    index: dict[Node, int], gradients: Sequence[Node | None], sources: Sequence[Source],
     rules: Sequence[str],
-) -> Template | None:
+) -> Template | None:  # fmt: skip
     """A template of all that was emitted for `gradients`.
 
     `None` if a rule used a node that is not part of the key.
@@ -150,9 +142,6 @@ def _template_node(node: Node, number: dict[Node, int], source: Node) -> Templat
         return TemplateNode(node.op, operands, node.type, None, None)
     line = number[source] if node.where is source.where else node.where
     return TemplateNode(node.op, operands, node.type, line, node.backward)
-
-
-# -- the cache ------------------------------------------------------------------------------------
 
 
 class GradientCache:

@@ -50,11 +50,9 @@ def gradients(
 
 
 def derive(
-    reached: Sequence[Node],
-    outputs: Sequence[Node],
-    seeds: Sequence[Node | None],
+    reached: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node | None],
     targets: Sequence[Node],
-) -> tuple[list[Node | None], list[Source]]:
+) -> tuple[list[Node | None], list[Source]]:  # fmt: skip
     """Compute the gradients by calling rules; also return the nodes whose rules ran."""
     active = between(reached, targets)
     consumers = count_consumers(active)
@@ -104,9 +102,6 @@ def deliver(
             arrived.setdefault(x, []).append((node.number, at, g))
 
 
-# -- which nodes take part ------------------------------------------------------------------------
-
-
 def on_path(outputs: Sequence[Node], targets: Sequence[Node]) -> dict[Node, None]:
     """The nodes on a path from an output to a target, in the order of recording."""
     return between(reach(outputs, targets), targets)
@@ -149,9 +144,6 @@ def count_consumers(active: dict[Node, None]) -> dict[Node, int]:
             if x in counts:
                 counts[x] += 1
     return counts
-
-
-# -- the gradient of one node ---------------------------------------------------------------------
 
 
 def accumulate(x: Node, contributions: list[Contribution]) -> Node | None:

@@ -9,6 +9,8 @@ from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.types import Type
 
+_RULES = ("compare", "convert", "iota", "select")
+
 
 def rewrite(block: Block) -> Block:
     """The same program, made of the instructions that the ops are lowered to."""
@@ -24,8 +26,7 @@ class _Rewriter:
         for i in block.instructions:
             operands = tuple([self.same.get(x, x) for x in i.operands])
             i = replace(i, operands=operands, regions=tuple(map(self.block, i.regions)))
-            rule = RULES.get(i.name)
-            made += rule(self, i) if rule else [i]
+            made += getattr(self, i.name)(i) if i.name in _RULES else [i]
         results = tuple([self.same.get(y, y) for y in block.results])
         return replace(block, instructions=made, results=results)
 
@@ -65,11 +66,3 @@ class _Rewriter:
             HloInstruction(name, (condition,), (spread,), dims, where=i.where),
             replace(i, operands=(spread, *i.operands[1:])),
         ]
-
-
-RULES = {
-    "compare": _Rewriter.compare,
-    "convert": _Rewriter.convert,
-    "iota": _Rewriter.iota,
-    "select": _Rewriter.select,
-}

@@ -12,17 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pullback.engines.xla import mlir
-from pullback.engines.xla.instructions import (
-    Block,
-    HloInstruction,
-    HloValue,
-    Key,
-    captured,
-    constant_key,
-    instruction_key,
-    normal,
-)
+from pullback.engines.xla import instructions, mlir
+from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, Key
 from pullback.errors import PullbackError
 from pullback.graph import table
 from pullback.graph.graph import Graph
@@ -54,7 +45,7 @@ def from_stablehlo(program: str | bytes) -> Module:
 
 
 def read_graph(program: str | bytes) -> Graph:
-    block = normal(rewrite(mlir.read(program)))
+    block = instructions.normal(rewrite(mlir.read(program)))
     names = _distinct(block.names)
     inputs = [Input(n, t.shape, t.dtype)() for n, t in zip(names, block.types, strict=True)]
     return Graph(inputs, _Scope(block, inputs).results(), names)
@@ -72,10 +63,7 @@ class _Scope:
     """Makes nodes of the instructions of a block; `outer` has the nodes around it."""
 
     def __init__(
-        self,
-        block: Block,
-        inputs: Sequence[Node],
-        outer: Iterable[tuple[HloValue, Node]] = (),
+        self, block: Block, inputs: Sequence[Node], outer: Iterable[tuple[HloValue, Node]] = ()
     ) -> None:
         self.block = block
         self.nodes: dict[HloValue, Node] = dict(outer)
@@ -92,7 +80,7 @@ class _Scope:
         if i.array is not None:
             (kind,) = i.types
             return Const(kind.dtype, kind.shape, i.array.tobytes())()
-        outer = captured(i)
+        outer = instructions.captured(i)
         values = [self.nodes[x] for x in outer]
         graphs = tuple([_region_graph(r, outer, values) for r in i.regions])
         op = self.find_op(replace(i, graphs=graphs), outer)
@@ -119,7 +107,7 @@ class _Scope:
         given: list[Key] = [("in", positions.index(p)) for p in range(count)]
         given += [self.constants[x] for x in i.operands[count:]]
         known: dict[HloValue, Key] = {x: ("in", count + n) for n, x in enumerate(outer)}
-        return instruction_key(i, given, known) == wanted
+        return instructions.instruction_key(i, given, known) == wanted
 
     @functools.cached_property
     def constants(self) -> dict[HloValue, Key]:
@@ -133,9 +121,6 @@ def _region_graph(region: Block, outer: Sequence[HloValue], values: Sequence[Nod
     own, others = inputs[: len(region.types)], inputs[len(region.types) :]
     outputs = _Scope(region, own, zip(outer, others, strict=True)).results()
     return Graph(inputs, outputs)
-
-
-# -- which op an instruction is -------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1)
@@ -182,8 +167,12 @@ def _lowering(op: Any, types: tuple[Type, ...]) -> Key | None:
     if builder.asked or len(rest) != 1 or rest[0].results != block.results:
         return None
     known = {a: ("in", n) for n, a in enumerate(block.arguments)} | _constants(block)
-    return instruction_key(rest[0], [known[x] for x in rest[0].operands], known)
+    return instructions.instruction_key(rest[0], [known[x] for x in rest[0].operands], known)
 
 
 def _constants(block: Block) -> dict[HloValue, Key]:
-    return {i.results[0]: constant_key(i) for i in block.instructions if i.array is not None}
+    return {
+        i.results[0]: instructions.constant_key(i)
+        for i in block.instructions
+        if i.array is not None
+    }

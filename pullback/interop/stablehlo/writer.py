@@ -36,8 +36,7 @@ def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes
 
     The result is text; with `portable`, it is bytes in StableHLO's portable form, which later
     versions of StableHLO can read. Inputs keep their names, as the locations of `main`'s
-    arguments, and outputs keep their order. Run-time checks are left out: an index out of range
-    is clamped.
+    arguments, and outputs their order. There are no run-time checks: indices are clamped.
 
     >>> import pullback as pb
     >>> trace = pb.trace(lambda x: pb.sin(x) + x, pb.tensor([1.0, 2.0]))

@@ -18,14 +18,10 @@ def array_of(literal: Any, type: Type) -> np.ndarray:
     flat, shape = _flat(literal)
     if not _fits(shape, type.shape):
         if len(shape) > 1 or len(flat) == type.size:
-            raise VerificationError(
-                f"the literal has the shape {list(shape)}, its type is {type}",
-                code="E3010", literal=shape, shape=type.shape,
-            )  # fmt: skip
-        raise VerificationError(
-            f"the literal has {len(flat)} elements, its type {type} has {type.size}",
-            code="E4005", elements=len(flat), size=type.size,
-        )  # fmt: skip
+            message = f"the literal has the shape {list(shape)}, its type is {type}"
+            raise VerificationError(message, code="E3010", literal=shape, shape=type.shape)
+        message = f"the literal has {len(flat)} elements, its type {type} has {type.size}"
+        raise VerificationError(message, code="E4005", elements=len(flat), size=type.size)
     return _array(flat, type.dtype).reshape(type.shape)
 
 
@@ -86,6 +82,5 @@ def _floats(flat: list, dtype: DType) -> np.ndarray:
 
 def _require(holds: bool, dtype: DType) -> None:
     if not holds:
-        raise VerificationError(
-            f"an element of the literal is not a valid {dtype}", code="E4005", dtype=dtype.name
-        )
+        message = f"an element of the literal is not a valid {dtype}"
+        raise VerificationError(message, code="E4005", dtype=dtype.name)

@@ -37,10 +37,8 @@ def parse(text: str | bytes) -> Module:
     if isinstance(text, (bytes, bytearray)):
         text = _decoded(bytes(text))
     elif not isinstance(text, str):
-        raise ArgumentError(
-            f"parse: takes a str or bytes, got {type(text).__name__}",
-            hint="Pass the contents of a file: path.read_bytes().",
-        )
+        message = f"parse: takes a str or bytes, got {type(text).__name__}"
+        raise ArgumentError(message, hint="Pass the contents of a file: path.read_bytes().")
     elif not text.isascii() and (found := _SURROGATE.search(text)):
         raise _no_utf8(text[: found.start()], f"surrogate U+{ord(found[0]):04X}")
     return _Parser(text.removeprefix("\ufeff")).module()  # without a byte order mark
@@ -142,8 +140,6 @@ class _Parser(Reader):
             listed = ", ".join(f"%{i}" for i in found)
             what = f"`inputs:` must list the inputs of the module, {listed or 'there are none'}"
             self.tokens.fail(at, what, "E4004")
-
-    # -- instructions -------------------------------------------------------------------------
 
     def instruction(self, types: dict[int, Type]) -> Instruction:
         place = self.place()

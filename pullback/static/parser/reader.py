@@ -29,8 +29,6 @@ class Reader(Cursor):
     def body(self, close: str) -> Any:
         """Read an inner graph, up to `close`."""
 
-    # -- types --------------------------------------------------------------------------------
-
     def declared(self) -> tuple[Type, ...]:
         if self.words[self.at] != ":":
             return ()
@@ -107,8 +105,6 @@ class Reader(Cursor):
         if made >= 1 << 63:
             self.tokens.fail(at, "a dimension must fit 63 bits", "E1005")
         return made
-
-    # -- values -------------------------------------------------------------------------------
 
     def value(self) -> Any:
         """Read a parameter, or a part of one."""
@@ -202,8 +198,6 @@ class Reader(Cursor):
             made = Applied(name, arguments, keys)
         self.depth -= 1
         return made
-
-    # -- applications -------------------------------------------------------------------------
 
     def application(self) -> tuple[str, list[int], tuple, dict[str, Any]]:
         """Read `Op(operands and parameters) {key: value}`."""

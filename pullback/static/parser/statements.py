@@ -18,14 +18,9 @@ _DTYPES = {name: dtype for dtype, name in CONSTANTS.items()}
 
 
 def stated(
-    results: tuple[int, ...],
-    op: str,
-    operands: tuple[int, ...],
-    arguments: tuple,
-    keys: Mapping[str, Any],
-    types: tuple[Type, ...],
-    place: TextPosition,
-) -> Instruction:
+    results: tuple[int, ...], op: str, operands: tuple[int, ...], arguments: tuple,
+    keys: Mapping[str, Any], types: tuple[Type, ...], place: TextPosition,
+) -> Instruction:  # fmt: skip
     """The instruction of a line; an error in it is stored as its `problem`, not raised."""
     if op == "BinOp":
         op, arguments, keys = _binary(arguments, keys)
