@@ -98,8 +98,6 @@ class Compiled(Generic[Parameters, Result]):
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
 
-    # -- specializations ------------------------------------------------------------------------
-
     def _find(self, call: Invocation) -> Specialization | None:
         """Return a specialization for such arguments whose guards hold."""
         with lock:

@@ -47,9 +47,6 @@ class SavedProgramError(EngineError, ValueError):
     code = "E6009"
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 def save(specialization: Specialization, call: Invocation, path: str | os.PathLike) -> None:
     """Write a specialization's program to a file, completely or not at all."""
     program = specialization.program.ready()
@@ -98,9 +95,6 @@ def _kind_to_data(kind: Kind, value: Any) -> Any:
 def _check_to_data(make_error: Callable[[], PullbackError], node: Node) -> list[Any]:
     error = make_error().at(node.op.title, node.where)
     return [type(error).__name__, error.message, error.op, str(error.where), error.hint]
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def load_compiled(path: str | os.PathLike) -> Loaded:

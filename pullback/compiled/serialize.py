@@ -59,9 +59,6 @@ def _read(data: Any) -> Any:
     return tree.rebuild(name, value_from_data(extra), items)
 
 
-# -- plain values ---------------------------------------------------------------------------------
-
-
 def value_to_data(value: Any) -> Any:
     """Return a plain value with its type as data; floats keep their bits."""
     kind = type(value)

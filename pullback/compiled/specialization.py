@@ -62,8 +62,6 @@ class Specialization(Executor):
         self.captured = [h if i is None else snapshot.tensors[i] for h, i in found]
         self.snapshot, self.same = snapshot, snapshot.same
 
-    # -- the fast path --------------------------------------------------------------------------
-
     def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
         """Return the leaves of arguments with the right tree and static values; otherwise None.
 

@@ -122,9 +122,6 @@ class MeshProgram(ProgramBase):
         super().__init__(graph)
 
 
-# -- in NumPy -----------------------------------------------------------------------------------
-
-
 class Stack(OnMesh):
     """The parts of all devices in one array, with the dimensions of the mesh in front."""
 

@@ -156,9 +156,6 @@ def _range(part: slice, size: int) -> range:
     return taken if len(taken) else range(0)
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-
 def read(index: Any) -> list[Any]:
     """Return the parts of an index: ints, slices, picks, `None` and `...`."""
     parts: list[Any] = []
@@ -230,9 +227,6 @@ def _mask(mask: Any) -> list[Pick]:
         return [Pick(np.zeros((int(mask),), np.int64), fresh=True)]
     places = np.nonzero(mask)
     return [Pick(np.asarray(i, np.int64), size=n) for i, n in zip(places, mask.shape)]
-
-
-# -- index arrays ---------------------------------------------------------------------------------
 
 
 def _check_pick(pick: Pick, axis: int, size: int) -> None:

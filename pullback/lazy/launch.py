@@ -96,9 +96,6 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
         nodes = [n for n in rest if n.value is None]
 
 
-# -- choosing a program -------------------------------------------------------------------------
-
-
 def _prepare(
     nodes: list[Node], needed: list[Node], wanted: list[Node], split: bool = False
 ) -> Launch:
@@ -179,9 +176,6 @@ def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[
         entry.seen.add(want)
         return max(fewer, key=len)
     return None
-
-
-# -- running ------------------------------------------------------------------------------------
 
 
 class Launch:

@@ -143,8 +143,6 @@ def executes(cls: type, name: str, named: bool) -> bool:
     return named or name not in _CONSTRUCTION
 
 
-# -- values that Python makes of others -----------------------------------------------------------
-
 Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
 
 

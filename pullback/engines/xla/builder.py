@@ -39,8 +39,6 @@ class Builder(ControlFlow, Collectives):
         self._count = 0
         self._constants: dict[Any, HloValue] = {}
 
-    # -- instructions -------------------------------------------------------------------------
-
     def op(
         self,
         mnemonic: str,
@@ -164,8 +162,6 @@ class Builder(ControlFlow, Collectives):
             "stablehlo.reduce", x, start,
             out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
         )  # fmt: skip
-
-    # -- programs -----------------------------------------------------------------------------
 
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None:
         """Require `holds` (bool[]) at run time; `error` makes the exception if it is false."""

@@ -68,8 +68,6 @@ class Client:
             self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
 
-    # -- values -------------------------------------------------------------------------------
-
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
         return self.transfer([array], type, self.place, self._own)
@@ -129,8 +127,6 @@ class Client:
         places = [self._devices], [self.place], [always]
         return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
 
-    # -- programs -----------------------------------------------------------------------------
-
     def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
         loaded = self.compiled(text, self._devices, self._options)
         return Executable(loaded, outs, self.place)
@@ -177,8 +173,6 @@ class Client:
             except Exception as error:
                 failure = error
         raise explain(failure, "serialise") from None
-
-    # -- several devices ------------------------------------------------------------------------
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""

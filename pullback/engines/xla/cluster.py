@@ -77,8 +77,6 @@ class Cluster:
         self._kept.append(client)
         return client
 
-    # -- programs -------------------------------------------------------------------------------
-
     def log(self, group: Group) -> ProgramLog:
         """The programs that this process started on a group of devices."""
         return self._logs.setdefault(group.name, ProgramLog())
@@ -156,8 +154,6 @@ class Cluster:
         log.fail(LoggedFailure(log.count, self.process, error.message, final))
         self.heartbeat.say()
 
-    # -- the key-value store that all processes share ---------------------------------------------
-
     def write(self, key: str, value: str) -> None:
         self._runtime.key_value_set(key, value, allow_overwrite=True)
 
@@ -179,8 +175,6 @@ class Cluster:
 
     def is_exchanging(self) -> bool:
         return self._exchanging.busy
-
-    # -- the end ----------------------------------------------------------------------------------
 
     def leave(self) -> None:
         """Disconnect; all processes do."""

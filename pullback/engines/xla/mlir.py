@@ -227,9 +227,6 @@ def _where(location: Any) -> str:
     return f"line {found[1]}, column {found[2]}" if found else str(location)
 
 
-# -- constants ------------------------------------------------------------------------------------
-
-
 def _constant(op: Any, type: Type) -> np.ndarray:
     """A constant's data, exact to the bit."""
     if type.dtype.is_complex or type.dtype.numpy.isbuiltin != 1:
