@@ -20,9 +20,8 @@ def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
 
     Return None if there are none. The order of recording is kept as far as possible.
     """
-    holders = [
-        n for n in graph.nodes if isinstance(n.op, HigherOrder) and isinstance(n.type, tuple)
-    ]
+    found = [n for n in graph.nodes if isinstance(n.op, HigherOrder)]
+    holders = [n for n in found if isinstance(n.type, tuple)]
     if len(holders) < 2:
         return None
     instead = _included(graph, holders)
@@ -69,8 +68,7 @@ def _order(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
     given = set(graph.inputs)
     inner = [n for n in graph.nodes if n not in instead and n not in given]
     for node in inner:
-        needs = {instead[x][0] if x in instead else x for x in node.inputs}
-        needs -= given
+        needs = {instead[x][0] if x in instead else x for x in node.inputs} - given
         waits[node] = len(needs)
         for x in needs:
             users.setdefault(x, []).append(node)

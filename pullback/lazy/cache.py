@@ -100,9 +100,6 @@ class Cache:
         self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
         self._seen: dict[int, bool] = {}
 
-    def find(self, key: tuple) -> CacheEntry | None:
-        return self.entries.get(key)
-
     def add(self, key: tuple) -> CacheEntry:
         entry = self.entries[key] = CacheEntry(key)
         if len(self.entries) > 2 * MOST_PROGRAMS:  # drop those that could not be compiled
@@ -140,9 +137,9 @@ class Cache:
         self._programs[program] = entry, outputs
         self._latest = None
         self.nbytes += program.nbytes
-        while len(self._programs) > 1 and (
-            self.nbytes > limit or len(self._programs) > MOST_PROGRAMS
-        ):
+        while self.nbytes > limit or len(self._programs) > MOST_PROGRAMS:
+            if len(self._programs) == 1:
+                break
             self._evict()
         trim = self._evicted_bytes > max(limit // 8, _TRIM_BYTES)
         if trim:

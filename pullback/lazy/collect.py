@@ -160,6 +160,3 @@ def _no_value(node: Node) -> HostReadError:
         hint="The function is being traced: it runs once, on placeholders, and values exist only "
         "when the\ncompiled program runs. Return the tensor and read it outside.",
     )
-
-
-__all__ = ["Work", "base", "pending_ancestors", "related"]

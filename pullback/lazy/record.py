@@ -74,26 +74,22 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
-        op, nodes = _conform(op, nodes, where)
-        type = _infer(op, tuple([x.type for x in nodes]), where)
+        op, nodes, type = _infer(op, nodes, where)
     tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
         tokens = of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
 
-def _conform(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...]]:
-    """Return the op and operands made to fit; nodes that this emits have the user's line."""
+def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...], Any]:
+    """Return the op and operands made to fit, and the type; emitted nodes have the user's line."""
     before, thread.where = thread.where, where
     try:
-        return op.conform(nodes)
+        op, nodes = op.conform(nodes)
     finally:
         thread.where = before
-
-
-def _infer(op: Op, types: tuple, where: Location) -> Any:
     try:
-        return op.type_of(*types)
+        return op, nodes, op.type_of(*[x.type for x in nodes])
     except PullbackError as error:
         raise error.at(op.title, where) from None
 
