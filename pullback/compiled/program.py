@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from pullback.compiled.trace import CompileTrace
 from pullback.engines import base
 from pullback.engines.base import Engine
 from pullback.engines.registry import engine_for, mesh_of
-from pullback.errors import PullbackError
+from pullback.errors import Location, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.dtypes import uint64
 from pullback.graph.graph import Graph

@@ -94,13 +94,9 @@ class OpBuilder(Protocol):
     mesh: DeviceMesh | None
 
     def op(
-        self,
-        mnemonic: str,
-        *xs: HloValue,
-        out: Any,
-        regions: Block | Sequence[Block] = (),
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
         **attributes: Any,
-    ) -> Any: ...
+    ) -> Any: ...  # fmt: skip
     def constant(self, value: Any, dtype: DType) -> HloValue: ...
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue: ...
     def full(self, type: Type, value: Any) -> HloValue: ...
@@ -122,13 +118,9 @@ class OpBuilder(Protocol):
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]: ...
     def loop(
-        self,
-        init: Sequence[HloValue],
-        condition: Callable[..., HloValue],
-        body: Callable[..., Sequence[HloValue]],
-        stops: bool = True,
-        axes: Sequence[str] = (),
-    ) -> tuple[HloValue, ...]: ...
+        self, init: Sequence[HloValue], condition: Callable[..., HloValue],
+        body: Callable[..., Sequence[HloValue]], stops: bool = True, axes: Sequence[str] = (),
+    ) -> tuple[HloValue, ...]: ...  # fmt: skip
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None: ...
     def inline(
         self, graph: Graph, xs: Sequence[HloValue], held: bool = False

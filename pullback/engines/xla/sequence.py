@@ -24,12 +24,9 @@ class XlaSequence(ProgramBase):
     host_scalars = True  # packed scalars are split on the host, for each piece its own
 
     def __init__(
-        self,
-        put: Callable[[np.ndarray, Type], Any],
-        graph: Graph,
-        parts: Sequence[tuple[Segment, XlaProgram]],
-        origins: set[str],
-    ) -> None:
+        self, put: Callable[[np.ndarray, Type], Any], graph: Graph,
+        parts: Sequence[tuple[Segment, XlaProgram]], origins: set[str],
+    ) -> None:  # fmt: skip
         self._put = put
         self.pieces = [program for _, program in parts]
         # If any of the new pieces was compiled, the program counts as compiled.
