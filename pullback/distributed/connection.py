@@ -99,10 +99,7 @@ class Connection(ProcessGroup):
         heartbeat.stop(lost)
 
     def _wait_for_others(self) -> int | None:
-        """Wait until all processes are at their end; or return one that will never be.
-
-        Process 0 leaves last, because the others leave through it.
-        """
+        """Wait until all end, process 0 last: the others leave through it; or return a lost one."""
         heartbeat = self.heartbeat
         others = [k for k in range(self.count) if k != self.index]
         heartbeat.poll_faster()

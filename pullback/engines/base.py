@@ -29,10 +29,7 @@ class DeviceBuffer(Protocol):
 
 
 class Program(Protocol[Value]):
-    """A compiled graph.
-
-    `origin` is "disk", "missed" (compiled because it was not on disk), "compiler", or "memory".
-    """
+    """A compiled graph; `origin` is "disk", "missed" (not on disk), "compiler" or "memory"."""
 
     host_scalars: bool  # whether packed scalars are passed as an array of the host
     input_masks: list[int]  # for each output, a bit for each input that it depends on

@@ -35,10 +35,7 @@ def canonicalise_with_map(
 
 
 def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node, Node]]:
-    """As `canonicalise_with_map`, with `keep_stop_gradient`, also for the graphs inside ops.
-
-    Without `lines`, graphs that differ only in the lines of their nodes become the same.
-    """
+    """Canonicalise a graph with its inner graphs, which without `lines` do not depend on lines."""
     holders = {n: n.op for n in graph.nodes if graphs_within(n.op.parameters())}
     if lines and not holders:
         return canonicalise_with_map(graph, True)

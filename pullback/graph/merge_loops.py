@@ -1,5 +1,4 @@
-"""Merge applications that another one contains: a loop, and the same loop that also keeps more
-values or carries tangents, run once."""
+"""Merge applications that others contain: a loop, and the same one with more results, run once."""
 
 from __future__ import annotations
 

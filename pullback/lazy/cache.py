@@ -83,10 +83,7 @@ class CacheEntry:
 
 
 class Cache:
-    """Entries by key, and their programs, bounded in number and bytes.
-
-    Callers hold `launch.lock`.
-    """
+    """Entries by key with programs, bounded in number and bytes; callers hold `launch.lock`."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple, CacheEntry] = {}

@@ -44,10 +44,7 @@ table.on_replaced.append(state.forget)
 
 
 def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:
-    """Compute `wanted`, of which `needed` are required and the others optional.
-
-    `nodes` are the pending nodes that they depend on, if the caller knows them.
-    """
+    """Compute `wanted`, of which `needed` are required; `nodes` are their pending ancestors."""
     prepared = None
     try:
         with lock:  # another thread may have started some of it
@@ -68,10 +65,7 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
 
 
 def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
-    """Compute a large graph in pieces, cut between the iterations of a loop.
-
-    With `keep_tail`, the nodes after the last cut stay pending.
-    """
+    """Compute a graph in pieces, cut between iterations; `keep_tail` leaves the last pending."""
     outputs = set(wanted)
     gathered = gathered_values(nodes)
     while nodes:

@@ -1,7 +1,4 @@
-"""Recording: applying an op to tensors makes a node, and a tensor whose value is pending.
-
-This is the hot path: every operation goes through `record`.
-"""
+"""Recording, the hot path: applying an op makes a node, and a tensor whose value is pending."""
 
 from __future__ import annotations
 
@@ -96,10 +93,7 @@ def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[
 
 @contextmanager
 def at_one_line(called: str = "") -> Iterator[None]:
-    """Record everything inside at the line of the caller, which is looked up once.
-
-    Errors name `called`, if it is given, instead of the op.
-    """
+    """Record everything inside at the caller's line; errors name `called`, if it is given."""
     before = thread.user_line
     thread.user_line = before or user_line(called)
     try:

@@ -205,10 +205,7 @@ def lower(graph: Graph, b: Builder) -> Block:
 
 
 def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
-    """A graph as the text of a StableHLO module.
-
-    XLA may write results into the buffers of `donated` inputs.
-    """
+    """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
     main = lower(graph, b)
     donor = " {jax.buffer_donor = true}"

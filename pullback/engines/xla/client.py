@@ -44,10 +44,7 @@ gc.callbacks.append(_collect)
 
 
 class Client:
-    """XLA's devices: GPUs if the CUDA plugin is installed, otherwise the CPU.
-
-    Values that are not sharded are on the first of them, `device`.
-    """
+    """XLA's devices: GPUs, or the CPU; values that are not sharded are on the first, `device`."""
 
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current().cluster

@@ -71,8 +71,7 @@ class Collectives(OpBuilder):
         return self._exchange("all_gather", [x], groups, [out], all_gather_dim=dim)[0]
 
     def all_to_all(self, x: HloValue, groups: Groups, split: int, concat: int) -> HloValue:
-        """Send the k-th part along `split` to the k-th device of the group, which concatenates what
-        it receives along `concat`."""
+        """Send part k along `split` to device k of the group, which joins parts along `concat`."""
         n = len(groups[0])
         out = _scaled(_scaled(x.type, split, 1, n), concat, n, 1)
         return self._exchange(
@@ -165,10 +164,7 @@ def _decode(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
 
 
 def _ordered(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
-    """Return floats as integers of the same order, because transports disagree about NaN.
-
-    NaN becomes the largest or the smallest of all.
-    """
+    """Return floats as integers of the same order; NaN wins, about which transports disagree."""
     x = b.convert(x, float64 if x.dtype is float64 else float32)
     code = int64 if x.dtype is float64 else int32
     key = _flip_negative(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))

@@ -51,10 +51,7 @@ class XlaEngine:
         self._pieces = weakref.WeakValueDictionary()
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram | XlaSequence:
-        """Compile a graph, as a sequence of pieces if it repeats itself.
-
-        Results may reuse the buffers of `donated` inputs.
-        """
+        """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
         return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
 

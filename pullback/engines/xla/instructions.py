@@ -51,10 +51,7 @@ class HloValue:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class HloInstruction:
-    """One instruction; attributes are MLIR text.
-
-    `array` is the data of a constant; `where` is the place in the text it was read from.
-    """
+    """One instruction; attributes are MLIR text, `where` is the place it was read from."""
 
     mnemonic: str  # with the dialect: `stablehlo.add`
     operands: tuple[HloValue, ...]
@@ -62,7 +59,7 @@ class HloInstruction:
     attributes: dict[str, str]
     regions: tuple[Block, ...] = ()
     where: str = ""
-    array: np.ndarray | None = None
+    array: np.ndarray | None = None  # the data of a constant
     graphs: tuple[Any, ...] = ()  # the regions as graphs, once they have been read as such
 
     @property

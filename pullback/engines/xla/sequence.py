@@ -123,10 +123,7 @@ def _steps(
 
 
 def _checks(segment: Segment, program: XlaProgram) -> list[Check]:
-    """Return the checks of a piece with their nodes in the whole program.
-
-    The program of the piece may have been compiled for an equal piece elsewhere.
-    """
+    """Return a piece's checks with their nodes in the whole program, not in an equal piece."""
     own = segment.graph.nodes
     errors = [error for error, _ in program.checks]
     return [(e, segment.stands_for[own[i]]) for e, i in zip(errors, program.places, strict=True)]
