@@ -113,20 +113,15 @@ def paths(tree: Any) -> list[str]:
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any] | None:
-    """Return, for each leaf of `tree`, the leaf of `prefix` above it; None counts as a leaf.
-
-    Return None if `prefix` is not a prefix of the tree.
-    """
+    """Return the leaf, or None, of `prefix` above each leaf of `tree`; None if it is no prefix."""
     found: list[Any] = []
 
     def repeat(entry: Any, subtree: Any) -> None:
         found.extend([entry] * len(leaves(subtree)))
 
+    options: Any = {"is_leaf": lambda x: x is None, "none_is_leaf": True}
     try:
-        optree.tree_map_(
-            repeat, prefix, tree, is_leaf=lambda x: x is None, none_is_leaf=True,
-            namespace=NAMESPACE,
-        )  # fmt: skip
+        optree.tree_map_(repeat, prefix, tree, **options, namespace=NAMESPACE)
     except (ValueError, TypeError):
         return None
     return found
@@ -167,13 +162,11 @@ def register(
 _registered: dict[str, tuple[type, Callable, Callable]] = {}
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Static:
     """Static data of a tree node, compared by type and bits: 0.0 is not -0.0, nor 1 True."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
     def __hash__(self) -> int:
         return hash(exact(self.value))

@@ -83,12 +83,9 @@ class Options:
     """Which arguments are static and which are donated, by position and by name."""
 
     def __init__(
-        self,
-        f: Callable,
-        nums: int | Sequence[int],
-        names: str | Sequence[str],
+        self, f: Callable, nums: int | Sequence[int], names: str | Sequence[str],
         donated: int | Sequence[int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.positional, named, more = _parameters(f)
         known = self.positional
         count = None if more else len(known)
@@ -96,9 +93,9 @@ class Options:
         chosen = _strings(names)
         for name in chosen:
             if not more and name not in (*known, *named):
+                takes = ", ".join([*known, *named]) or "no arguments"
                 raise ArgumentError(
-                    f"compile: static_argnames names {name!r}, but the function takes "
-                    f"{', '.join([*known, *named]) or 'no arguments'}",
+                    f"compile: static_argnames names {name!r}, but the function takes {takes}"
                 )
         self.static = {*positions, *(known.index(n) for n in chosen if n in known)}
         self.static_names = {*chosen, *(known[i] for i in positions if i < len(known))}
@@ -127,21 +124,15 @@ class Options:
 
     def paths(self, args: tuple, kwargs: dict) -> list[str]:
         """Return the path of each leaf, as a user would write it: `params['w'][0]`."""
-        found = []
-        for i, x in enumerate(args):
-            found += [f"{self.name(i)}{path}" for path in tree.paths(x)]
-        for k in sorted(kwargs):
-            found += [f"{k}{path}" for path in tree.paths(kwargs[k])]
-        return found
+        given = [(self.name(i), x) for i, x in enumerate(args)]
+        given += [(k, kwargs[k]) for k in sorted(kwargs)]
+        return [f"{name}{path}" for name, x in given for path in tree.paths(x)]
 
     def donated_leaves(self, args: tuple, kwargs: dict) -> list[bool]:
         """Return for each leaf whether it belongs to a donated argument."""
-        found = []
-        for i, x in enumerate(args):
-            found += [i in self.donated] * len(tree.leaves(x))
-        for k in sorted(kwargs):
-            found += [k in self.donated_names] * len(tree.leaves(kwargs[k]))
-        return found
+        given = [(i in self.donated, x) for i, x in enumerate(args)]
+        given += [(k in self.donated_names, kwargs[k]) for k in sorted(kwargs)]
+        return [donated for donated, x in given for _ in tree.leaves(x)]
 
 
 def split_static(
@@ -161,9 +152,8 @@ def _parameters(f: Callable) -> tuple[list[str], list[str], bool]:
     except (TypeError, ValueError):
         return [], [], True
     kind = inspect.Parameter
-    positional = [
-        p.name for p in found if p.kind in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD)
-    ]
+    by_position = (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD)
+    positional = [p.name for p in found if p.kind in by_position]
     named = [p.name for p in found if p.kind is kind.KEYWORD_ONLY]
     return positional, named, len(positional) + len(named) < len(found)
 
@@ -172,11 +162,10 @@ def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[
     chosen = (given,) if isinstance(given, int) else tuple(given)
     positions = []
     for i in chosen:
-        fits = type(i) is int and (i >= 0 if count is None else -count <= i < count)
-        if not fits:
+        if type(i) is not int or not (i >= 0 if count is None else -count <= i < count):
+            more = "" if count is None else f" for a function of {count}"
             raise ArgumentError(
-                f"compile: {what} must be positions of arguments, got {given!r}"
-                + ("" if count is None else f" for a function of {count}"),
+                f"compile: {what} must be positions of arguments, got {given!r}{more}"
             )
         positions.append(i % count if count else i)
     return tuple(positions)
@@ -185,9 +174,7 @@ def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[
 def _strings(given: str | Sequence[str]) -> tuple[str, ...]:
     chosen = (given,) if isinstance(given, str) else tuple(given)
     if not all(isinstance(name, str) for name in chosen):
-        raise ArgumentError(
-            f"compile: static_argnames must be names of arguments, got {given!r}",
-        )
+        raise ArgumentError(f"compile: static_argnames must be names of arguments, got {given!r}")
     return chosen
 
 

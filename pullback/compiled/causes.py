@@ -63,10 +63,8 @@ def _structure(before: Specialization, call: Invocation) -> Cause | None:
     new = dict(zip(call.paths, call.kinds))
     for path in [*new, *old]:
         if (path in old) != (path in new):
-            return Cause(
-                "structure", call.where, path, str(old.get(path, "absent")),
-                str(new.get(path, "absent")),
-            )  # fmt: skip
+            kinds = [str(leaves.get(path, "absent")) for leaves in (old, new)]
+            return Cause("structure", call.where, path, *kinds)
     shown = tree.show(before.in_tree), tree.show(call.in_tree)
     return Cause("structure", call.where, "arguments", *shown)
 

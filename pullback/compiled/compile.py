@@ -15,24 +15,18 @@ from pullback.errors import ArgumentError
 
 @overload
 def compile(
-    f: Callable[Parameters, Result],
-    *,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
-    donate_argnums: int | Sequence[int] = (),
+    f: Callable[Parameters, Result], *, static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (), donate_argnums: int | Sequence[int] = (),
     name: str | None = None,
-) -> Compiled[Parameters, Result]: ...
+) -> Compiled[Parameters, Result]: ...  # fmt: skip
 
 
 @overload
 def compile(
-    f: None = None,
-    *,
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Sequence[str] = (),
-    donate_argnums: int | Sequence[int] = (),
+    f: None = None, *, static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (), donate_argnums: int | Sequence[int] = (),
     name: str | None = None,
-) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...
+) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...  # fmt: skip
 
 
 def compile(

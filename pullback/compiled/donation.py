@@ -54,10 +54,7 @@ _NODE_ALONE, _BUFFER_ALONE = _references(wrap(leaf(Type((), float32), np.zeros((
 
 
 def _shared(leaves: Sequence[Any], donors: Sequence[Donor]) -> list[int]:
-    """Return the inputs whose buffers are visible elsewhere; leaves that are not tensors are not.
-
-    This counts as `_references` does, without a call for each leaf.
-    """
+    """Return the inputs whose buffers are visible elsewhere, counted as `_references` does."""
     found = []
     for i, place in donors:
         x = leaves[i]

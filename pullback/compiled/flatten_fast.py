@@ -30,16 +30,11 @@ def _reader(node: Any) -> Reader | None:
     if kind is dict and not node:
         return lambda x, into: type(x) is dict and not x
     if kind is dict:
-        keys = sorted(node, key=lambda k: _first_leaf(node[k]))
-        return _dict([*keys], [node[k] for k in keys])
+        keys = sorted(node, key=lambda k: next(iter(tree.leaves(node[k])), -1))  # by first leaf
+        return _dict(keys, [node[k] for k in keys])
     if kind is list or isinstance(node, tuple):
         return _sequence(kind, list(node))
     return None
-
-
-def _first_leaf(node: Any) -> int:
-    """Return the number of the first leaf in a part, by which the parts of a dict are sorted."""
-    return next(iter(tree.leaves(node)), -1)
 
 
 def _leaf(x: Any, into: list[Any]) -> bool:
@@ -82,12 +77,9 @@ def _parts(parts: list[Any]) -> Reader | None:
     """Return a reader for the parts of a container, given in order."""
     if all(type(p) is int for p in parts):
         return _leaves
-    readers: list[Reader] = []
-    for part in parts:
-        reader = _reader(part)
-        if reader is None:
-            return None
-        readers.append(reader)
+    readers = [reader for part in parts if (reader := _reader(part)) is not None]
+    if len(readers) < len(parts):
+        return None
 
     def read(xs: Any, into: list[Any]) -> bool:
         for one, x in zip(readers, xs):  # noqa: SIM110 (a generator takes three times as long)

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from pullback import tree
 from pullback.api.named_axes import bound_axes
@@ -26,7 +26,6 @@ from pullback.lazy.tensor import Tensor
 
 # Programs kept for each function; the least recently used are dropped.
 MOST_SPECIALIZATIONS = 256
-
 
 Parameters = ParamSpec("Parameters")
 Rest = ParamSpec("Rest")
@@ -70,15 +69,11 @@ class Compiled(Generic[Parameters, Result]):
         return specialization.call(call.leaves, hit=found is not None)
 
     @overload
-    def __get__(
-        self, instance: None, owner: type | None = None
-    ) -> Compiled[Parameters, Result]: ...
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
 
     @overload
     def __get__(
-        self: Compiled[Concatenate[Owner, Rest], Result],
-        instance: Owner,
-        owner: type | None = None,
+        self: Compiled[Concatenate[Owner, Rest], Result], instance: Owner, owner: type | None = None
     ) -> BoundCompiled[Rest, Result]: ...
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -98,12 +93,13 @@ class Compiled(Generic[Parameters, Result]):
     def __repr__(self) -> str:
         return f"<compiled {self._name}>"
 
-    # -- specializations ------------------------------------------------------------------------
-
     def _find(self, call: Invocation) -> Specialization | None:
         """Return a specialization for such arguments whose guards hold."""
         with lock:
-            self._forget_if_cleared()
+            if self._cache is not state.cache:  # `clear_cache` was called
+                self._specializations.clear()
+                self._evicted.clear()
+                self._recent, self._cache = None, state.cache
             specializations = self._specializations.get(call.key, [])
             if specializations:
                 self._specializations.move_to_end(call.key)
@@ -118,13 +114,6 @@ class Compiled(Generic[Parameters, Result]):
                 return specialization
         return None
 
-    def _forget_if_cleared(self) -> None:
-        """Drop all specializations after `clear_cache`."""
-        if self._cache is not state.cache:
-            self._specializations.clear()
-            self._evicted.clear()
-            self._recent, self._cache = None, state.cache
-
     def _trace(self, call: Invocation) -> Specialization:
         with tracing.lock:
             specialization = self._find(call)  # another thread may have been first
@@ -132,7 +121,8 @@ class Compiled(Generic[Parameters, Result]):
                 return specialization
             similar = self._specializations.get(call.key)
             before = similar[-1] if similar else self._recent
-            call.cause = causes.missed(before, call, call.identity() in self._evicted)
+            evicted = hash((call.key, call.snapshot.key)) in self._evicted
+            call.cause = causes.missed(before, call, evicted)
             start = time.perf_counter()
             traced = tracing.trace(call, call.snapshot)
             call.seconds = time.perf_counter() - start
@@ -233,6 +223,3 @@ class Invocation:
         """Static values, which are guarded together with all that they lead to."""
         leaves = [(i, x) for i, (x, k) in enumerate(zip(self.leaves, self.kinds)) if k is STATIC]
         return [*self._named, *((self.paths[i], x) for i, x in leaves)]
-
-    def identity(self) -> int:
-        return hash((self.key, self.snapshot.key))

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from pullback import tree
-from pullback.compiled.arguments import STATIC, classify
+from pullback.compiled.arguments import classify
 from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization
 from pullback.engines.xla.builder import module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
-from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -56,9 +55,8 @@ class Lowered(Generic[Parameters, Result]):
 
     def stablehlo(self) -> str:
         """Return the StableHLO module that XLA compiles."""
-        return module(
-            self.graph, donated=[place for _, place in self._specialization.program.donors]
-        )
+        donors = self._specialization.program.donors
+        return module(self.graph, donated=[place for _, place in donors])
 
     def cost(self) -> Cost:
         """Compile the program and return the cost of a run."""
@@ -70,9 +68,8 @@ class Lowered(Generic[Parameters, Result]):
             )
         memory = program.compiled.memory()
         flops, traffic = program.compiled.work()
-        return Cost(
-            flops, traffic, memory.arguments, memory.results, memory.temporaries, memory.peak
-        )
+        sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)
+        return Cost(flops, traffic, *sizes)
 
     def compile(self) -> AheadOfTimeProgram[Parameters, Result]:
         """Compile the program, which then takes arguments of this kind only."""
@@ -100,23 +97,19 @@ class AheadOfTimeProgram(Generic[Parameters, Result]):
         leaves, kinds = classify(leaves)
         check(call.name, call.paths, (call.in_tree, call.kinds), (in_tree, kinds))
         if not self._specialization.expects([value for _, value in static], leaves):
-            raise ArgumentError(
-                f"{call.name}: static arguments must have the values of the lowered program",
-            )
+            what = "static arguments must have the values of the lowered program"
+            raise ArgumentError(f"{call.name}: {what}")
         return self._specialization.call(leaves)
 
 
 def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     """Raise unless arguments have the tree and kinds that a program was compiled for."""
     if wanted[0] != given[0]:
-        raise ArgumentError(
-            f"{name}: the arguments must have the tree {tree.show(wanted[0])}, got "
-            f"{tree.show(given[0])}",
-        )
+        trees = f"the tree {tree.show(wanted[0])}, got {tree.show(given[0])}"
+        raise ArgumentError(f"{name}: the arguments must have {trees}")
     for path, old, new in zip(paths, wanted[1], given[1]):
-        if old != new and not (old is STATIC and new is STATIC):
-            shown = old if isinstance(old, Type) else f"{old}"
+        if old != new:
             raise ArgumentError(
-                f"{name}: {path} must be {shown}, got {new}",
+                f"{name}: {path} must be {old}, got {new}",
                 hint="The program was compiled ahead of time, for one kind of arguments.",
             )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ from pullback.compiled.trace import CompileTrace
 from pullback.engines import base
 from pullback.engines.base import Engine
 from pullback.engines.registry import engine_for, mesh_of
-from pullback.errors import PullbackError
+from pullback.errors import Location, PullbackError
 from pullback.graph.canonical import canonicalise
-from pullback.graph.dtypes import complex128, uint64
+from pullback.graph.dtypes import uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -67,7 +68,8 @@ class CompiledProgram:
         graph = inline_calls(self.graph)
         if not self.numbers:
             return canonicalise(graph)
-        sizes = [_words(k) for k in self.inputs]
+        # The number of words of each input: 0 for a tensor
+        sizes = [1 + (k[0] is complex) if isinstance(k, Number) else 0 for k in self.inputs]
         packed = Input("numbers", (sum(sizes),), uint64)()
         new, kept, names = list(graph.inputs), [], []
         for i, (x, name) in enumerate(zip(graph.inputs, graph.names)):
@@ -93,11 +95,12 @@ class CompiledProgram:
         """Compile the program, unless it or an equal one is compiled."""
         if self.run is not None:
             return self
-        engine = engine_for(self.mode, mesh_of([n.type for n in self._ends()]))
+        graph = self.graph
+        engine = engine_for(self.mode, mesh_of([n.type for n in (*graph.outputs, *graph.inputs)]))
         donated = tuple([place for _, place in self.donors])
         key = ("compile", engine.name, engine.platform, self.executed.structure, donated)
         with lock:
-            entry = state.cache.find(key) or state.cache.add(key)
+            entry = state.cache.entries.get(key) or state.cache.add(key)
         with entry.lock:
             compiled = entry.variants.get(())
             if compiled is None:
@@ -109,9 +112,6 @@ class CompiledProgram:
             entry.users.add(self)
         self.run = compiled.run
         return self
-
-    def _ends(self) -> list[Node]:
-        return [*self.graph.outputs, *self.graph.inputs]
 
     def drop(self) -> None:
         """Forget the compiled program, which the cache has evicted."""
@@ -125,7 +125,7 @@ class CompiledProgram:
         try:
             compiled = engine.compile(graph, donated)
         except PullbackError as error:
-            raise error.at(None, next((w for w in self.lines_of_outs() if w), None)) from None
+            raise self._at(error, ()) from None
         # The nodes that check: an equal program has them at the same places, on its own lines.
         places = {node: i for i, node in enumerate(graph.nodes)}
         compiled.written = [places[node] for _, node in compiled.checks]
@@ -148,13 +148,9 @@ class CompiledProgram:
         failed = error.values.pop("node", None)
         nodes = self.compiled.graph.nodes if failed is not None else ()
         lines = [self.executed.nodes[i].where for i, n in enumerate(nodes) if n is failed]
-        return error.at(None, next((w for w in [*lines, *self.lines_of_outs()] if w), None))
+        return self._at(error, lines)
 
-    def lines_of_outs(self) -> list[Any]:
-        return [where for _, where in self.outs]
-
-
-def _words(kind: Any) -> int:
-    if not isinstance(kind, Number):
-        return 0
-    return 2 if kind.type.dtype is complex128 else 1
+    def _at(self, error: PullbackError, lines: Sequence[Location]) -> PullbackError:
+        """Give an error the first known line, or that of a result."""
+        known = [*lines, *(where for _, where in self.outs)]
+        return error.at(None, next((where for where in known if where), None))

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from pullback.engines.registry import engine
 from pullback.engines.xla.program import check_masks
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
 from pullback.graph.dtypes import dtype
-from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
@@ -47,9 +46,6 @@ class SavedProgramError(EngineError, ValueError):
     code = "E6009"
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
 def save(specialization: Specialization, call: Invocation, path: str | os.PathLike) -> None:
     """Write a specialization's program to a file, completely or not at all."""
     program = specialization.program.ready()
@@ -57,6 +53,7 @@ def save(specialization: Specialization, call: Invocation, path: str | os.PathLi
         raise EngineError("save: only programs of the xla engine can be saved")
     graph, donated = program.executed, [place for _, place in program.donors]
     module, found = program.engine.portable(graph, donated)
+    failures = [make_error().at(node.op.title, node.where) for make_error, node in found]
     captured = specialization.captured
     values = [np.ascontiguousarray(t.numpy()) for t in captured]
     header = {
@@ -74,13 +71,12 @@ def save(specialization: Specialization, call: Invocation, path: str | os.PathLi
         "plan": program.plan,
         "input_masks": [str(m) for m in program.compiled.input_masks],
         "check_masks": [str(m) for m in check_masks(graph, found)],
-        "checks": [_check_to_data(*check) for check in found],
+        "checks": [[type(e).__name__, e.message, e.op, str(e.where), e.hint] for e in failures],
         "sizes": [len(module), *(v.nbytes for v in values)],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
-    body = b"".join(
-        [_LENGTHS.pack(VERSION, len(text)), text, module, *(v.tobytes() for v in values)]
-    )
+    start = _LENGTHS.pack(VERSION, len(text))
+    body = b"".join([start, text, module, *(v.tobytes() for v in values)])
     temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
     with open(temporary, "wb") as file:
         file.write(MAGIC + hashlib.sha256(body).digest() + body)
@@ -93,14 +89,6 @@ def _kind_to_data(kind: Kind, value: Any) -> Any:
     if isinstance(kind, Number):
         return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
     return ["static", value_to_data(value)]
-
-
-def _check_to_data(make_error: Callable[[], PullbackError], node: Node) -> list[Any]:
-    error = make_error().at(node.op.title, node.where)
-    return [type(error).__name__, error.message, error.op, str(error.where), error.hint]
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def load_compiled(path: str | os.PathLike) -> Loaded:
@@ -185,10 +173,8 @@ class Loaded(Executor):
         fixed += zip([value for _, value in static], self._static, strict=True)
         for given, wanted in fixed:
             if not same_plain(given, wanted):
-                raise ArgumentError(
-                    f"{self.name}: a static argument must be {wanted!r}, as when the program was "
-                    f"saved, got {given!r}",
-                )
+                what = f"must be {wanted!r}, as when the program was saved, got {given!r}"
+                raise ArgumentError(f"{self.name}: a static argument {what}")
         return self.call(leaves)
 
     def record(self, leaves: Sequence[Any]) -> Any:
@@ -226,10 +212,8 @@ class _LoadedProgram:
             mode = current()
             self.engine = engine(mode.engine, mode.device)
             if self.engine.platform != self._platform:
-                raise EngineError(
-                    f"{self.name} was saved for {self._platform}, and the platform here is "
-                    f"{self.engine.platform}",
-                )
+                here = f"and the platform here is {self.engine.platform}"
+                raise EngineError(f"{self.name} was saved for {self._platform}, {here}")
             outs = [t for t, _ in self.outs]
             self.run = self.engine.load(self._module, outs, len(self._checks)).run
             self.owns_all = self.engine.owns_all

@@ -59,9 +59,6 @@ def _read(data: Any) -> Any:
     return tree.rebuild(name, value_from_data(extra), items)
 
 
-# -- plain values ---------------------------------------------------------------------------------
-
-
 def value_to_data(value: Any) -> Any:
     """Return a plain value with its type as data; floats keep their bits."""
     kind = type(value)
@@ -82,21 +79,18 @@ def value_to_data(value: Any) -> Any:
     raise _cannot(f"a value of type {kind.__name__}")
 
 
-_READERS: dict[str, Any] = {
-    "int": int, "float": float.fromhex, "bytes": bytes.fromhex, "dtype": dtype,
-}  # fmt: skip
-
-
 def value_from_data(data: Any) -> Any:
     if not isinstance(data, list):
         return data
     kind, *parts = data
-    if kind == "tuple":
-        return tuple(map(value_from_data, parts))
-    if kind == "complex":
-        return complex(*map(float.fromhex, parts))
-    (part,) = parts
-    return _READERS[kind](part)
+    return _READERS[kind](*parts)
+
+
+_READERS: dict[str, Any] = {
+    "int": int, "float": float.fromhex, "bytes": bytes.fromhex, "dtype": dtype,
+    "complex": lambda *parts: complex(*map(float.fromhex, parts)),
+    "tuple": lambda *parts: tuple(map(value_from_data, parts)),
+}  # fmt: skip
 
 
 def _cannot(what: str) -> ArgumentError:

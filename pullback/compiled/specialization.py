@@ -32,11 +32,7 @@ MISSED = object()  # this specialization does not fit, or needs more work than `
 
 
 class Specialization(Executor):
-    """One trace of a function, with its program.
-
-    `wanted` says what each leaf of the arguments must be: a type, a kind of number, or the static
-    value.
-    """
+    """One trace of a function, with its program; `wanted` has the kind or value of each leaf."""
 
     def __init__(self, call: Invocation, traced: CompileTrace) -> None:
         super().__init__(CompiledProgram(call, traced), call.kinds, traced.structure)
@@ -62,13 +58,8 @@ class Specialization(Executor):
         self.captured = [h if i is None else snapshot.tensors[i] for h, i in found]
         self.snapshot, self.same = snapshot, snapshot.same
 
-    # -- the fast path --------------------------------------------------------------------------
-
     def read(self, args: tuple, kwargs: dict, static: Sequence[Any] = ()) -> list[Any] | None:
-        """Return the leaves of arguments with the right tree and static values; otherwise None.
-
-        `static` are the static arguments and their names.
-        """
+        """Return the leaves if the tree and the named `static` arguments fit; otherwise None."""
         if static or self.static:
             names = tuple([name for name, _ in static])
             if names != self.key[4] or not all(e(x) for e, (_, x) in zip(self.static, static)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import is_
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ lock = threading.RLock()
 _SMALL = 64  # a tensor of at most so many elements becomes a constant of the program
 
 
+@dataclass
 class CompileTrace:
     """The result of running a function on placeholders.
 
@@ -39,8 +41,9 @@ class CompileTrace:
     whose values are read when the program runs.
     """
 
-    def __init__(self, graph: Graph, structure: Any, captured: list[Tensor]) -> None:
-        self.graph, self.structure, self.captured = graph, structure, captured
+    graph: Graph
+    structure: Any
+    captured: list[Tensor]
 
 
 def trace(call: Invocation, before: Snapshot) -> CompileTrace:
@@ -114,18 +117,14 @@ class _CapturedHandles:
                 return [owner]
         if node not in self._searched:
             # A tensor that the function created itself is a constant: nobody can change it.
-            outside = node.number < self.first
-            self._searched[node] = (outside and _search(node)) or [wrap(node)]
+            holders = gc.get_referrers(node) if node.number < self.first else ()
+            found = [x for x in holders if type(x) is Tensor and x._node is node]
+            self._searched[node] = found or [wrap(node)]
         return self._searched[node]
 
     def label(self, node: Node) -> str:
         """Return the path of a captured tensor, as the user wrote it."""
         return self._labels.get(self.candidates(node)[0], "captured")
-
-
-def _search(node: Node) -> list[Tensor]:
-    """Return all tensors with a node, wherever they are."""
-    return [x for x in gc.get_referrers(node) if type(x) is Tensor and x._node is node]
 
 
 def _with_constants(
@@ -137,7 +136,7 @@ def _with_constants(
     for x, node in zip(graph.inputs[count:], captured, strict=True):
         mine = node.number >= first and not any(t.leaf for t in node.tokens)
         if mine and node.type.size <= _SMALL:
-            values.append(_constant(node))
+            values.append(constant(to_host(checked(node)), node.type.dtype))
         else:
             values.append(x)
             inputs.append(x)
@@ -145,10 +144,6 @@ def _with_constants(
     if len(kept) == len(captured):
         return graph, kept
     return Graph(inputs, graph(*values)), kept
-
-
-def _constant(node: Node) -> Node:
-    return constant(to_host(checked(node)), node.type.dtype)
 
 
 def _exclude_changed(call: Invocation, before: Walk, first: int) -> None:

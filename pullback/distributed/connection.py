@@ -7,11 +7,12 @@ import os
 import sys
 import time
 
-from pullback.distributed import synchronize
 from pullback.distributed.environment import LAUNCHER
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
+from pullback.distributed.membership import compare
 from pullback.distributed.proxy import Proxy
 from pullback.distributed.rendezvous import Rendezvous, join
+from pullback.distributed.synchronize import gather
 from pullback.engines.processes import ProcessGroup
 from pullback.engines.xla.cluster import Cluster, Service
 from pullback.engines.xla.sharded import DeviceGroup
@@ -64,13 +65,12 @@ class Connection(ProcessGroup):
         # A program that was agreed on before and then dropped here may still be kept elsewhere.
         found = fingerprint(local)[:16]
         if (devices.name, found) not in self._agreed:
-            word = f"{_described(whole)}, {found}"
-            synchronize.same_program(self.cluster, self.heartbeat, word, devices)
+            tag, word = f"the next program on {devices.name}", f"{_described(whole)}, {found}"
+            compare(tag, gather(self.cluster, self.heartbeat, tag, word, 600.0, devices))
             self._agreed.add((devices.name, found))
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
-        said = synchronize.gather(self.cluster, self.heartbeat, tag, word, timeout)
-        return list(said.values())
+        return list(gather(self.cluster, self.heartbeat, tag, word, timeout).values())
 
     def shutdown(self) -> None:
         cluster, heartbeat, service = self.cluster, self.heartbeat, self._service
@@ -99,10 +99,7 @@ class Connection(ProcessGroup):
         heartbeat.stop(lost)
 
     def _wait_for_others(self) -> int | None:
-        """Wait until all processes are at their end; or return one that will never be.
-
-        Process 0 leaves last, because the others leave through it.
-        """
+        """Wait until all end, process 0 last: the others leave through it; or return a lost one."""
         heartbeat = self.heartbeat
         others = [k for k in range(self.count) if k != self.index]
         heartbeat.poll_faster()

@@ -99,8 +99,6 @@ class Heartbeat:
                 end = min(end, time.monotonic() + 0.3)
             time.sleep(_POLL)
 
-    # -- who is lost ------------------------------------------------------------------------------
-
     def check(self, group: Group) -> None:
         """Raise if a process of a group is lost, or will never start what this one waits for."""
         self._raise(self.trouble(group.processes) or self._missed(group) or self._broken(group))
@@ -263,8 +261,6 @@ class Heartbeat:
                     hint=_SAME_ORDER,
                 )
         return None
-
-    # -- the thread -------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         while True:

@@ -35,15 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m pullback.distributed",
         description="Run a script as several processes that compute together.",
     )
-    parser.add_argument("--nproc", type=int, default=2, help="number of processes (default 2)")
-    parser.add_argument(
-        "--devices", type=int, help="virtual CPU devices of each process (default 1)"
-    )
-    parser.add_argument(
-        "--coordinator", help="host:port of process 0 (default: a free port of this host)"
-    )
-    parser.add_argument("script", help="the Python file to run")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    add = parser.add_argument
+    add("--nproc", type=int, default=2, help="number of processes (default 2)")
+    add("--devices", type=int, help="virtual CPU devices of each process (default 1)")
+    add("--coordinator", help="host:port of process 0 (default: a free port of this host)")
+    add("script", help="the Python file to run")
+    add("args", nargs=argparse.REMAINDER, help="arguments of the script")
     given = parser.parse_args(arguments)
     if given.nproc < 1 or (given.devices is not None and given.devices < 1):
         parser.error("--nproc and --devices must be at least 1")

@@ -57,7 +57,9 @@ def initialize(
         return
     if is_created("xla"):
         raise _error("must be called before anything is computed", "Call it first of all.")
-    _end_with_launcher()
+    if LAUNCHER in os.environ:  # let the system end this process with it (on Linux)
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
     from pullback.distributed.connection import connect  # heavy: loads jaxlib
 
     joined = connect(address, count, index, timeout)
@@ -78,13 +80,6 @@ def launch(script: StrPath, *args: object, nproc: int = 2, devices: int | None =
     from pullback.distributed.launcher import run  # rarely needed: loads subprocess and argparse
 
     return run([str(script), *map(str, args)], nproc, devices)
-
-
-def _end_with_launcher() -> None:
-    """Let the system end this process when its launcher is killed (on Linux)."""
-    if LAUNCHER in os.environ:
-        with contextlib.suppress(AttributeError, OSError):
-            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
 def _arguments(address: str | None, count: int | None, index: int | None) -> tuple[str, int, int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pullback.distributed.heartbeat import ENDED, LEFT, AllProcesses, Heartbeat
-from pullback.distributed.membership import compare
+from pullback.distributed.heartbeat import ENDED, LEFT, Heartbeat
 from pullback.engines.processes import show
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.sharded import DeviceGroup
@@ -15,20 +14,10 @@ from pullback.graph.where import user_line
 _POLL = 0.005
 
 
-def same_program(cluster: Cluster, heartbeat: Heartbeat, word: str, devices: DeviceGroup) -> None:
-    """Return when all processes of `devices` are about to start the same program."""
-    tag = f"the next program on {devices.name}"
-    compare(tag, gather(cluster, heartbeat, tag, word, 600.0, devices))
-
-
 def gather(
-    cluster: Cluster,
-    heartbeat: Heartbeat,
-    tag: str,
-    word: str,
-    timeout: float,
+    cluster: Cluster, heartbeat: Heartbeat, tag: str, word: str, timeout: float,
     devices: DeviceGroup | None = None,
-) -> dict[int, str]:
+) -> dict[int, str]:  # fmt: skip
     """Return what each process says when it reaches a tag, as many times as this one has.
 
     The processes are all, or those of `devices`, which are about to start a program there.
@@ -37,38 +26,27 @@ def gather(
     turn = heartbeat.turns[tag] = heartbeat.turns.get(tag, 0) + 1
     among = devices or heartbeat.everyone
     heartbeat.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}
-    try:
-        return _gather(cluster, heartbeat, tag, turn, word, timeout, among)
-    finally:
-        heartbeat.waits = None
-
-
-def _gather(
-    cluster: Cluster,
-    heartbeat: Heartbeat,
-    tag: str,
-    turn: int,
-    word: str,
-    timeout: float,
-    among: DeviceGroup | AllProcesses,
-) -> dict[int, str]:
     directory = f"pullback/words/{tag}/{turn}/"
     end = time.monotonic() + timeout
-    while True:
-        said = cluster.exchange(f"{directory}{cluster.process}", word, directory, among)
-        found = {int(k.rsplit("/", 1)[1]): v for k, v in said.items()}
-        missing = [k for k in among.processes if k not in found]
-        if not missing:
-            break
-        ended = [k for k in missing if heartbeat.states().get(k) in (ENDED, LEFT)]
-        error: PullbackError | None = _absent(tag, ended, "before the end") if ended else None
-        error = error or heartbeat.elsewhere(missing) or heartbeat.overtaken(among, missing, word)
-        if error is None and time.monotonic() > end:
-            error = _absent(tag, missing, f"within {timeout:g} s")
-        if error is not None:
-            raise error.at(None, user_line())
-        heartbeat.check(among)
-        time.sleep(_POLL)
+    try:
+        while True:
+            said = cluster.exchange(f"{directory}{cluster.process}", word, directory, among)
+            found = {int(k.rsplit("/", 1)[1]): v for k, v in said.items()}
+            missing = [k for k in among.processes if k not in found]
+            if not missing:
+                break
+            ended = [k for k in missing if heartbeat.states().get(k) in (ENDED, LEFT)]
+            error: PullbackError | None = _absent(tag, ended, "before the end") if ended else None
+            error = error or heartbeat.elsewhere(missing)
+            error = error or heartbeat.overtaken(among, missing, word)
+            if error is None and time.monotonic() > end:
+                error = _absent(tag, missing, f"within {timeout:g} s")
+            if error is not None:
+                raise error.at(None, user_line())
+            heartbeat.check(among)
+            time.sleep(_POLL)
+    finally:
+        heartbeat.waits = None
     cluster.forget(f"pullback/words/{tag}/{turn - 1}/{cluster.process}")  # all have read that
     return {k: found[k] for k in among.processes}
 

@@ -29,10 +29,7 @@ class DeviceBuffer(Protocol):
 
 
 class Program(Protocol[Value]):
-    """A compiled graph.
-
-    `origin` is "disk", "missed" (compiled because it was not on disk), "compiler", or "memory".
-    """
+    """A compiled graph; `origin` is "disk", "missed" (not on disk), "compiler" or "memory"."""
 
     host_scalars: bool  # whether packed scalars are passed as an array of the host
     input_masks: list[int]  # for each output, a bit for each input that it depends on
@@ -94,13 +91,9 @@ class OpBuilder(Protocol):
     mesh: DeviceMesh | None
 
     def op(
-        self,
-        mnemonic: str,
-        *xs: HloValue,
-        out: Any,
-        regions: Block | Sequence[Block] = (),
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
         **attributes: Any,
-    ) -> Any: ...
+    ) -> Any: ...  # fmt: skip
     def constant(self, value: Any, dtype: DType) -> HloValue: ...
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue: ...
     def full(self, type: Type, value: Any) -> HloValue: ...
@@ -122,13 +115,9 @@ class OpBuilder(Protocol):
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]: ...
     def loop(
-        self,
-        init: Sequence[HloValue],
-        condition: Callable[..., HloValue],
-        body: Callable[..., Sequence[HloValue]],
-        stops: bool = True,
-        axes: Sequence[str] = (),
-    ) -> tuple[HloValue, ...]: ...
+        self, init: Sequence[HloValue], condition: Callable[..., HloValue],
+        body: Callable[..., Sequence[HloValue]], stops: bool = True, axes: Sequence[str] = (),
+    ) -> tuple[HloValue, ...]: ...  # fmt: skip
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None: ...
     def inline(
         self, graph: Graph, xs: Sequence[HloValue], held: bool = False

@@ -122,9 +122,6 @@ class MeshProgram(ProgramBase):
         super().__init__(graph)
 
 
-# -- in NumPy -----------------------------------------------------------------------------------
-
-
 class Stack(OnMesh):
     """The parts of all devices in one array, with the dimensions of the mesh in front."""
 
@@ -168,10 +165,7 @@ class SimulatedProgram(MeshProgram):
         return [Stack(self.engine, t, y) if t.sharding else self.first(y) for y, t in pairs]
 
     def _locate(self, error: PullbackError) -> PullbackError:
-        """Attribute an error to the node of the whole program that was recorded at its line.
-
-        A node inside a graph that an op holds keeps its own line.
-        """
+        """Attribute an error to the node of the whole program that was recorded at its line."""
         failed = error.values.pop("node", None)
         if failed is None:
             return error

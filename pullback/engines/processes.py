@@ -1,7 +1,4 @@
-"""The processes that compute together with this one.
-
-A process is alone until `pullback.distributed.initialize` installs the group that it joined.
-"""
+"""The processes that compute together; `pullback.distributed.initialize` installs the group."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ class ProcessGroup:
     cluster: Cluster | None = None  # connects XLA's clients of several processes
 
     def agree_on_program(self, whole: Graph, local: Graph, devices: DeviceGroup) -> None:
-        """Return when all processes of `devices` are about to start the same program.
-
-        `local` is the program of one device, made from `whole`.
-        """
+        """Return when all processes of `devices` are about to start the same `local` program."""
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
         """Return what each process says under a tag, by index."""

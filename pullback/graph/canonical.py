@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.graph import kinds
 from pullback.graph.graph import Graph, by_number, graphs_within
-from pullback.graph.kinds import (
-    ConstSource,
-    Detached,
-    Distinct,
-    ForwardsOperands,
-    InputSource,
-    PerElement,
-    RunsAs,
-    Transparent,
-)
 from pullback.graph.merge_loops import subsume
 from pullback.graph.node import Node, results
 from pullback.graph.table import TABLE
@@ -44,10 +35,7 @@ def canonicalise_with_map(
 
 
 def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node, Node]]:
-    """As `canonicalise_with_map`, with `keep_stop_gradient`, also for the graphs inside ops.
-
-    Without `lines`, graphs that differ only in the lines of their nodes become the same.
-    """
+    """Canonicalise a graph with its inner graphs, which without `lines` do not depend on lines."""
     holders = {n: n.op for n in graph.nodes if graphs_within(n.op.parameters())}
     if lines and not holders:
         return canonicalise_with_map(graph, True)
@@ -98,9 +86,10 @@ class _Canonicaliser:
             new[x] = _input(x, name)
         for node in graph.nodes[inputs:]:
             op = node.op
-            if self.executed and isinstance(op, RunsAs) and op.executed is not None:
+            if self.executed and isinstance(op, kinds.RunsAs) and op.executed is not None:
                 op = op.executed
-            if isinstance(op, Transparent) and not (self.kept and isinstance(op, Detached)):
+            kept = self.kept and isinstance(op, kinds.Detached)
+            if isinstance(op, kinds.Transparent) and not kept:
                 new[node] = new[node.inputs[0]]
             else:
                 new[node] = self.place(node, op, tuple([new[x] for x in node.inputs]))
@@ -113,7 +102,7 @@ class _Canonicaliser:
             xs = tuple(sorted(xs, key=by_number))
         if self.results and xs and xs[0] in self.results:
             return self.results[xs[0]][op.index]
-        if isinstance(op, Distinct):
+        if isinstance(op, kinds.Distinct):
             return self.make(node, op, xs)
         folded = fold(node, xs)
         if folded is not None:
@@ -128,17 +117,17 @@ class _Canonicaliser:
         value = None if xs else node.value  # only the values of leaves are part of the program
         made = Node(op, xs, node.type, node.where, (), node.backward, value)
         if isinstance(made.type, tuple):
+            forwards = self.executed and isinstance(op, kinds.ForwardsOperands)
             # Results directly follow their op, as in the text
-            self.results[made] = (
-                xs if self.executed and isinstance(op, ForwardsOperands) else results(made)
-            )
+            self.results[made] = xs if forwards else results(made)
         return made
 
 
 def _input(x: Node, name: str) -> Node:
     """Return a new input; an old one that is not an `Input` becomes one."""
-    op = x.op if isinstance(x.op, InputSource) else TABLE["Input"](name, x.type.shape, x.type.dtype)
-    return Node(op, (), x.type, x.where, (), x.backward)
+    known, type = isinstance(x.op, kinds.InputSource), x.type
+    op = x.op if known else TABLE["Input"](name, type.shape, type.dtype)
+    return Node(op, (), type, x.where, (), x.backward)
 
 
 def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
@@ -147,9 +136,10 @@ def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
     The value is computed in its dtype and in unbounded integers. Where they differ it overflowed,
     and the result of an overflow depends on the engine.
     """
-    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, PerElement)):
+    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, kinds.PerElement)):
         return None
-    arrays = [x.op.array for x in xs if isinstance(x.op, ConstSource) and _is_exact_scalar(x.type)]
+    ops = [x.op for x in xs if _is_exact_scalar(x.type)]
+    arrays = [op.array for op in ops if isinstance(op, kinds.ConstSource)]
     if len(arrays) < len(xs):
         return None
     unbounded = [a if a.dtype == bool else a.astype(object) for a in arrays]

@@ -107,10 +107,8 @@ def _free(nodes: Iterable[Node]) -> set[Node]:
     """Return the nodes that each segment copies: scalars, and what depends on no input."""
     found: set[Node] = set()
     for n in nodes:
-        fixed = not isinstance(n.op, Distinct) and all(
-            x in found and not _is_scalar(x) for x in n.inputs
-        )
-        if fixed or _is_scalar(n):
+        fixed = all(x in found and not _is_scalar(x) for x in n.inputs)
+        if _is_scalar(n) or (fixed and not isinstance(n.op, Distinct)):
             found.add(n)
     return found
 
@@ -133,31 +131,26 @@ def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
     made, before = [], 0
     for cut in [*cuts, len(order)]:
         while cut - before > LONGEST:
-            before = _whole(order, before + LONGEST)
+            before += LONGEST
+            while before < len(order) and isinstance(order[before].op, ResultSource):
+                before += 1  # results stay with their op
             made.append(before)
         made.append(cut)
         before = cut
     return made[:-1]
 
 
-def _whole(order: list[Node], cut: int) -> int:
-    """Move a cut, so that the results of an op stay with it."""
-    while cut < len(order) and isinstance(order[cut].op, ResultSource):
-        cut += 1
-    return cut
-
-
 def _runs(tokens: list[int]) -> Iterable[tuple[int, int, int]]:
     """Yield the ranges (start, stop, period) in which the tokens repeat often enough."""
-    following = _next_similar(tokens)
-    i = 0
-    done = 0  # the end of the last range
-    while i < len(tokens):
+    following, count = _next_similar(tokens), len(tokens)
+    i = done = 0  # `done` is the end of the last range
+    while i < count:
         j = following[i]
         if not j:
             i += 1
             continue
-        period, start, stop = j - i, i, j + _agreement(tokens, i, j)
+        period, start = j - i, i
+        stop = next((k for k in range(j, count) if tokens[k] != tokens[k - period]), count)
         while start > done and tokens[start - 1] == tokens[start - 1 + period]:
             start -= 1
         together = _together(period, (stop - start) // period)
@@ -189,14 +182,6 @@ def _next_similar(tokens: list[int]) -> list[int]:
         found[i] = seen.get(key, 0)
         seen[key] = i
     return found
-
-
-def _agreement(tokens: list[int], i: int, j: int) -> int:
-    """Return how many tokens from two positions on are the same."""
-    count = 0
-    while j + count < len(tokens) and tokens[i + count] == tokens[j + count]:
-        count += 1
-    return count
 
 
 def _phase(order: list[Node], start: int, stop: int, period: int) -> int:

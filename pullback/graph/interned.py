@@ -43,10 +43,6 @@ def _words(annotation: Any) -> list[str]:
     return re.findall(r"\w+", str(annotation))
 
 
-def _is_light(value: Any) -> bool:
-    return not isinstance(value, bytes) or len(value) <= _QUICK_BYTES
-
-
 class Interned(type):
     """Metaclass of immutable values with one instance for each set of parameters.
 
@@ -104,8 +100,8 @@ class Interned(type):
             if known is None or found is None:
                 found, known = made, weakref.ref(made, _forget(cls._canonical, key))
                 cls._canonical[key] = known
-            given = (*args, *kwargs.values())
-            if quick is not None and (cls.equal_is_same or all(map(_is_light, given))):
+            heavy = [x for x in (*args, *kwargs.values()) if isinstance(x, bytes)]
+            if quick is not None and all(len(x) <= _QUICK_BYTES for x in heavy):
                 remember(quick, typed, known, bound=4096)
                 if not cls.equal_is_same:  # types live as long as their nodes
                     _recent.append(found)

@@ -1,5 +1,4 @@
-"""Merge applications that another one contains: a loop, and the same loop that also keeps more
-values or carries tangents, run once."""
+"""Merge applications that others contain: a loop, and the same one with more results, run once."""
 
 from __future__ import annotations
 
@@ -20,9 +19,8 @@ def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
 
     Return None if there are none. The order of recording is kept as far as possible.
     """
-    holders = [
-        n for n in graph.nodes if isinstance(n.op, HigherOrder) and isinstance(n.type, tuple)
-    ]
+    found = [n for n in graph.nodes if isinstance(n.op, HigherOrder)]
+    holders = [n for n in found if isinstance(n.type, tuple)]
     if len(holders) < 2:
         return None
     instead = _included(graph, holders)
@@ -69,8 +67,7 @@ def _order(graph: Graph, instead: dict[Node, Place]) -> list[Node] | None:
     given = set(graph.inputs)
     inner = [n for n in graph.nodes if n not in instead and n not in given]
     for node in inner:
-        needs = {instead[x][0] if x in instead else x for x in node.inputs}
-        needs -= given
+        needs = {instead[x][0] if x in instead else x for x in node.inputs} - given
         waits[node] = len(needs)
         for x in needs:
             users.setdefault(x, []).append(node)

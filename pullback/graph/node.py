@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Union
 
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 Operand = Union["Node", complex]  # in formulas; `complex` includes int and float
 
 next_number = itertools.count().__next__
+
+
+def _operator(name: str, swap: bool = False) -> Callable[[Node, Operand], Node]:
+    """An operator that applies an op, which is looked up once."""
+    op: Any = None
+
+    def apply(self: Node, other: Operand) -> Node:
+        nonlocal op
+        if op is None:
+            op = TABLE[name]()
+        y = operand(other, self)
+        return op(y, self) if swap else op(self, y)
+
+    return apply
 
 
 class Node:
@@ -61,42 +76,13 @@ class Node:
         return f"<{self.op.name} #{self.number}: {self.type}>"
 
     # Rules are written as formulas, such as `g * x + 1`
-    def __add__(self, other: Operand) -> Node:
-        return _apply("Add", self, operand(other, self))
-
-    def __sub__(self, other: Operand) -> Node:
-        return _apply("Sub", self, operand(other, self))
-
-    def __mul__(self, other: Operand) -> Node:
-        return _apply("Mul", self, operand(other, self))
-
-    def __truediv__(self, other: Operand) -> Node:
-        return _apply("Div", self, operand(other, self))
-
-    def __radd__(self, other: Operand) -> Node:
-        return _apply("Add", operand(other, self), self)
-
-    def __rsub__(self, other: Operand) -> Node:
-        return _apply("Sub", operand(other, self), self)
-
-    def __rmul__(self, other: Operand) -> Node:
-        return _apply("Mul", operand(other, self), self)
-
-    def __rtruediv__(self, other: Operand) -> Node:
-        return _apply("Div", operand(other, self), self)
+    __add__, __radd__ = _operator("Add"), _operator("Add", swap=True)
+    __sub__, __rsub__ = _operator("Sub"), _operator("Sub", swap=True)
+    __mul__, __rmul__ = _operator("Mul"), _operator("Mul", swap=True)
+    __truediv__, __rtruediv__ = _operator("Div"), _operator("Div", swap=True)
 
     def __neg__(self) -> Node:
-        return _apply("Neg", self)
-
-
-_arithmetic: dict[str, Op] = {}  # the ops of the operators, looked up once
-
-
-def _apply(name: str, *xs: Node) -> Node:
-    op = _arithmetic.get(name)
-    if op is None:
-        op = _arithmetic[name] = TABLE[name]()
-    return op(*xs)
+        return TABLE["Neg"]()(self)
 
 
 def operand(value: Operand, like: Node) -> Node:

@@ -16,15 +16,10 @@ def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None
 
     `inputs[i]` is the input of `whole` that input `i` of `part` stands for.
     """
-    known = {
-        _key(n, n.inputs): n
-        for n in whole.nodes[len(whole.inputs) :]
-        if not isinstance(n.op, Distinct)
-    }
+    inner = whole.nodes[len(whole.inputs) :]
+    known = {_key(n, n.inputs): n for n in inner if not isinstance(n.op, Distinct)}
     holders = [n for n in whole.nodes if isinstance(n.op, HigherOrder)]
-    places: dict[Node, Node] = {
-        x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)
-    }
+    places = {x: whole.inputs[i] for x, i in zip(part.inputs, inputs, strict=True)}
     moved: dict[Node, tuple[Node, Sequence[int]]] = {}  # ops that others contain
     for node in part.nodes[len(part.inputs) :]:
         if node.inputs and node.inputs[0] in moved:

@@ -61,10 +61,7 @@ class LeafToken:
 
 
 class Consumed:
-    """Marks the nodes that a `backward()` consumed, and everything computed from them.
-
-    Nodes with a number below `before` were consumed; later ones were computed from them.
-    """
+    """Marks the nodes that a `backward()` consumed, numbered below `before`, and later ones."""
 
     __slots__ = ("before",)
     alive = False

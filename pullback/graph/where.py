@@ -67,10 +67,7 @@ def is_internal_file(name: str) -> bool:
 
 
 def user_line(called: str = "") -> SourceLine | None:
-    """Return the innermost line on the stack that is not inside pullback.
-
-    `called` is the name that its errors show instead of the op's.
-    """
+    """Return the innermost line outside pullback; errors show `called` instead of the op's name."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code

@@ -40,7 +40,9 @@ def backward(loss: Tensor) -> None:
     mark = Consumed(max(n.number for n in path) + 1)
     for node in path:
         if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
-            _consume(node, mark)
+            node.tokens = (*(t for t in node.tokens if not t.leaf), mark)
+            if node.value is not None and not any(t.alive for t in node.tokens):
+                forget(node)
 
 
 def _check(loss: Tensor) -> None:
@@ -89,9 +91,3 @@ def _deposit(leaf: Node, g: Node) -> None:
             assert total is not None
             tensor._grad = wrap(total)
             register(tensor._grad)
-
-
-def _consume(node: Node, mark: Consumed) -> None:
-    node.tokens = (*(t for t in node.tokens if not t.leaf), mark)
-    if node.value is not None and not any(t.alive for t in node.tokens):
-        forget(node)

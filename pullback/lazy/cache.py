@@ -83,10 +83,7 @@ class CacheEntry:
 
 
 class Cache:
-    """Entries by key, and their programs, bounded in number and bytes.
-
-    Callers hold `launch.lock`.
-    """
+    """Entries by key with programs, bounded in number and bytes; callers hold `launch.lock`."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple, CacheEntry] = {}
@@ -99,9 +96,6 @@ class Cache:
         self._last_at: dict[Any, tuple] = {}  # the last key compiled for each line
         self._evicted: dict[tuple[int, tuple[int, ...]], bool] = {}
         self._seen: dict[int, bool] = {}
-
-    def find(self, key: tuple) -> CacheEntry | None:
-        return self.entries.get(key)
 
     def add(self, key: tuple) -> CacheEntry:
         entry = self.entries[key] = CacheEntry(key)
@@ -140,9 +134,9 @@ class Cache:
         self._programs[program] = entry, outputs
         self._latest = None
         self.nbytes += program.nbytes
-        while len(self._programs) > 1 and (
-            self.nbytes > limit or len(self._programs) > MOST_PROGRAMS
-        ):
+        while self.nbytes > limit or len(self._programs) > MOST_PROGRAMS:
+            if len(self._programs) == 1:
+                break
             self._evict()
         trim = self._evicted_bytes > max(limit // 8, _TRIM_BYTES)
         if trim:

@@ -134,10 +134,7 @@ class Work:
         return tuple(key)
 
     def anywhere(self) -> tuple:
-        """Return the key of the same work at any position: without the positions of ops.
-
-        Return `()` if no op has a position, or if values are on a mesh.
-        """
+        """Return the key without the positions of ops; `()` if there are none, or on a mesh."""
         if any(x.type.sharding is not None for x in self.leaves):
             return ()
         if not any(position(n.op) for n in self.nodes):
@@ -160,6 +157,3 @@ def _no_value(node: Node) -> HostReadError:
         hint="The function is being traced: it runs once, on placeholders, and values exist only "
         "when the\ncompiled program runs. Return the tensor and read it outside.",
     )
-
-
-__all__ = ["Work", "base", "pending_ancestors", "related"]

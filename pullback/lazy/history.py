@@ -33,9 +33,7 @@ def forget(node: Node) -> None:
         node.op = _leaf(node.op.name)
 
 
-@cache  # one for each op class
-def _leaf(name: str) -> Leaf:
-    return Leaf(name)
+_leaf = cache(Leaf)  # one for each op class
 
 
 class Derivative:
@@ -52,9 +50,8 @@ class Derivative:
         token.alive = False
         for ref in token.computed:
             node = ref()
-            if node is None or node.value is None or any(t.alive for t in node.tokens):
-                continue
-            forget(node)
+            if node and node.value is not None and not any(t.alive for t in node.tokens):
+                forget(node)
         token.computed = []
 
     def __enter__(self) -> Derivative:

@@ -1,7 +1,4 @@
-"""Functions of higher layers that methods of Tensor call.
-
-The modules that define them, which need Tensor themselves, set them when they are imported.
-"""
+"""Functions of higher layers that methods of Tensor call, set by the modules that define them."""
 
 from __future__ import annotations
 

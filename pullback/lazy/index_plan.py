@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.errors import (
-    ArgumentError,
-    AxisError,
-    DTypeError,
-    IndexOutOfRange,
-    PullbackError,
-    ShapeError,
-)
+from pullback import errors
+from pullback.errors import ArgumentError, AxisError, DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import Node, constant
 from pullback.graph.where import user_line
@@ -30,13 +24,12 @@ from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.shape.movement import Broadcast
 
 
-class Pick:
+class Pick(NamedTuple):
     """An index array for one dimension: on the host, or a tensor."""
 
-    def __init__(self, array: Any, fresh: bool = False, size: int | None = None) -> None:
-        self.array = array
-        self.fresh = fresh  # whether it indexes a new dimension of size 1
-        self.size = size  # the size of the mask that it comes from
+    array: Any
+    fresh: bool = False  # whether it indexes a new dimension of size 1
+    size: int | None = None  # the size of the mask that it comes from
 
 
 class IndexPlan:
@@ -69,10 +62,8 @@ class IndexPlan:
     def indices(self) -> list[Node]:
         """Return the index arrays as nodes of one shape, without negative indices."""
         shape = self.pick_shape()
-        return [
-            _index_node(pick, shape, self.view[dim])
-            for pick, dim in zip(self.picks, self.dims, strict=True)
-        ]
+        pairs = zip(self.picks, self.dims, strict=True)
+        return [_index_node(pick, shape, self.view[dim]) for pick, dim in pairs]
 
     def pick_shape(self) -> tuple[int, ...]:
         try:
@@ -148,15 +139,12 @@ def _range(part: slice, size: int) -> range:
     try:
         taken = range(*part.indices(size))
     except (TypeError, ValueError) as error:
-        if isinstance(error, PullbackError):
+        if isinstance(error, errors.PullbackError):
             raise
         raise ArgumentError(
             f"index: the bounds and step of a slice must be integers, the step not 0, got {part}"
         ) from None
     return taken if len(taken) else range(0)
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def read(index: Any) -> list[Any]:
@@ -230,9 +218,6 @@ def _mask(mask: Any) -> list[Pick]:
         return [Pick(np.zeros((int(mask),), np.int64), fresh=True)]
     places = np.nonzero(mask)
     return [Pick(np.asarray(i, np.int64), size=n) for i, n in zip(places, mask.shape)]
-
-
-# -- index arrays ---------------------------------------------------------------------------------
 
 
 def _check_pick(pick: Pick, axis: int, size: int) -> None:

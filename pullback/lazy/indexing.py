@@ -131,9 +131,6 @@ class IndexedPlace:
         return updated(self._x, self._index, value, "max")
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-
 def _view(x: Node, steps: IndexPlan) -> Node:
     """Return the block that ints and slices select, in the shape of the view."""
     if any(r != range(n) for r, n in zip(steps.ranges, x.type.shape, strict=True)):
@@ -167,9 +164,6 @@ def _picked(view: Node, steps: IndexPlan) -> Node:
     rest = tuple(range(count, made.type.rank))
     perm = (*rest[: steps.place], *range(count), *rest[steps.place :])
     return record_node(Transpose(perm), made)
-
-
-# -- writing --------------------------------------------------------------------------------------
 
 
 def _value(value: Any, x: Tensor) -> Node:

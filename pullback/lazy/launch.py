@@ -44,10 +44,7 @@ table.on_replaced.append(state.forget)
 
 
 def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = None) -> None:
-    """Compute `wanted`, of which `needed` are required and the others optional.
-
-    `nodes` are the pending nodes that they depend on, if the caller knows them.
-    """
+    """Compute `wanted`, of which `needed` are required; `nodes` are their pending ancestors."""
     prepared = None
     try:
         with lock:  # another thread may have started some of it
@@ -68,21 +65,15 @@ def launch(needed: list[Node], wanted: list[Node], nodes: list[Node] | None = No
 
 
 def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False) -> None:
-    """Compute a large graph in pieces, cut between the iterations of a loop.
-
-    With `keep_tail`, the nodes after the last cut stay pending.
-    """
+    """Compute a graph in pieces, cut between iterations; `keep_tail` leaves the last pending."""
     outputs = set(wanted)
     gathered = gathered_values(nodes)
     while nodes:
         with lock:
             size = piece_size(nodes, outputs, gathered)
-            if len(nodes) > size:
-                cut = phase(nodes, size)
-            elif keep_tail:
+            if len(nodes) <= size and keep_tail:
                 return
-            else:
-                cut = len(nodes)
+            cut = phase(nodes, size) if len(nodes) > size else len(nodes)
             piece, rest = results_with_op(nodes[:cut], nodes[cut:])
             used = {base(x) for n in rest for x in n.inputs}
             out = [n for n in piece if (n in used or n in outputs) and n.value is None]
@@ -96,9 +87,6 @@ def launch_split(nodes: list[Node], wanted: list[Node], keep_tail: bool = False)
         nodes = [n for n in rest if n.value is None]
 
 
-# -- choosing a program -------------------------------------------------------------------------
-
-
 def _prepare(
     nodes: list[Node], needed: list[Node], wanted: list[Node], split: bool = False
 ) -> Launch:
@@ -106,9 +94,14 @@ def _prepare(
     work = Work([n for n in nodes if n.value is None])
     mode = current()
     key = (mode.engine, mode.device, *work.key)
-    entry, anywhere = state.cache.find(key), False
+    entry, anywhere = state.cache.entries.get(key), False
     if entry is None and (loose := work.anywhere()):
-        entry, anywhere = _seen_elsewhere((mode.engine, mode.device, *loose))
+        loose = (mode.engine, mode.device, *loose)
+        entry = state.cache.entries.get(loose)
+        # The first time, a program is compiled for one position, which is never slower.
+        if entry is None and not state.cache.first_sight(loose):
+            entry = state.cache.add(loose)
+        anywhere = entry is not None
     if entry is None and len(wanted) > len(needed) and state.cache.first_sight(key):
         smaller = _required_alone(needed, mode)
         if smaller is not None:
@@ -131,17 +124,6 @@ def _prepare(
     return Launch(work, entry, chosen, mode, cause, anywhere)  # type: ignore[arg-type]
 
 
-def _seen_elsewhere(key: tuple) -> tuple[CacheEntry | None, bool]:
-    """Return the cache entry for work at any position, and whether to use it.
-
-    The first time, a program is compiled for one position, which is never slower.
-    """
-    found = state.cache.find(key)
-    if found is None and not state.cache.first_sight(key):
-        found = state.cache.add(key)
-    return found, found is not None
-
-
 def refuse(what: str, cause: Cause) -> RecompileError:
     """Return the error that `no_recompile` raises."""
     return RecompileError(
@@ -153,7 +135,7 @@ def refuse(what: str, cause: Cause) -> RecompileError:
 def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:
     """Return a launch of a cached program for the required outputs alone, if there is one."""
     work = Work(pending_ancestors(needed))
-    entry = state.cache.find((mode.engine, mode.device, *work.key))
+    entry = state.cache.entries.get((mode.engine, mode.device, *work.key))
     want = tuple(sorted(work.index[n] for n in needed))
     chosen = None if entry is None else _variant(entry, set(want), want)
     if chosen is None:
@@ -181,9 +163,6 @@ def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[
     return None
 
 
-# -- running ------------------------------------------------------------------------------------
-
-
 class Launch:
     """One run of a program."""
 
@@ -207,9 +186,8 @@ class Launch:
     def run(self) -> None:
         try:
             program = self.program = self.program or self._compile()
-            owns = self.engine.owns
-            here, leaves = self.engine, self.work.leaves
-            args = [x.value if owns(x.value) else argument(here, x) for x in leaves]
+            here, owns = self.engine, self.engine.owns
+            args = [x.value if owns(x.value) else argument(here, x) for x in self.work.leaves]
             if self.work.scalars or self.positions:
                 args.append(self._packed(program))
             values = program.run(args)

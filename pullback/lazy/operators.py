@@ -59,10 +59,7 @@ def weak(value: Any, dtype: DType) -> Node:
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
-    """The dtype of a tensor of `dtype` combined with a Python number.
-
-    A number has no dtype of its own: it takes the tensor's, unless it is of a higher kind.
-    """
+    """The dtype of a tensor with a number, which takes the tensor's unless of a higher kind."""
     wanted = _NUMBER_RANK[type(value)]
     if wanted <= _RANK[dtype.kind]:
         return dtype
@@ -116,10 +113,7 @@ def as_tensor(value: ArrayLike | Unknown) -> Tensor:
 
 
 def binary(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
-    """Record `x op y` for an operator, or return `NotImplemented` for foreign objects.
-
-    The common cases come first: this is a hot path.
-    """
+    """Record `x op y`, or return `NotImplemented` for foreign objects; the hot cases come first."""
     a = x._node if x._token is None else root(x)
     if isinstance(y, Operators):
         b = y._node if y._token is None else root(y)  # type: ignore[arg-type]

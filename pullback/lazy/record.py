@@ -1,7 +1,4 @@
-"""Recording: applying an op to tensors makes a node, and a tensor whose value is pending.
-
-This is the hot path: every operation goes through `record`.
-"""
+"""Recording, the hot path: applying an op makes a node, and a tensor whose value is pending."""
 
 from __future__ import annotations
 
@@ -74,36 +71,29 @@ def _application(op: Op, nodes: tuple[Node, ...], mode: Settings) -> Node:
     types = tuple([x.type for x in nodes])
     type = op.inferred.get(types)
     if type is None:
-        op, nodes = _conform(op, nodes, where)
-        type = _infer(op, tuple([x.type for x in nodes]), where)
+        op, nodes, type = _infer(op, nodes, where)
     tokens = merge_tokens(nodes)
     if tokens and isinstance(op, Detached):
         tokens = of_constant(tokens)
     return Node(op, nodes, type, where, tokens)
 
 
-def _conform(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...]]:
-    """Return the op and operands made to fit; nodes that this emits have the user's line."""
+def _infer(op: Op, nodes: tuple[Node, ...], where: Location) -> tuple[Op, tuple[Node, ...], Any]:
+    """Return the op and operands made to fit, and the type; emitted nodes have the user's line."""
     before, thread.where = thread.where, where
     try:
-        return op.conform(nodes)
+        op, nodes = op.conform(nodes)
     finally:
         thread.where = before
-
-
-def _infer(op: Op, types: tuple, where: Location) -> Any:
     try:
-        return op.type_of(*types)
+        return op, nodes, op.type_of(*[x.type for x in nodes])
     except PullbackError as error:
         raise error.at(op.title, where) from None
 
 
 @contextmanager
 def at_one_line(called: str = "") -> Iterator[None]:
-    """Record everything inside at the line of the caller, which is looked up once.
-
-    Errors name `called`, if it is given, instead of the op.
-    """
+    """Record everything inside at the caller's line; errors name `called`, if it is given."""
     before = thread.user_line
     thread.user_line = before or user_line(called)
     try:

@@ -67,10 +67,7 @@ def started(
     program: Any, word: Any, lines: Sequence[Location], arguments: Sequence[Node],
     nodes: Sequence[Node],
 ) -> None:  # fmt: skip
-    """Note a run that has checks, or that used results of such a run.
-
-    `lines` are the lines of the checked ops.
-    """
+    """Note a run that has checks, of ops at `lines`, or that used results of such a run."""
     sources: list[Source] = []
     for i, x in enumerate(arguments):
         found = _unchecked.get(x)

@@ -77,14 +77,11 @@ class Settings:
 
 
 def _from_environment() -> Settings:
-    def on(name: str) -> bool:
-        return os.environ.get(name, "") not in ("", "0")
-
-    return Settings(
-        on("PULLBACK_EAGER"), on("PULLBACK_VERIFY_SHAPES"),
-        engine=os.environ.get("PULLBACK_ENGINE", "xla"),
-        cache_bytes=from_environment("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
-    )  # fmt: skip
+    given = [os.environ.get(name, "") for name in ("PULLBACK_EAGER", "PULLBACK_VERIFY_SHAPES")]
+    eager, verify_shapes = (text not in ("", "0") for text in given)
+    cache_bytes = from_environment("PULLBACK_CACHE_MEMORY", Settings.cache_bytes)
+    engine = os.environ.get("PULLBACK_ENGINE", "xla")
+    return Settings(eager, verify_shapes, engine, cache_bytes=cache_bytes)
 
 
 _environment = _from_environment()  # immutable, and the default of every context
@@ -228,8 +225,3 @@ def default_device(name: str) -> Scope:
     """
     find_engine(current().engine, name)  # raises if there is none
     return Scope(device=name)
-
-
-__all__ = [
-    "Settings", "config", "current", "default_device", "default_dtype", "no_grad", "no_recompile",
-]  # fmt: skip

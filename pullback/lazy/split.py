@@ -42,8 +42,7 @@ def gathered_values(nodes: list[Node]) -> set[Node]:
 
 
 def results_with_op(piece: list[Node], rest: list[Node]) -> tuple[list[Node], list[Node]]:
-    """Move the results of ops in the piece from the rest to the piece: the ops have no value
-    themselves, and a derivative may use a result much later."""
+    """Move results of ops in the piece from the rest to the piece: the ops have no value."""
     ops = {n for n in piece if isinstance(n.type, tuple)}
     if not ops:
         return piece, rest

@@ -26,10 +26,7 @@ def limits(dtype: DType) -> tuple[int, int]:
 
 
 def beyond(name: str, x: Node, k: Any) -> Any:
-    """Compare `x` with an integer out of range of its dtype; return None for one in range.
-
-    All elements of `x` compare with it as 0 does.
-    """
+    """Compare `x` with an integer out of range of its dtype, as 0 would; None for one in range."""
     dtype = x.type.dtype
     if not dtype.is_integer or type(k) not in (int, UnknownInt):
         return None

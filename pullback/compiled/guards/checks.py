@@ -82,10 +82,7 @@ class Checks:
     def instance(
         self, x: Any, names: tuple[str, ...], slots: tuple[str, ...], absent: Any, whole: bool
     ) -> None:
-        """Check the class of an object, which is not kept alive, and attributes of its own.
-
-        With `whole`, it must not get more of them.
-        """
+        """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""
         place: Any = _weak(x)
         own = own_attributes(x)
         if own is None:

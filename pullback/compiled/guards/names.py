@@ -82,11 +82,9 @@ def code_key(code: CodeType) -> tuple:
 
 
 def _constant(value: Any) -> Any:
-    if isinstance(value, CodeType):
-        return code_key(value)
     if isinstance(value, frozenset):
         return (frozenset, frozenset(map(exact, value)))
-    return exact(value)
+    return code_key(value) if isinstance(value, CodeType) else exact(value)
 
 
 def absolute(name: str, f: FunctionType) -> str:

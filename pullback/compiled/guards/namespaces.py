@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,9 @@ class InstanceNamespace:
         self.whole = self.whole or walk.reflects
         names = list(walk.unread(self))
         if self.whole:
-            names += [(name, None) for name in [*own, *_slots_of(type(self.x))]]
+            slots = [base.__dict__.get("__slots__", ()) for base in type(self.x).__mro__]
+            named = [(s,) if isinstance(s, str) else s for s in slots]
+            names += [(name, None) for name in [*own, *chain(*named)]]
         for name, line in names:
             if name in self._own or name in self._slots or name in self._absent:
                 continue
@@ -118,8 +121,3 @@ class InstanceNamespace:
 
     def add_checks(self, checks: Checks) -> None:
         checks.instance(self.x, tuple(self._own), tuple(self._slots), self._absent, self.whole)
-
-
-def _slots_of(cls: type) -> list[str]:
-    found = [base.__dict__.get("__slots__", ()) for base in cls.__mro__]
-    return [name for slots in found for name in ([slots] if isinstance(slots, str) else slots)]

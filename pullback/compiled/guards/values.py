@@ -50,10 +50,7 @@ _CONSTRUCTION = frozenset(("__init__", "__new__", "__post_init__"))
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value never changes and is compared by type and bits.
-
-    Values of classes that a user derived are not: those may have attributes.
-    """
+    """Whether a value never changes and is compared by bits; a user's subclass may change."""
     if type(value) in _SIMPLE:
         return True
     if type(value) is tuple:
@@ -134,25 +131,13 @@ def executes(cls: type, name: str, named: bool) -> bool:
     special = name.startswith("__") and name.endswith("__") and name not in _IGNORED
     if not special or not isinstance(f, types.FunctionType):
         return False
-    if (
-        f.__code__.co_filename == "<string>"
-        and name in _GENERATED
-        and dataclasses.is_dataclass(cls)
-    ):
+    generated = f.__code__.co_filename == "<string>" and dataclasses.is_dataclass(cls)
+    if generated and name in _GENERATED:
         return False
     return named or name not in _CONSTRUCTION
 
 
-# -- values that Python makes of others -----------------------------------------------------------
-
 Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
-
-
-def _bound_parts(value: Any) -> Parts | None:
-    owner = value.__self__
-    if owner is None or isinstance(owner, types.ModuleType):
-        return None
-    return [(".__name__", value.__name__), (".self", owner)]
 
 
 _PARTS: tuple[tuple[Any, Callable[[Any], Parts | None]], ...] = (
@@ -164,7 +149,9 @@ _PARTS: tuple[tuple[Any, Callable[[Any], Parts | None]], ...] = (
     (functools.cached_property, lambda x: [("", x.func)]),
     (type(functools.lru_cache(len)), lambda x: [("", x.__wrapped__)]),
     (functools.singledispatchmethod, lambda x: [("", x.func), (".dispatcher", x.dispatcher)]),
-    ((types.BuiltinMethodType, types.MethodWrapperType), _bound_parts),
+    ((types.BuiltinMethodType, types.MethodWrapperType),
+     lambda x: None if x.__self__ is None or isinstance(x.__self__, types.ModuleType)
+     else [(".__name__", x.__name__), (".self", x.__self__)]),
     (types.MappingProxyType, lambda x: [("", part) for part in gc.get_referents(x)]),
     (weakref.ref, lambda x: [("()", x())]),
     (weakref.ProxyTypes, lambda x: [("", x.__init__.__self__)]),

@@ -116,8 +116,6 @@ class Walk:
             namespace.add_checks(self.checks)
         return self.checks
 
-    # -- kinds of values ------------------------------------------------------------------------
-
     def _look(self, path: str, where: Line, value: Any) -> None:
         if is_plain(value):
             self.note(path, where, plain_key(value), repr(value))

@@ -39,16 +39,10 @@ class Builder(ControlFlow, Collectives):
         self._count = 0
         self._constants: dict[Any, HloValue] = {}
 
-    # -- instructions -------------------------------------------------------------------------
-
     def op(
-        self,
-        mnemonic: str,
-        *xs: HloValue,
-        out: Any,
-        regions: Block | Sequence[Block] = (),
+        self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
         **attributes: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Add an instruction; `out` is the type of its result, or a tuple of types.
 
         Attributes are written by kind: a tuple of ints is a dense i64 array, an int is i64, a
@@ -72,9 +66,8 @@ class Builder(ControlFlow, Collectives):
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
             made = self._constants[key] = self.value(Type(array.shape, dtype))
-            self.instructions.append(
-                HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
-            )
+            constant = HloInstruction("stablehlo.constant", (), (made,), {}, array=array)
+            self.instructions.append(constant)
         return self._constants[key]
 
     def once(self, key: Any, make: Callable[[], HloValue]) -> HloValue:
@@ -103,10 +96,8 @@ class Builder(ControlFlow, Collectives):
 
     def broadcast_in_dim(self, x: HloValue, shape: Sequence[int], dims: Sequence[int]) -> HloValue:
         """Map dimension i of `x` to `dims[i]` of `shape`, and repeat along the others."""
-        return self.op(
-            "stablehlo.broadcast_in_dim", x,
-            out=Type(tuple(shape), x.dtype), broadcast_dimensions=tuple(dims),
-        )  # fmt: skip
+        out, dims = Type(tuple(shape), x.dtype), tuple(dims)
+        return self.op("stablehlo.broadcast_in_dim", x, out=out, broadcast_dimensions=dims)
 
     def reshape(self, x: HloValue, shape: Sequence[int]) -> HloValue:
         shape = tuple(shape)
@@ -149,33 +140,20 @@ class Builder(ControlFlow, Collectives):
         return tuple([self.select(made[0], x, self.full(x.type, 0)) for x in xs])
 
     def iota(self, shape: Sequence[int], dtype: DType, dimension: int) -> HloValue:
-        out = Type(tuple(shape), dtype)
-        return self.op("stablehlo.iota", out=out, iota_dimension=dimension)
+        return self.op("stablehlo.iota", out=Type(tuple(shape), dtype), iota_dimension=dimension)
 
     def reduce(self, mnemonic: str, x: HloValue, init: Any, axes: Sequence[int]) -> HloValue:
         """Reduce over `axes`, which are removed, with a binary instruction such as `add`."""
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
-        body = self.region(
-            [Type((), x.dtype)] * 2,
-            lambda a, b: [self.op(f"stablehlo.{mnemonic}", a, b, out=a.type)],
-        )
-        start = self.constant(init, x.dtype)
-        return self.op(
-            "stablehlo.reduce", x, start,
-            out=Type(shape, x.dtype), regions=body, dimensions=tuple(axes),
-        )  # fmt: skip
-
-    # -- programs -----------------------------------------------------------------------------
+        body = self.combination(x.dtype, mnemonic)
+        start, out = self.constant(init, x.dtype), Type(shape, x.dtype)
+        return self.op("stablehlo.reduce", x, start, out=out, regions=body, dimensions=tuple(axes))
 
     def check(self, holds: HloValue, error: Callable[[], PullbackError]) -> None:
         """Require `holds` (bool[]) at run time; `error` makes the exception if it is false."""
         inner = self.inner
-        if inner is not None:
-            self.checks.append(
-                (holds, (lambda: error().at(inner.op.title, inner.where), self.current))
-            )
-        else:
-            self.checks.append((holds, (error, self.current)))
+        made = error if inner is None else lambda: error().at(inner.op.title, inner.where)
+        self.checks.append((holds, (made, self.current)))
 
     def inline(
         self, graph: Graph, xs: Sequence[HloValue], held: bool = False
@@ -203,18 +181,14 @@ class Builder(ControlFlow, Collectives):
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
         values = made if isinstance(made, tuple) else (made,)
+        problem = None
         if not all(isinstance(v, HloValue) for v in values):
-            raise EngineError(
-                "hlo must return a value made by the builder, or a tuple of values for several "
-                f"results, got {made!r}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
-        got = tuple(v.type for v in made) if isinstance(made, tuple) else made.type
-        if got != out:
-            raise EngineError(
-                f"inferred type {node.type} differs from the engine's {got}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
+            wanted = "a value made by the builder, or a tuple of values for several results"
+            problem = f"hlo must return {wanted}, got {made!r}"
+        elif (got := tuple(v.type for v in made) if values is made else made.type) != out:
+            problem = f"inferred type {node.type} differs from the engine's {got}"
+        if problem is not None:
+            raise EngineError(problem, op=node.op.title, where=node.where)
         return made
 
 
@@ -231,21 +205,13 @@ def lower(graph: Graph, b: Builder) -> Block:
 
 
 def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
-    """A graph as the text of a StableHLO module.
-
-    XLA may write results into the buffers of `donated` inputs.
-    """
+    """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
     main = lower(graph, b)
     donor = " {jax.buffer_donor = true}"
     marks = [donor if i in donated else "" for i in range(len(graph.inputs))]
     count = "" if b.mesh is None else f" attributes {{mhlo.num_replicas = {b.mesh.size} : i32}}"
     return print_module(main, marks, count)
-
-
-def result_types(graph: Graph, b: Builder) -> list[Type]:
-    """The types of the results of a graph's module, once it has been lowered by `b`."""
-    return [y.type for y in b.results]
 
 
 def _plain(type: Any) -> Any:

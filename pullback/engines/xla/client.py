@@ -44,10 +44,7 @@ gc.callbacks.append(_collect)
 
 
 class Client:
-    """XLA's devices: GPUs if the CUDA plugin is installed, otherwise the CPU.
-
-    Values that are not sharded are on the first of them, `device`.
-    """
+    """XLA's devices: GPUs, or the CPU; values that are not sharded are on the first, `device`."""
 
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current().cluster
@@ -67,8 +64,6 @@ class Client:
             # In 0.10 the first transfer resets the flag.
             self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
-
-    # -- values -------------------------------------------------------------------------------
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
@@ -129,8 +124,6 @@ class Client:
         places = [self._devices], [self.place], [always]
         return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
 
-    # -- programs -----------------------------------------------------------------------------
-
     def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
         loaded = self.compiled(text, self._devices, self._options)
         return Executable(loaded, outs, self.place)
@@ -177,8 +170,6 @@ class Client:
             except Exception as error:
                 failure = error
         raise explain(failure, "serialise") from None
-
-    # -- several devices ------------------------------------------------------------------------
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""

@@ -77,8 +77,6 @@ class Cluster:
         self._kept.append(client)
         return client
 
-    # -- programs -------------------------------------------------------------------------------
-
     def log(self, group: Group) -> ProgramLog:
         """The programs that this process started on a group of devices."""
         return self._logs.setdefault(group.name, ProgramLog())
@@ -101,10 +99,7 @@ class Cluster:
     def attempt(
         self, action: Callable[[], Any], group: Group, thread: WorkerThread | None = None
     ) -> Any:
-        """Do what may wait in XLA for other processes, in a thread of its own.
-
-        Starting a program is such an action: on CPU, some run in the thread that starts them.
-        """
+        """Do what may wait in XLA for others, such as starting a program, in its own thread."""
         answer = (thread or self._starting).submit(action)
         self._poll(lambda: bool(answer), group)
         result = answer[0]
@@ -156,8 +151,6 @@ class Cluster:
         log.fail(LoggedFailure(log.count, self.process, error.message, final))
         self.heartbeat.say()
 
-    # -- the key-value store that all processes share ---------------------------------------------
-
     def write(self, key: str, value: str) -> None:
         self._runtime.key_value_set(key, value, allow_overwrite=True)
 
@@ -180,8 +173,6 @@ class Cluster:
     def is_exchanging(self) -> bool:
         return self._exchanging.busy
 
-    # -- the end ----------------------------------------------------------------------------------
-
     def leave(self) -> None:
         """Disconnect; all processes do."""
         with contextlib.suppress(Exception):
@@ -201,10 +192,7 @@ def _keep_forever(objects: Sequence[Any]) -> None:
 
 
 def _end_without_destructors() -> None:
-    """End the process after Python's exit, with its exit status.
-
-    Destructors of C++ would abort it, because threads are left behind in XLA.
-    """
+    """End with Python's status, without C++ destructors: they abort if threads are in XLA."""
     with contextlib.suppress(AttributeError, OSError):  # where the C library has it
         library = ctypes.CDLL(None)
         library.on_exit(library._exit, None)

@@ -6,30 +6,20 @@ communicate with each other, in the order of their parts; together they cover th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.engines.base import Groups, OpBuilder
-from pullback.graph.dtypes import (
-    DType,
-    bool_,
-    float32,
-    float64,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-)
+from pullback.graph import dtypes
+from pullback.graph.dtypes import DType, bool_, float32, float64, int32, int64, uint8, uint32
 from pullback.graph.types import Type
 
 if TYPE_CHECKING:
     from pullback.engines.xla.instructions import Block, HloValue
 
-_WIDER = {int16: int32, uint16: uint32}  # NCCL has no 16-bit integers
+_WIDER = {dtypes.int16: int32, dtypes.uint16: uint32}  # NCCL has no 16-bit integers
 
 
 class Collectives(OpBuilder):
@@ -37,6 +27,7 @@ class Collectives(OpBuilder):
 
     communicates: bool
     apart: bool
+    combination: Callable[[DType, str], Block]
 
     def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]:
         """Reduce each operand over the group of each device.
@@ -55,7 +46,7 @@ class Collectives(OpBuilder):
                 key, how = _encode(self, x, kind)
                 coded.setdefault((key.dtype, how), []).append((i, key))
         for (dtype, how), operands in coded.items():
-            given, body = [x for _, x in operands], _combine(self, dtype, how)
+            given, body = [x for _, x in operands], self.combination(dtype, how)
             types = [x.type for x in given]
             found = self._exchange("all_reduce", given, groups, types, regions=body)
             for (i, _), y in zip(operands, found, strict=True):
@@ -68,7 +59,7 @@ class Collectives(OpBuilder):
             parts = self.all_to_all(x, groups, dim, dim)
             return self._parts_reduced(parts, dim, len(groups[0]), kind)
         key, how = _encode(self, x, kind)
-        out, body = _scaled(key.type, dim, 1, len(groups[0])), _combine(self, key.dtype, how)
+        out, body = _scaled(key.type, dim, 1, len(groups[0])), self.combination(key.dtype, how)
         found = self._exchange(
             "reduce_scatter", [key], groups, [out], regions=body, scatter_dimension=dim
         )
@@ -80,8 +71,7 @@ class Collectives(OpBuilder):
         return self._exchange("all_gather", [x], groups, [out], all_gather_dim=dim)[0]
 
     def all_to_all(self, x: HloValue, groups: Groups, split: int, concat: int) -> HloValue:
-        """Send the k-th part along `split` to the k-th device of the group, which concatenates what
-        it receives along `concat`."""
+        """Send part k along `split` to device k of the group, which joins parts along `concat`."""
         n = len(groups[0])
         out = _scaled(_scaled(x.type, split, 1, n), concat, n, 1)
         return self._exchange(
@@ -93,10 +83,8 @@ class Collectives(OpBuilder):
         """Send operands along pairs (source, target) of positions; other positions get zeros."""
         if not pairs:
             return self.full(x.type, 0)
-        self.communicates = True
-        return self.op(
-            "stablehlo.collective_permute", x, out=x.type, source_target_pairs=_table(pairs)
-        )
+        self.communicates, table = True, _table(pairs)
+        return self.op("stablehlo.collective_permute", x, out=x.type, source_target_pairs=table)
 
     def position(self) -> HloValue:
         """Return the position of the device that runs the program, u32[]."""
@@ -105,10 +93,8 @@ class Collectives(OpBuilder):
     def by_position(self, numbers: Sequence[int], dtype: DType = int64) -> HloValue:
         """Select from numbers, one for each position, that of the device that runs the program."""
         table = self.constant(np.array(numbers), dtype)
-        start = self.convert(self.position(), int32)
-        found = self.op(
-            "stablehlo.dynamic_slice", table, start, out=Type((1,), dtype), slice_sizes=(1,)
-        )
+        start, one = self.convert(self.position(), int32), Type((1,), dtype)
+        found = self.op("stablehlo.dynamic_slice", table, start, out=one, slice_sizes=(1,))
         return self.reshape(found, ())
 
     @property
@@ -135,10 +121,8 @@ class Collectives(OpBuilder):
     def _exchange(
         self, name: str, xs: Sequence[HloValue], groups: Groups, outs: Sequence[Type], **rest: Any
     ) -> Sequence[HloValue]:
-        self.communicates = True
-        return self.op(
-            f"stablehlo.{name}", *xs, out=tuple(outs), replica_groups=_table(groups), **rest
-        )
+        self.communicates, table = True, _table(groups)
+        return self.op(f"stablehlo.{name}", *xs, out=tuple(outs), replica_groups=table, **rest)
 
 
 def _table(rows: Sequence[Sequence[int]]) -> str:
@@ -152,14 +136,6 @@ def _scaled(type: Type, dim: int, times: int, over: int) -> Type:
     return Type(shape, type.dtype)
 
 
-def _combine(b: OpBuilder, dtype: DType, kind: str) -> Block:
-    """Return the region that combines two elements."""
-    one = Type((), dtype)
-    return b.region([one, one], lambda x, y: [b.op(f"stablehlo.{kind}", x, y, out=one)])
-
-
-# -- dtypes ---------------------------------------------------------------------------------------
-#
 # Transports (threads, Gloo, NCCL) differ in the reductions and dtypes that they support. Only what
 # all of them support is used.
 
@@ -188,10 +164,7 @@ def _decode(b: OpBuilder, y: HloValue, dtype: DType, kind: str) -> HloValue:
 
 
 def _ordered(b: OpBuilder, x: HloValue, kind: str) -> HloValue:
-    """Return floats as integers of the same order, because transports disagree about NaN.
-
-    NaN becomes the largest or the smallest of all.
-    """
+    """Return floats as integers of the same order; NaN wins, about which transports disagree."""
     x = b.convert(x, float64 if x.dtype is float64 else float32)
     code = int64 if x.dtype is float64 else int32
     key = _flip_negative(b, b.op("stablehlo.bitcast_convert", x, out=Type(x.shape, code)))

@@ -50,8 +50,6 @@ class DiskCache:
         self.on = bool(directory and limit)
         self.checked = self._warned = self._unwritable = False
 
-    # -- entries ------------------------------------------------------------------------------
-
     def read(self, key: bytes) -> bytes | None:
         """Return the executable of a key; None if there is none that can be trusted."""
         if not self._usable():
@@ -113,8 +111,6 @@ class DiskCache:
         except BaseException:
             _quietly(os.unlink, temporary)
             raise
-
-    # -- the directory ------------------------------------------------------------------------
 
     def make_room(self) -> None:
         """Remove files that killed processes left, and the least recently used beyond the bound."""
@@ -216,9 +212,6 @@ def _unwrapped(key: bytes, content: bytes) -> bytes | None:
     if (magic, version, owner, length) != (_MAGIC, FORMAT, key, len(payload)):
         return None
     return payload if checksum == _checksum(key, payload) else None
-
-
-# -- the cache of this process --------------------------------------------------------------------
 
 
 def _from_environment() -> DiskCache:

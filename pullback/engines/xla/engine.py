@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
-from pullback.engines.xla.builder import Builder, module, result_types
+from pullback.engines.xla.builder import Builder, module
 from pullback.engines.xla.client import Client
 from pullback.engines.xla.disk_cache import disk_cache, key_of
 from pullback.engines.xla.executable import Executable
@@ -51,10 +51,7 @@ class XlaEngine:
         self._pieces = weakref.WeakValueDictionary()
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram | XlaSequence:
-        """Compile a graph, as a sequence of pieces if it repeats itself.
-
-        Results may reuse the buffers of `donated` inputs.
-        """
+        """Compile a graph, in pieces if it repeats itself; results may reuse `donated` inputs."""
         refuse_too_large(graph)
         return self._in_pieces(graph, donated, None) or self._compile(graph, donated)
 
@@ -111,7 +108,7 @@ class XlaEngine:
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
         builder = self._builder()
         text = module(graph, builder, donated)
-        code = self._code(text, result_types(graph, builder))
+        code = self._code(text, [y.type for y in builder.results])
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(
@@ -121,7 +118,7 @@ class XlaEngine:
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
         text = module(graph, builder, donated)
-        code = self._code(text, result_types(graph, builder), group)
+        code = self._code(text, [y.type for y in builder.results], group)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
         code.executable.checksum = zlib.crc32(text.encode())

@@ -51,10 +51,7 @@ class HloValue:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class HloInstruction:
-    """One instruction; attributes are MLIR text.
-
-    `array` is the data of a constant; `where` is the place in the text it was read from.
-    """
+    """One instruction; attributes are MLIR text, `where` is the place it was read from."""
 
     mnemonic: str  # with the dialect: `stablehlo.add`
     operands: tuple[HloValue, ...]
@@ -62,7 +59,7 @@ class HloInstruction:
     attributes: dict[str, str]
     regions: tuple[Block, ...] = ()
     where: str = ""
-    array: np.ndarray | None = None
+    array: np.ndarray | None = None  # the data of a constant
     graphs: tuple[Any, ...] = ()  # the regions as graphs, once they have been read as such
 
     @property
@@ -110,9 +107,6 @@ def _free(block: Block) -> list[HloValue]:
     return [x for x in dict.fromkeys([*used, *block.results]) if x not in inside]
 
 
-# -- comparison -----------------------------------------------------------------------------------
-
-
 def instruction_key(
     i: HloInstruction, operands: Iterable[Any], known: Mapping[HloValue, Any]
 ) -> Key:
@@ -140,9 +134,6 @@ def _block_key(block: Block, around: Mapping[HloValue, Any]) -> Key:
     known.update({v: ("here", n) for n, v in enumerate(inner)})
     keys = [instruction_key(i, [known.get(x, x) for x in i.operands], known) for i in instructions]
     return block.types, tuple(keys), tuple([known.get(y, y) for y in block.results])
-
-
-# -- attributes and types -------------------------------------------------------------------------
 
 
 def without_defaults(attributes: dict[str, str]) -> dict[str, str]:
@@ -196,9 +187,6 @@ def value_of(text: str) -> Any:
 def _numbers(text: str) -> Any:
     found = tuple(map(int, re.findall(r"-?\d+", text)))
     return found if text.startswith("[") else found[0]
-
-
-# -- the normal form ------------------------------------------------------------------------------
 
 
 def normal(block: Block) -> Block:

@@ -13,10 +13,7 @@ _CPU_LINES = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags", b"Fe
 
 
 def processor() -> bytes:
-    """Return the model and the instruction sets of the processor.
-
-    Code for another processor may crash, or round differently.
-    """
+    """Return the processor's model and instruction sets, on which code and rounding depend."""
     try:
         # The first core is enough: the kernel generates this text for each core that is read.
         with open("/proc/cpuinfo", "rb", buffering=0) as file:

@@ -6,6 +6,7 @@ its CPU compiler; tests/api/test_memory_plan.py compares them with what XLA repo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -130,12 +131,9 @@ class _Flow:
     """The values of a program that exist in memory, and the steps that read and write them."""
 
     def __init__(
-        self,
-        instructions: Sequence[HloInstruction],
-        inputs: Sequence[HloValue],
-        outputs: Sequence[HloValue],
-        origins: Origins,
-    ) -> None:
+        self, instructions: Sequence[HloInstruction], inputs: Sequence[HloValue],
+        outputs: Sequence[HloValue], origins: Origins,
+    ) -> None:  # fmt: skip
         self.inputs, self.origins = set(inputs), origins
         self.same: dict[HloValue, HloValue] = {}  # values that share another one's memory
         self.tied: dict[HloValue, list[HloValue]] = {}  # values that a barrier waits for
@@ -357,10 +355,6 @@ def _frugal(flow: _Flow) -> list[_Step]:
     return order
 
 
-def _waiting(flow: _Flow) -> dict[HloValue, int]:
+def _waiting(flow: _Flow) -> Counter[HloValue]:
     """The number of steps that read each value."""
-    counts: dict[HloValue, int] = {}
-    for step in flow.steps:
-        for x in step.reads:
-            counts[x] = counts.get(x, 0) + 1
-    return counts
+    return Counter(x for step in flow.steps for x in step.reads)

@@ -70,13 +70,9 @@ class XlaMeshProgram(MeshProgram):
     compiled: SpmdProgram | XlaSequence
 
     def __init__(
-        self,
-        engine: XlaMesh,
-        graph: Graph,
-        local: Graph,
-        compiled: SpmdProgram | XlaSequence,
+        self, engine: XlaMesh, graph: Graph, local: Graph, compiled: SpmdProgram | XlaSequence,
         stands_for: dict,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(engine, graph, local, compiled)
         self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
         # Checks of an op in a graph that was inlined have lines of their own.

@@ -129,9 +129,8 @@ class _Reader:
 
     def main(self) -> Block:
         if "main" not in self.functions:
-            raise ArgumentError(
-                f"a program must have a function main, got {', '.join(self.functions) or 'none'}",
-            )
+            found = ", ".join(self.functions) or "none"
+            raise ArgumentError(f"a program must have a function main, got {found}")
         (body,) = self.functions["main"].regions[0].blocks
         return self.block(body)
 
@@ -198,11 +197,9 @@ class _Reader:
 def unsupported(name: str, where: str, more: str = "") -> VerificationError:
     return VerificationError(
         f"{name} at {where} is not supported by from_stablehlo",
-        code="E6003",
-        instruction=name,
-        place=where,
+        code="E6003", instruction=name, place=where,
         hint=f"{more} docs/interop.md lists the supported instructions.".lstrip(),
-    )
+    )  # fmt: skip
 
 
 def _attributes(op: Any) -> dict[str, str]:
@@ -225,9 +222,6 @@ def _name(location: Any) -> str | None:
 def _where(location: Any) -> str:
     found = re.search(r'"[^"]*":(\d+):(\d+)', str(location))
     return f"line {found[1]}, column {found[2]}" if found else str(location)
-
-
-# -- constants ------------------------------------------------------------------------------------
 
 
 def _constant(op: Any, type: Type) -> np.ndarray:

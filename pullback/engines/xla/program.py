@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,20 +35,14 @@ class XlaProgram(ProgramBase):
     ) -> None:
         self.client, self.executable, self.origin = client, code.executable, code.origin
         self.nbytes = code.nbytes + 1024 * len(graph.nodes)
-        self.run = code.executable.run
+        self.run, self.work = code.executable.run, code.executable.work
+        self.memory: Callable[[], MemoryUse] = code.executable.memory  # of a run, says XLA
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
         # Positions of the checks in the graph, which is not kept.
         index = {node: i for i, node in enumerate(graph.nodes)} if checks else {}
         self.places = [index[node] for _, node in self.checks]
         super().__init__(graph)
         self._check_masks = check_masks(graph, self.checks)
-
-    def memory(self) -> MemoryUse:
-        """Return the memory of a run, according to XLA."""
-        return self.executable.memory()
-
-    def work(self) -> tuple[float, float]:
-        return self.executable.work()
 
     def failures(self, word: DeviceBuffer, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
@@ -68,13 +62,8 @@ class SpmdProgram(XlaProgram):
         held = np.stack(rows) if len(group.processes) == 1 else rows[0]  # by device, by check
         owners = np.array([d.process_index for d in group.devices])
         broken = [sorted(set(owners[~column].tolist())) for column in held.T]
-        return {i: _where(ks, group) for i, ks in enumerate(broken) if ks}
-
-
-def _where(processes: list[int], group: DeviceGroup) -> str:
-    if processes == group.processes:
-        return ""
-    return f", on {show(processes)}"
+        shown = ["" if ks == group.processes else f", on {show(ks)}" for ks in broken]
+        return {i: where for i, where in enumerate(shown) if broken[i]}
 
 
 def check_masks(graph: Graph, checks: Sequence[Check]) -> list[int]:

@@ -11,10 +11,7 @@ _CAPACITY = 1 << 17  # more than a process can be ahead of what it has heard of 
 
 
 class LoggedFailure(NamedTuple):
-    """A program that could not be run: its number, on which process, and why.
-
-    It is `final` if another process never comes out of the program.
-    """
+    """A program that could not be run; `final` if another process never comes out of it."""
 
     number: int
     process: int

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.engines.base import OpBuilder
 from pullback.engines.xla.instructions import Block, HloValue
-from pullback.graph.dtypes import bool_
+from pullback.graph.dtypes import DType, bool_
 from pullback.graph.types import Type
 
 FLAG = Type((), bool_)
@@ -62,6 +62,11 @@ class ControlFlow(OpBuilder):
         assert not region.checks, "the outcome of a check cannot leave this region"
         return region.block
 
+    def combination(self, dtype: DType, name: str) -> Block:
+        """The region that combines two elements with a binary instruction such as `add`."""
+        one = Type((), dtype)
+        return self.region([one, one], lambda x, y: [self.op(f"stablehlo.{name}", x, y, out=one)])
+
     def case(
         self, index: HloValue, branches: Sequence[Callable[[], Sequence[HloValue]]]
     ) -> tuple[HloValue, ...]:
@@ -83,13 +88,9 @@ class ControlFlow(OpBuilder):
         return made[:count]
 
     def loop(
-        self,
-        init: Sequence[HloValue],
-        condition: Callable[..., HloValue],
-        body: Callable[..., Sequence[HloValue]],
-        stops: bool = True,
-        axes: Sequence[str] = (),
-    ) -> tuple[HloValue, ...]:
+        self, init: Sequence[HloValue], condition: Callable[..., HloValue],
+        body: Callable[..., Sequence[HloValue]], stops: bool = True, axes: Sequence[str] = (),
+    ) -> tuple[HloValue, ...]:  # fmt: skip
         """The state after the last iteration: `body` runs while `condition` holds.
 
         With `stops`, the loop ends when a check has failed, because it might not end otherwise.

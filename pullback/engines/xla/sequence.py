@@ -24,12 +24,9 @@ class XlaSequence(ProgramBase):
     host_scalars = True  # packed scalars are split on the host, for each piece its own
 
     def __init__(
-        self,
-        put: Callable[[np.ndarray, Type], Any],
-        graph: Graph,
-        parts: Sequence[tuple[Segment, XlaProgram]],
-        origins: set[str],
-    ) -> None:
+        self, put: Callable[[np.ndarray, Type], Any], graph: Graph,
+        parts: Sequence[tuple[Segment, XlaProgram]], origins: set[str],
+    ) -> None:  # fmt: skip
         self._put = put
         self.pieces = [program for _, program in parts]
         # If any of the new pieces was compiled, the program counts as compiled.
@@ -126,10 +123,7 @@ def _steps(
 
 
 def _checks(segment: Segment, program: XlaProgram) -> list[Check]:
-    """Return the checks of a piece with their nodes in the whole program.
-
-    The program of the piece may have been compiled for an equal piece elsewhere.
-    """
+    """Return a piece's checks with their nodes in the whole program, not in an equal piece."""
     own = segment.graph.nodes
     errors = [error for error, _ in program.checks]
     return [(e, segment.stands_for[own[i]]) for e, i in zip(errors, program.places, strict=True)]

@@ -75,8 +75,6 @@ class DeviceGroup:
     def __len__(self) -> int:
         return len(self.devices)
 
-    # -- values -------------------------------------------------------------------------------
-
     def put(self, parts: Sequence[np.ndarray | None], type: Type, same: bool = False) -> Shards:
         """Transfer the parts of a value, one for each position; other processes' may be None.
 
@@ -107,8 +105,6 @@ class DeviceGroup:
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, Shards) and value.group is self
-
-    # -- programs -----------------------------------------------------------------------------
 
     def compile(self, text: str | bytes, outs: Sequence[Type]) -> Spmd:
         """Compile the program of one device, for all of them."""
