@@ -107,7 +107,7 @@ def _enter(cls: Any) -> None:
     """List a class in the table; its module may define it again, as in a notebook."""
     if cls._left_open:
         raise ArgumentError(
-            f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}",
+            f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}"
         )
     known = TABLE.get(cls.name)
     if known is not None and known.__module__ != cls.__module__:

@@ -139,8 +139,7 @@ class PSum(Sharing):
     """The sum along named axes."""
 
     linear: ClassVar[bool] = True
-    reduction = "Sum"
-    combiner = "add"
+    reduction, combiner = "Sum", "add"
 
     def reduce_equal(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
@@ -194,15 +193,13 @@ class _Extreme(Sharing, abstract=True):
 class PMax(_Extreme):
     """The largest value along named axes."""
 
-    reduction = "Max"
-    combiner = "maximum"
+    reduction, combiner = "Max", "maximum"
 
 
 class PMin(_Extreme):
     """The smallest value along named axes."""
 
-    reduction = "Min"
-    combiner = "minimum"
+    reduction, combiner = "Min", "minimum"
 
 
 class AxisIndex(Collective):

@@ -211,9 +211,6 @@ class ShardMap(Holder):
             )
 
 
-# -- shards of whole values -----------------------------------------------------------------------
-
-
 def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
     """Return the type of a shard, which is the same on all devices."""
     shape = []

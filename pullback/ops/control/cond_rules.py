@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pullback.ops.control.cond import Choice
 
 
-# -- reverse mode -------------------------------------------------------------------------------
-
-
 class CondBackward(NamedTuple):
     """The reverse mode of a conditional: from cotangents of the results `live` to cotangents of the
     operands `wanted`, using values that `forward` returns after its own results."""
@@ -139,9 +136,6 @@ def _captured(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[No
     return list(dict.fromkeys(found))
 
 
-# -- forward mode -------------------------------------------------------------------------------
-
-
 def jvp(
     op: Choice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
@@ -167,9 +161,6 @@ def _forward(
     extra = _captured(parts)
     graphs = [hold([*inputs, *extra], outputs) for outputs, inputs in parts]
     return moving, type(op)(tuple(graphs)), extra
-
-
-# -- batching -----------------------------------------------------------------------------------
 
 
 def batch(

@@ -181,9 +181,6 @@ def row(type: Type) -> Type:
     return type.with_shape(type.shape[1:])
 
 
-# -- finding one application within another -----------------------------------------------------
-
-
 def positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:
     """Return the position of each node among others; None if one is missing."""
     places: dict[Node, int] = {}

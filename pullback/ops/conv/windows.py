@@ -74,9 +74,6 @@ def transposed_padding(
     return low, dilated(n, base_dilation) + padding[0] - dilated(count, stride)
 
 
-# -- in NumPy -----------------------------------------------------------------------------------
-
-
 def padded(x: np.ndarray, padding: Padding, dilation: Sequence[int], value: Any) -> np.ndarray:
     """`x` with its elements `dilation` apart and a border; a negative border crops."""
     apart = np.full([dilated(n, a) for n, a in zip(x.shape, dilation, strict=True)], value, x.dtype)
@@ -93,9 +90,6 @@ def tap_slices(
     starts = [j * d for j, d in zip(tap, dilation, strict=True)]
     return tuple(slice(start, start + dilated(m, s), s)
                  for start, m, s in zip(starts, counts, strides, strict=True))  # fmt: skip
-
-
-# -- in StableHLO -------------------------------------------------------------------------------
 
 
 def pad(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -> Any:

@@ -17,8 +17,7 @@ real_part, conjugate = op_functions("Real", "Conj")
 class Add(Binary):
     """Sum of two operands."""
 
-    ufunc = np.add
-    stablehlo = "add"
+    ufunc, stablehlo = np.add, "add"
     linear = True
     commutative = True
     text = CORE
@@ -30,8 +29,7 @@ class Add(Binary):
 class Sub(Binary):
     """Difference of two operands."""
 
-    ufunc = np.subtract
-    stablehlo = "subtract"
+    ufunc, stablehlo = np.subtract, "subtract"
     linear = True
     text = CORE
 
@@ -42,8 +40,7 @@ class Sub(Binary):
 class Mul(Binary):
     """Product of two operands."""
 
-    ufunc = np.multiply
-    stablehlo = "multiply"
+    ufunc, stablehlo = np.multiply, "multiply"
     commutative = True
     parts = Parts(linear_in=(0, 1))
     text = CORE
@@ -55,8 +52,7 @@ class Mul(Binary):
 class Neg(Unary):
     """The operand with its sign changed."""
 
-    ufunc = np.negative
-    stablehlo = "negate"
+    ufunc, stablehlo = np.negative, "negate"
     linear = True
     text = CORE
 

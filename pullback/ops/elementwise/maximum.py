@@ -40,8 +40,7 @@ class BinaryExtremum(Binary, abstract=True):
 class Maximum(BinaryExtremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
-    ufunc = np.maximum
-    direction = "GE"
+    ufunc, direction = np.maximum, "GE"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (lambda: share(x, y), lambda: share(y, x))
@@ -50,8 +49,7 @@ class Maximum(BinaryExtremum):
 class Minimum(BinaryExtremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
-    ufunc = np.minimum
-    direction = "LE"
+    ufunc, direction = np.minimum, "LE"
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         return (lambda: share(y, x), lambda: share(x, y))

@@ -36,8 +36,7 @@ class Atan2(Binary):
     """The angle of the point (x, y), given as y and x, in [-pi, pi]; its gradient at the origin
     is 0."""
 
-    ufunc = np.arctan2
-    stablehlo = "atan2"
+    ufunc, stablehlo = np.arctan2, "atan2"
     kinds = "f"
     half_as = float32
     singular = True

@@ -29,8 +29,7 @@ reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "
 class Exp(Analytic):
     """e ** x."""
 
-    ufunc = np.exp
-    stablehlo = "exponential"
+    ufunc, stablehlo = np.exp, "exponential"
     singular = True
     text = CORE
 
@@ -59,8 +58,7 @@ class Exp2(Analytic):
 class Expm1(Analytic):
     """e ** x - 1, exact near 0."""
 
-    ufunc = np.expm1
-    stablehlo = "exponential_minus_one"
+    ufunc, stablehlo = np.expm1, "exponential_minus_one"
     singular = True
 
     def partials(self, out: Node, x: Node) -> Sequence:
@@ -70,8 +68,7 @@ class Expm1(Analytic):
 class Log(Analytic):
     """The natural logarithm."""
 
-    ufunc = np.log
-    stablehlo = "log"
+    ufunc, stablehlo = np.log, "log"
     domain = (0.1, 4.0)
     singular = True
     text = CORE
@@ -97,22 +94,19 @@ class LogTo(Analytic, abstract=True):
 class Log2(LogTo):
     """The logarithm to base 2."""
 
-    ufunc = np.log2
-    base = 2
+    ufunc, base = np.log2, 2
 
 
 class Log10(LogTo):
     """The logarithm to base 10."""
 
-    ufunc = np.log10
-    base = 10
+    ufunc, base = np.log10, 10
 
 
 class Log1p(Analytic):
     """log(1 + x), exact near 0."""
 
-    ufunc = np.log1p
-    stablehlo = "log_plus_one"
+    ufunc, stablehlo = np.log1p, "log_plus_one"
     domain = (-0.9, 3.0)
     singular = True
 
@@ -162,8 +156,7 @@ class Rsqrt(Analytic):
 class Cbrt(Transcendental):
     """The real cube root."""
 
-    ufunc = np.cbrt
-    stablehlo = "cbrt"
+    ufunc, stablehlo = np.cbrt, "cbrt"
     singular = True
 
     def partials(self, out: Node, x: Node) -> Sequence:

@@ -23,8 +23,7 @@ absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
 class Sin(Analytic):
     """The sine."""
 
-    ufunc = np.sin
-    stablehlo = "sine"
+    ufunc, stablehlo = np.sin, "sine"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: Cos()(x),)
@@ -33,8 +32,7 @@ class Sin(Analytic):
 class Cos(Analytic):
     """The cosine."""
 
-    ufunc = np.cos
-    stablehlo = "cosine"
+    ufunc, stablehlo = np.cos, "cosine"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: -Sin()(x),)
@@ -43,8 +41,7 @@ class Cos(Analytic):
 class Tan(Analytic):
     """The tangent."""
 
-    ufunc = np.tan
-    stablehlo = "tan"
+    ufunc, stablehlo = np.tan, "tan"
     domain = (-1.2, 1.2)
 
     def partials(self, out: Node, x: Node) -> Sequence:
@@ -143,8 +140,7 @@ class Cosh(Analytic):
 class Tanh(Analytic):
     """The hyperbolic tangent."""
 
-    ufunc = np.tanh
-    stablehlo = "tanh"
+    ufunc, stablehlo = np.tanh, "tanh"
 
     def partials(self, out: Node, x: Node) -> Sequence:
         return (lambda: 1 - out * out,)

@@ -125,8 +125,7 @@ class Scatter(ByIndexArrays, abstract=True):
 class ScatterAdd(Scatter):
     """`x` with the updates added."""
 
-    ufunc = np.add
-    stablehlo = "add"
+    ufunc, stablehlo = np.add, "add"
     parts = Parts(counted_once=(0,), positions=2)
     text = GRADIENT
 
@@ -188,8 +187,7 @@ class ScatterMul(Scatter):
     to one position and one of them is 0: there the first derivative's zeros count as constant.
     """
 
-    ufunc = np.multiply
-    stablehlo = "multiply"
+    ufunc, stablehlo = np.multiply, "multiply"
     divisible = False
 
     def multipliers(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:

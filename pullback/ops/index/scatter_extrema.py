@@ -49,14 +49,12 @@ class ScatterExtremum(Scatter, abstract=True):
 class ScatterMin(ScatterExtremum):
     """`x` with the smaller of each element and the updates for it."""
 
-    ufunc = np.minimum
-    stablehlo = "minimum"
+    ufunc, stablehlo = np.minimum, "minimum"
     parts = Parts(combine="min", positions=2)
 
 
 class ScatterMax(ScatterExtremum):
     """`x` with the larger of each element and the updates for it."""
 
-    ufunc = np.maximum
-    stablehlo = "maximum"
+    ufunc, stablehlo = np.maximum, "maximum"
     parts = Parts(combine="max", positions=2)

@@ -14,15 +14,7 @@ from pullback.graph.types import show
 from pullback.ops.elementwise.base import Binary, check_kind
 from pullback.ops.factor_rules import alike, named, rule
 from pullback.ops.index.lowering import gather
-from pullback.ops.prelude import (
-    Axis,
-    Node,
-    Op,
-    Type,
-    batch_along,
-    broadcast_types,
-    spread_all,
-)
+from pullback.ops.prelude import Axis, Node, Op, Type, batch_along, broadcast_types, spread_all
 from pullback.ops.random.formulas import exp
 from pullback.ops.random.stepwise import NUMPY, bits_of, lifted
 from pullback.ops.samples import integers, positive, real

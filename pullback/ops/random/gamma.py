@@ -122,9 +122,6 @@ class RandomGamma(Op):
         yield cls((6, 5)), (KEY, positive(2, 3), np.array([4, 1]))
 
 
-# -- the formulas ---------------------------------------------------------------------------------
-
-
 def _constants(m: Any, a: Any) -> tuple[Any, Any]:
     """Return d and c of Marsaglia and Tsang; a shape below 1 is first increased by 1."""
     a = m.where(a > 0.0, m.where(a < HUGE, a, 1.0), 1.0)  # `_finished` replaces invalid elements

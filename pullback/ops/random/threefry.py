@@ -91,9 +91,6 @@ class Threefry(Op):
         yield cls(), (key, np.zeros((), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3))
 
 
-# -- blocks of bits for every position of a shape -------------------------------------------------
-
-
 def numpy_blocks(
     key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:

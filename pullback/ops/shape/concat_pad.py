@@ -106,10 +106,7 @@ class Pad(Op, Positioned):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
-        return [
-            self._pull(g, x) if need[0] else None,
-            self._pull_value(g, x) if need[1] else None,
-        ]
+        return [self._pull(g, x) if need[0] else None, self._pull_value(g, x) if need[1] else None]
 
     def _pull(self, g: Node, x: Type) -> Node:
         """Slice the elements out again; those that were cropped are zero."""

@@ -149,9 +149,6 @@ class SortBy(Combining):
         yield op, (np.zeros((2, 0)), np.zeros((2, 0), np.int64))
 
 
-# -- programs over scalars ------------------------------------------------------------------------
-
-
 def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
     """Return the tensors among the operands of a reduction; raise if they do not fit `body`."""
     k = len(xs) // 2
