@@ -18,6 +18,11 @@ def _has_fields(namespace: dict) -> bool:
     return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
 
 
+def _make_int_fields(op: Any) -> None:
+    for field in op.int_fields:
+        op.set(field, tuple(map(int, getattr(op, field))))
+
+
 def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
 
@@ -31,6 +36,8 @@ class OpMeta(Interned):
     pure: bool
 
     def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
+        if "int_fields" in namespace:
+            namespace = {"__post_init__": _make_int_fields, **namespace}
         cls = super().__new__(meta, name, bases, namespace)
         if bases and not _has_fields(namespace):
             # It has the fields of its base; applying `dataclass` again takes a millisecond.

@@ -13,6 +13,7 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.types import show
 from pullback.ops.factor_rules import placed, rule
+from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
@@ -30,9 +31,7 @@ class Index(Movement, Positioned):
 
     indices: tuple[int, ...]
     text = Text(("indices",), "core-v1")
-
-    def __post_init__(self) -> None:
-        self.set("indices", tuple(map(int, self.indices)))
+    int_fields = ("indices",)
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -95,9 +94,7 @@ class ByIndexArrays(Op, abstract=True):
     examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self.set("dims", tuple(map(int, self.dims)))
+    int_fields = ("dims",)
 
     @property
     def layout(self) -> tuple[tuple[int, ...], int, int]:
@@ -136,6 +133,7 @@ class IndexArrays(ByIndexArrays):
     """
 
     parts = Parts(linear_in=(0,), positions=1)
+    jvp = jvp_in_first
 
     def infer(self, x: Type, *indices: Type) -> Type:
         return x.with_shape(self.selected(x, indices))
@@ -159,9 +157,6 @@ class IndexArrays(ByIndexArrays):
         x, *indices = xs
         put = TABLE["ScatterAdd"](*self.layout, self.examples)
         return [put(zeros(x.type), g, *indices), *[None] * len(indices)]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], *xs[1:])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not any(mapped[1:]) and not self.batched:

@@ -17,7 +17,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_shapes, spread_all
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
 from pullback.ops.random.stepwise import NUMPY, lifted
 from pullback.ops.random.threefry import (
     STREAM_SHIFT,
@@ -51,6 +51,7 @@ class PerKey(Op, abstract=True):
     differentiable: ClassVar[bool] = False
     stream = 0
     whole = NO_PART
+    batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("shape", tuple(map(int, self.shape)))
@@ -76,9 +77,6 @@ class PerKey(Op, abstract=True):
     def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
         words = hlo_blocks(b, key, self.shape, self.stream, self.whole, *begin)
         return lifted(b, self.draw, *words)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*spread_all(axis, xs, mapped))
 
     def factors(self, key: Type, *begin: Type) -> str:
         return per_key(key, begin, len(self.shape))
@@ -135,9 +133,8 @@ class SplitKey(Op):
 
     shape: tuple[int, ...]
     differentiable: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        self.set("shape", tuple(map(int, self.shape)))
+    batch = batch_along
+    int_fields = ("shape",)
 
     def infer(self, key: Type) -> Type:
         check_key(key)
@@ -149,9 +146,6 @@ class SplitKey(Op):
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
         return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT, NO_PART))
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*xs)
 
     def factors(self, key: Type) -> str:
         keys = named(key.rank - 1)

@@ -116,11 +116,7 @@ class Squeeze(AlongAxes):
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
 
-    imported = Imported(("reverse",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["dimensions"])
+    imported = Imported(("reverse",), ("dimensions",))
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)

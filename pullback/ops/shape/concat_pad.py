@@ -34,15 +34,8 @@ class Pad(Op, Positioned):
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
     text = GRADIENT
-    imported = Imported(("pad",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
-
-    def __post_init__(self) -> None:
-        for field in ("low", "high", "interior"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    imported = Imported(("pad",), ("edge_padding_low", "edge_padding_high", "interior_padding"))
+    int_fields = ("low", "high", "interior")
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -157,11 +150,7 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
-    imported = Imported(("concatenate",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["dimension"])
+    imported = Imported(("concatenate",), ("dimension",))
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

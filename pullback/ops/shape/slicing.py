@@ -45,15 +45,8 @@ class Slice(Movement, Positioned):
     stops: tuple[int, ...]
     steps: tuple[int, ...]
     text = _SliceText(("ranges",), "core-v1", spellings={"ends": "stops"})
-    imported = Imported(("slice",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["start_indices"], i["limit_indices"], i["strides"])
-
-    def __post_init__(self) -> None:
-        for field in ("starts", "stops", "steps"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    imported = Imported(("slice",), ("start_indices", "limit_indices", "strides"))
+    int_fields = ("starts", "stops", "steps")
 
     def inside(self, x: Type) -> Slice:
         """The same slice with its bounds clamped to the operand; an invalid one unchanged."""

@@ -105,10 +105,7 @@ class BroadcastInDim(Composite):
     text = Text(("shape", "dims"))
     kinds: ClassVar[str] = "biufc"
     imported = Imported(("broadcast_in_dim",), last=True)
-
-    def __post_init__(self) -> None:
-        for field in ("shape", "dims"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    int_fields = ("shape", "dims")
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -207,11 +204,7 @@ class SliceAt(Composite):
     sizes: tuple[int, ...]
     text = Text(("sizes",))
     kinds: ClassVar[str] = "biufc"
-    imported = Imported(("dynamic_slice",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["slice_sizes"])
+    imported = Imported(("dynamic_slice",), ("slice_sizes",))
 
     def expand(self, x: Node, *starts: Node) -> Node:
         return TABLE["DynamicSlice"](self.sizes)(x, *fitted(x.type, self.sizes, starts))

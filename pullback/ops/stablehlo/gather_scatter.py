@@ -36,10 +36,7 @@ class Blocks(Combining, abstract=True):
     mapped: tuple[int, ...]
     vectors: int
     words: ClassVar[tuple[str, ...]]  # StableHLO's names of the dimensions
-
-    def __post_init__(self) -> None:
-        for field in ("windows", "dropped", "batched", "batched_indices", "mapped"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    int_fields = ("windows", "dropped", "batched", "batched_indices", "mapped")
 
     @property
     def numbers(self) -> str:

@@ -41,9 +41,7 @@ class Reduce(Combining):
     axes: tuple[int, ...]
     body: Graph
     imported = Imported(("reduce",), last=True)
-
-    def __post_init__(self) -> None:
-        self.set("axes", tuple(map(int, self.axes)))
+    int_fields = ("axes",)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
