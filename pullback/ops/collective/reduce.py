@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
-from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.op import over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.traits import HasNamedAxes

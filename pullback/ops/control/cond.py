@@ -17,7 +17,7 @@ from pullback.graph.types import show
 from pullback.ops.control import cond_rules, partition
 from pullback.ops.control.holder import Holder, canonical, hold, positions_among, run
 from pullback.ops.control.varying import Axes, axes_of, unify_branches, union
-from pullback.ops.elementwise.base import equal, less, negated
+from pullback.ops.elementwise.functions import equal, less, negated
 from pullback.ops.index.bounds import require_below
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real

@@ -24,7 +24,7 @@ from pullback.ops.control.holder import (
     states_among,
 )
 from pullback.ops.control.varying import Axes, scan_body
-from pullback.ops.elementwise.base import cast
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input

@@ -31,7 +31,7 @@ from pullback.ops.control.holder import (
 )
 from pullback.ops.control.masked import replace_inactive, select_examples
 from pullback.ops.control.varying import Axes, axes_of, while_graphs
-from pullback.ops.elementwise.base import both, greater, less
+from pullback.ops.elementwise.functions import both, greater, less
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.samples import real

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import Binary, Unary, cast, guarded, nonzero
+from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.functions import cast, guarded, nonzero
 from pullback.ops.prelude import CORE, Imported, Node, Parts, Type, op_functions
 
 real_part, conjugate = op_functions("Real", "Conj")

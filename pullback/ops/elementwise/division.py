@@ -8,19 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import (
-    Binary,
-    Over,
-    Unary,
-    both,
-    differ,
-    equal,
-    guarded,
-    less,
-    not_equal,
-    where,
-    zero_partials,
-)
+from pullback.ops.elementwise.base import Binary, Over, Unary, zero_partials
+from pullback.ops.elementwise.functions import both, differ, equal, guarded, less, not_equal, where
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 (rounded,) = op_functions("Round")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
-from pullback.ops.elementwise.base import Transcendental, equal, guarded, less, where
+from pullback.ops.elementwise.base import Transcendental
+from pullback.ops.elementwise.functions import equal, guarded, less, where
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")

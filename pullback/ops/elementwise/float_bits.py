@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import Binary, both, either, equal, less, less_equal, where
+from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.functions import both, either, equal, less, less_equal, where
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 from pullback.ops.samples import real
 

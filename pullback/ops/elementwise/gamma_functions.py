@@ -11,8 +11,9 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where
+from pullback.ops.elementwise.base import Transcendental
 from pullback.ops.elementwise.error_functions import by_element, horner
+from pullback.ops.elementwise.functions import both, either, equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real

@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 
 from pullback.ops.elementwise.arithmetic import Mul
-from pullback.ops.elementwise.base import (
-    Binary,
-    Over,
-    divided,
-    either,
-    guarded,
-    not_equal,
-    total,
-    where,
-)
+from pullback.ops.elementwise.base import Binary, Over, total
 from pullback.ops.elementwise.division import Div, Reciprocal
+from pullback.ops.elementwise.functions import divided, either, guarded, not_equal, where
 from pullback.ops.prelude import Node, Type, op_functions
 
 (is_finite,) = op_functions("IsFinite")

@@ -7,10 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import (
-    Binary,
-    Elementwise,
-    Unary,
+from pullback.ops.elementwise.base import Binary, Elementwise, Unary, zero_partials
+from pullback.ops.elementwise.functions import (
     both,
     cast,
     either,
@@ -19,7 +17,6 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     less_equal,
-    zero_partials,
 )
 from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
 from pullback.ops.samples import real

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary, either, equal, guarded, nonzero, where
+from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.functions import either, equal, guarded, nonzero, where
 from pullback.ops.prelude import Node, op_functions
 
 absolute, maximum, minimum = op_functions("Abs", "Maximum", "Minimum")

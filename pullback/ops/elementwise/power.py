@@ -9,9 +9,8 @@ import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import (
-    Binary,
-    Unary,
+from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.functions import (
     both,
     equal,
     greater_equal,

@@ -9,18 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import (
-    Analytic,
-    Binary,
-    Over,
-    Transcendental,
-    both,
-    equal,
-    guarded,
-    where,
-)
+from pullback.ops.elementwise.base import Analytic, Binary, Over, Transcendental
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.float_bits import CopySign
+from pullback.ops.elementwise.functions import both, equal, guarded, where
 from pullback.ops.prelude import CORE, Imported, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Analytic, greater, guarded, less, where
+from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
+from pullback.ops.elementwise.functions import greater, guarded, less, where
 from pullback.ops.prelude import Node, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")

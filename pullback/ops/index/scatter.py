@@ -16,7 +16,8 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import check_kind, equal, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import alike, placed, rule
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ops.elementwise.base import less, where
+from pullback.ops.elementwise.functions import less, where
 from pullback.ops.index.scatter import Scatter
 from pullback.ops.prelude import Node, Parts, ones, zeros
 

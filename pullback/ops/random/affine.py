@@ -10,7 +10,8 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, bfloat16, dtype, float16, float32, float64
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import Elementwise, cast
+from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import Node, Type, broadcast_types
 from pullback.ops.random.stepwise import NUMPY, lifted, sibling
 from pullback.ops.samples import real, unit

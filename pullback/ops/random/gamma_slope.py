@@ -8,7 +8,8 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, dtype, float64
-from pullback.ops.elementwise.base import cast, check_kind, less, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast, less, where
 from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, op_functions, same_dtype
 from pullback.ops.samples import positive, real
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
-from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.imported import Imported
 from pullback.ops.parts import Parts

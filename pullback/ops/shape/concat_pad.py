@@ -10,7 +10,8 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import align, where
+from pullback.ops.elementwise.base import align
+from pullback.ops.elementwise.functions import where
 from pullback.ops.factor_rules import alike, named, rule
 from pullback.ops.helpers import batch_along, same_dtype, zeros
 from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant

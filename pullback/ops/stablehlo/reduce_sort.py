@@ -13,7 +13,8 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.control.holder import run
 from pullback.ops.control.masked import one_after_the_other
-from pullback.ops.elementwise.base import Elementwise, less, where
+from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.functions import less, where
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type
 from pullback.ops.samples import real

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
-from pullback.ops.elementwise.base import equal, less, where
+from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.prelude import TABLE, Op, Type, constant, full
 from pullback.sharding.factors import Form
 from pullback.sharding.mesh import DeviceMesh
