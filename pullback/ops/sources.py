@@ -9,21 +9,13 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, VerificationError
-from pullback.graph import dtypes
+from pullback.graph import dtypes, kinds
 from pullback.graph.dtypes import DType
-from pullback.graph.kinds import (
-    ConstSource,
-    InputSource,
-    LeafSource,
-    ResultSource,
-    ScalarSource,
-    UnpackedScalar,
-)
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.text import UNWRITTEN
 
 
-class Input(Op, InputSource):
+class Input(Op, kinds.InputSource):
     """An input of a program."""
 
     label: str
@@ -46,7 +38,7 @@ class Input(Op, InputSource):
 placeholder = Input.of_type
 
 
-class Leaf(Op, LeafSource):
+class Leaf(Op, kinds.LeafSource):
     """A tensor whose value is known; `Node.value` holds it. Programs see it as an input.
 
     `of` is the name of the op that computed it, if any; the inputs of that op are gone.
@@ -66,14 +58,14 @@ class Leaf(Op, LeafSource):
         return getattr(TABLE.get(self.of), "singular", False)
 
 
-class Scalar(Op, ScalarSource):
+class Scalar(Op, kinds.ScalarSource):
     """A Python number that the user wrote; a program gets all of them packed in one input."""
 
     differentiable = False
     text = UNWRITTEN
 
 
-class Const(Op, ConstSource):
+class Const(Op, kinds.ConstSource):
     """A constant; its data are bytes, so that constants compare bit by bit."""
 
     dtype: DType
@@ -111,7 +103,7 @@ class Const(Op, ConstSource):
             yield cls(dtype, data.shape, data.tobytes()), ()
 
 
-class Unpack(Op, UnpackedScalar):
+class Unpack(Op, kinds.UnpackedScalar):
     """One of the packed scalars of a program (64-bit words; a complex128 takes two)."""
 
     word: int
@@ -199,7 +191,7 @@ def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
 
 
-class Result(Op, ResultSource):
+class Result(Op, kinds.ResultSource):
     """Result `index` of an op with several results."""
 
     index: int

@@ -18,16 +18,9 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
+from pullback.ops.conv import windows
 from pullback.ops.conv.batching import batch_one, example_types, fold, unfold
-from pullback.ops.conv.windows import (
-    Motion,
-    Padding,
-    dilated,
-    padded,
-    pairs,
-    tap_slices,
-    window_count,
-)
+from pullback.ops.conv.windows import Motion, Padding, padded, pairs
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import rule
 from pullback.ops.linalg.contraction import Contraction
@@ -151,14 +144,15 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
 
     def counts(self, sizes: Sequence[int], window: Sequence[int]) -> Shape:
         """The result's spatial sizes."""
-        apart = map(dilated, sizes, self.lhs_dilation)
-        return tuple(map(window_count, apart, window, self.strides, self.padding,
+        apart = map(windows.dilated, sizes, self.lhs_dilation)
+        return tuple(map(windows.window_count, apart, window, self.strides, self.padding,
                          self.rhs_dilation))  # fmt: skip
 
     def taps(self, window: Shape, counts: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
         """Each tap of the filter, and the elements of the padded input that it meets."""
         for tap in itertools.product(*map(range, window)):
-            yield tap, (slice(None), *tap_slices(tap, counts, self.strides, self.rhs_dilation))
+            at = windows.tap_slices(tap, counts, self.strides, self.rhs_dilation)
+            yield tap, (slice(None), *at)
 
     def factors(self, x: Type, y: Type) -> str:
         """A spatial dimension is passed on where the filter does not move along it."""

@@ -18,18 +18,9 @@ from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
+from pullback.ops.random import threefry
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import (
-    STREAM_SHIFT,
-    aligned,
-    check_key,
-    check_part,
-    check_size,
-    cipher,
-    hlo_blocks,
-    numpy_blocks,
-    word,
-)
+from pullback.ops.random.threefry import aligned, cipher, hlo_blocks, numpy_blocks, word
 from pullback.ops.samples import integers
 
 NO_PART: tuple[int, ...] = ()
@@ -66,9 +57,9 @@ class PerKey(Op, abstract=True):
         """Return the results from both words of the cipher, as a formula of `stepwise`."""
 
     def infer(self, key: Type, *begin: Type) -> Type:
-        check_key(key)
-        check_part(key, begin, self.whole)
-        check_size(self.whole or self.shape)
+        threefry.check_key(key)
+        threefry.check_part(key, begin, self.whole)
+        threefry.check_size(self.whole or self.shape)
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
@@ -137,8 +128,8 @@ class SplitKey(Op):
     int_fields = ("shape",)
 
     def infer(self, key: Type) -> Type:
-        check_key(key)
-        check_size(self.shape)
+        threefry.check_key(key)
+        threefry.check_size(self.shape)
         return key.with_shape((*key.shape[:-1], *self.shape, 2))
 
     def numpy(self, key: np.ndarray) -> np.ndarray:
@@ -164,7 +155,7 @@ class FoldIn(Op):
     differentiable: ClassVar[bool] = False
 
     def infer(self, key: Type, data: Type) -> Type:
-        check_key(key)
+        threefry.check_key(key)
         if data.dtype is not uint64:
             raise DTypeError(f"data must be u64, got {data}", code="E2005")
         return key.with_shape((*broadcast_shapes(key.shape[:-1], data.shape), 2))
@@ -196,7 +187,7 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     """Encrypt both halves of the integer, the second with the result of the first as key."""
     for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
         low = m.convert(half, uint32)
-        k0, k1 = cipher(k0, k1, (low ^ low) | (stream << STREAM_SHIFT), low)
+        k0, k1 = cipher(k0, k1, (low ^ low) | (stream << threefry.STREAM_SHIFT), low)
     return k0, k1
 
 

@@ -15,7 +15,7 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import rule
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
-from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, combined, elementwise
+from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, elementwise, region
 
 Dims = tuple[int, ...]
 
@@ -237,7 +237,7 @@ class ScatterBlocks(Blocks):
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any, updates: Any) -> Any:
         return b.op(
-            "stablehlo.scatter", x, indices, updates, out=out, regions=combined(b, self.body),
+            "stablehlo.scatter", x, indices, updates, out=out, regions=region(b, self.body),
             scatter_dimension_numbers=f"#stablehlo.scatter<{self.numbers}>",
             indices_are_sorted=self.sorted_indices, unique_indices=self.unique,
         )  # fmt: skip

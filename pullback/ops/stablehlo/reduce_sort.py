@@ -67,7 +67,7 @@ class Reduce(Combining):
         return tuple(total)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
-        body = combined(b, self.body)
+        body = region(b, self.body)
         return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
 
     def factors(self, *xs: Type) -> str:
@@ -129,7 +129,7 @@ class SortBy(Combining):
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         return b.op(
-            "stablehlo.sort", *xs, out=out, regions=combined(b, self.precedes),
+            "stablehlo.sort", *xs, out=out, regions=region(b, self.precedes),
             dimension=self.axis, is_stable=self.stable,
         )  # fmt: skip
 
@@ -174,7 +174,7 @@ def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> 
         )
 
 
-def combined(b: Any, body: Graph) -> str:
+def region(b: Any, body: Graph) -> str:
     """Write `body` as a region of an instruction."""
     return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
 
