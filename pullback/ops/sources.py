@@ -149,10 +149,8 @@ class Unpack(Op, kinds.UnpackedScalar):
 
     @staticmethod
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
-        """Return the low bits of word `index`, read as `dtype`.
-
-        All words are converted at once, the first time that a dtype is needed.
-        """
+        """Return the low bits of word `index`, read as `dtype`. All words are converted at once,
+        the first time that a dtype is needed."""
         vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
         word = b.op(
             "stablehlo.slice", vector, out=Type((1,), dtype),

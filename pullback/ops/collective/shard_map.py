@@ -128,10 +128,8 @@ class ShardMap(Holder):
     def _pulled(
         self, live: list[int], needed: list[int], gradients: Callable
     ) -> tuple[ShardMap, list[int], list[Node]]:
-        """Return the op from operands and cotangents of results to cotangents of operands.
-
-        It contains the body again. Where both are inlined, common work is merged.
-        """
+        """Return the op from operands and cotangents of results to cotangents of operands. It
+        contains the body again. Where both are inlined, common work is merged."""
         outputs = [self.body.outputs[i] for i in live]
         seeds = [placeholder("g", y.type) for y in outputs]
         targets = [self.body.inputs[i] for i in needed]

@@ -195,11 +195,8 @@ def _batched(
 def _run_for(
     active: Node, branch: Graph, operands: Sequence[Node], mapped: Sequence[bool]
 ) -> tuple[Node, ...]:
-    """Run a batched branch of which only `active` examples matter.
-
-    If the branch may fail, the others run it on the operands of an active one, and it does not run
-    at all if none is active.
-    """
+    """Run a batched branch of which only `active` examples matter. If the branch may fail, the
+    others run it on the operands of an active one, and it does not run at all if none is active."""
     fails = holder.may_fail(branch)
     guard = replace_inactive if fails else detach_inactive
     given = [guard(active, x) if has else x for x, has in zip(operands, mapped, strict=True)]

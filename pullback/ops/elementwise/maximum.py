@@ -53,10 +53,8 @@ class Minimum(BinaryExtremum):
 
 
 def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
-    """Select x where it compares with y in the given way or is NaN, else y.
-
-    XLA's own maximum and minimum lose NaN on CPU when they are fused into a reduction.
-    """
+    """Select x where it compares with y in the given way or is NaN, else y. XLA's own maximum and
+    minimum lose NaN on CPU when they are fused into a reduction."""
     keep = b.compare(direction, x, y)
     if x.dtype.is_float:
         keep = b.op("stablehlo.or", keep, b.compare("NE", x, x), out=keep.type)

@@ -180,10 +180,8 @@ class Prod(Reduction):
         return Sum(self.axes, self.keepdims)(ts[0] * self.others(xs[0]))
 
     def others(self, x: Node) -> Node:
-        """For each element, the product of all others that it is combined with.
-
-        The product of all before it and all after it needs no division, so zeros are exact.
-        """
+        """For each element, the product of all others that it is combined with. The product of all
+        before it and all after it needs no division, so zeros are exact."""
         shape = x.type.shape
         if len(self.axes) == 1:
             return _product_of_others(x, self.axes[0])
