@@ -38,7 +38,6 @@ class Op(metaclass=OpMeta, abstract=True):
     commutative: ClassVar[bool] = False
     fallible: ClassVar[bool] = False  # it may raise at run time: an index may be out of range
     cheap: ClassVar[bool] = False  # computing it again costs no more than keeping its value
-    int_fields: ClassVar[tuple[str, ...]] = ()  # parameters that are made tuples of ints
     text: ClassVar[Text] = Text()  # how programs write it
     parts: ClassVar[Parts] = Parts()  # how it runs on parts of its operands
     imported: ClassVar[Imported] = Imported()  # how it is recognised in StableHLO

@@ -19,6 +19,7 @@ def _has_fields(namespace: dict) -> bool:
 
 
 def _make_int_fields(op: Any) -> None:
+    """The `__post_init__` of a class that lists, in `int_fields`, parameters to make int tuples."""
     for field in op.int_fields:
         op.set(field, tuple(map(int, getattr(op, field))))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,17 +21,14 @@ class Guarded(Binary, abstract=True):
 
     kinds = "fc"
     singular = True
-
-    @abstractmethod
-    def unguarded(self) -> Binary:
-        """Return the plain op."""
+    unguarded: ClassVar[Binary]
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x == 0, np.zeros((), x.dtype), self.unguarded().numpy(x, y))
+        return np.where(x == 0, np.zeros((), x.dtype), self.unguarded.numpy(x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         zero = b.full(out, 0)
-        return b.select(b.compare("EQ", x, zero), zero, self.unguarded().lower(b, out, x, y))
+        return b.select(b.compare("EQ", x, zero), zero, self.unguarded.lower(b, out, x, y))
 
 
 class MulNoNan(Guarded):
@@ -44,8 +40,7 @@ class MulNoNan(Guarded):
     with infinite partials uses no plain products of them either, so this holds at any order.
     """
 
-    def unguarded(self) -> Mul:
-        return Mul()
+    unguarded = Mul()
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         def finite() -> Node:
@@ -64,9 +59,7 @@ class DivNoNan(Guarded):
     """x / y, but 0 where x is 0, whatever y is; see MulNoNan."""
 
     domains = ((-2.0, 2.0), (0.5, 2.0))
-
-    def unguarded(self) -> Div:
-        return Div()
+    unguarded = Div()
 
     def partials(self, out: Node, x: Node, y: Node) -> Sequence:
         def finite() -> Over:

@@ -33,23 +33,21 @@ class BinaryExtremum(Binary, abstract=True):
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return choose(b, self.direction, x, y)
 
+    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+        shares = (lambda: share(x, y), lambda: share(y, x))
+        return shares if self.direction == "GE" else shares[::-1]
+
 
 class Maximum(BinaryExtremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc, direction = np.maximum, "GE"
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
-        return (lambda: share(x, y), lambda: share(y, x))
-
 
 class Minimum(BinaryExtremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
     ufunc, direction = np.minimum, "LE"
-
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
-        return (lambda: share(y, x), lambda: share(x, y))
 
 
 def choose(b: Any, direction: str, x: Any, y: Any) -> Any:

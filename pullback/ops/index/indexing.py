@@ -179,7 +179,8 @@ class IndexArrays(ByIndexArrays):
         yield cls((1,)), (real(3, 4), np.zeros((0, 2), np.int16))
         yield cls((0,)), (real(3, 0), np.array([1, 2], np.uint64))
         yield cls((0,)), (real(0, 2), np.zeros((0,), np.int64))
-        yield cls((3, 1), 1, 1), (real(2, 3, 2, 4, 2), *_pair(2, 3))
+        pair = integers(2, 3, high=4), integers(2, 3, high=3, salt=1)
+        yield cls((3, 1), 1, 1), (real(2, 3, 2, 4, 2), *pair)
         yield cls((2,), 2), (real(2, 3, 4), integers(2, 3, high=4))
         yield cls((2,), 0, 2), (real(2, 3, 4), integers(2, 3, high=4))
 
@@ -259,8 +260,3 @@ def with_shared(indices: tuple[np.ndarray, ...], batched: int) -> tuple[np.ndarr
     shape = indices[0].shape
     own = [np.arange(n).reshape(-1, *[1] * (len(shape) - i - 1)) for i, n in enumerate(shape)]
     return (*own[:batched], *indices)
-
-
-def _pair(*shape: int) -> tuple[np.ndarray, np.ndarray]:
-    """Index arrays for sizes of at least 4 and 3."""
-    return integers(*shape, high=4), integers(*shape, high=3, salt=1)

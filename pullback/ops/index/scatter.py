@@ -21,6 +21,7 @@ from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import alike, placed, rule
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range
+from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
 from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
 from pullback.ops.index.lowering import last_writes, same_integers, scatter
 from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
@@ -129,6 +130,7 @@ class ScatterAdd(Scatter):
     ufunc, stablehlo = np.add, "add"
     parts = Parts(counted_once=(0,), positions=2)
     text = GRADIENT
+    jvp = DynamicUpdateAdd.jvp  # type: ignore[assignment]
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g
@@ -136,19 +138,14 @@ class ScatterAdd(Scatter):
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return self.take(g, indices)
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        if ts[1] is None:
-            return ts[0]
-        return self(ts[0] or zeros(xs[0].type), ts[1], *xs[2:])
-
 
 class ScatterSet(Scatter):
     """`x` with elements replaced by the updates; of several for one position the last one stays."""
 
     stablehlo = "set"
-
     kinds = "biufc"
     divisible = False  # the last write counts
+    jvp = DynamicUpdateSlice.jvp  # type: ignore[assignment]
 
     def write(self, out: np.ndarray, positions: tuple, updates: np.ndarray) -> None:
         out[positions] = updates
@@ -175,10 +172,6 @@ class ScatterSet(Scatter):
         rest = (1,) * (taken.type.rank - first.rank - self.before)
         shape = (*first.shape[:shared], *(1,) * self.before, *first.shape[shared:], *rest)
         return where(Reshape(shape)(last), taken, 0)
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        x, updates, *indices = xs
-        return self(ts[0] or zeros(x.type), ts[1] or zeros(updates.type), *indices)
 
 
 class ScatterMul(Scatter):

@@ -34,6 +34,9 @@ class AlongAxes(Movement, abstract=True):
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
 
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, out.shape)
+
 
 class _ExpandDimsText(Text):
     def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:
@@ -58,9 +61,6 @@ class ExpandDims(AlongAxes):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.expand_dims(x, self.axes)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.reshape(x, out.shape)
 
     def factors(self, x: Type) -> str:
         old = named(x.rank)
@@ -94,9 +94,6 @@ class Squeeze(AlongAxes):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.squeeze(x, self.axes)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.reshape(x, out.shape)
 
     def factors(self, x: Type) -> str:
         old = named(x.rank, self.axes)

@@ -46,8 +46,7 @@ class Blocks(Combining, abstract=True):
 
     @classmethod
     def read_numbers(cls, found: dict) -> dict[str, Any]:
-        fields = ("windows", "dropped", "batched", "batched_indices", "mapped")
-        made = {f: found.get(w, ()) for f, w in zip(fields, cls.words, strict=True)}
+        made = {f: found.get(w, ()) for f, w in zip(cls.int_fields, cls.words, strict=True)}
         return made | {"vectors": found.get("index_vector_dim", 0)}
 
     def check(self, x: Type, indices: Type) -> None:

@@ -16,7 +16,7 @@ from pullback.ops.control.masked import one_after_the_other
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.elementwise.functions import less, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type
+from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
@@ -27,9 +27,7 @@ class Combining(Op, abstract=True):
 
     differentiable = False
     imported = Imported(last=True)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        return one_after_the_other(self, axis, xs, mapped)
+    batch = one_after_the_other
 
 
 class Reduce(Combining):
