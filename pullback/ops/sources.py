@@ -11,6 +11,7 @@ import numpy as np
 from pullback.errors import DTypeError, ShapeError, VerificationError
 from pullback.graph import dtypes, kinds
 from pullback.graph.dtypes import DType
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.text import UNWRITTEN
 
@@ -147,11 +148,7 @@ class Unpack(Op, kinds.UnpackedScalar):
         """Return the low bits of word `index`, read as `dtype`. All words are converted at once,
         the first time that a dtype is needed."""
         vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
-        word = b.op(
-            "stablehlo.slice", vector, out=Type((1,), dtype),
-            start_indices=(index,), limit_indices=(index + 1,), strides=(1,),
-        )  # fmt: skip
-        return b.reshape(word, ())
+        return b.reshape(sliced(b, vector, (index,), (index + 1,)), ())
 
     @classmethod
     def samples(cls) -> Any:

@@ -51,8 +51,6 @@ class ShardMap(Holder):
     def mesh(self) -> DeviceMesh:
         return DeviceMesh(self.grid, self.axis_names, self.devices)
 
-    # -- types ------------------------------------------------------------------------------------
-
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         pairs = zip(xs, self.in_specs, strict=True)
         check_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
@@ -95,8 +93,6 @@ class ShardMap(Holder):
     def communicates(self) -> tuple[str, ...]:
         return tuple([a for a in super().communicates() if a not in self.axis_names])
 
-    # -- execution --------------------------------------------------------------------------------
-
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:
         if to.mesh is not self.mesh:
             raise EngineError(f"runs on {self.mesh}, but the enclosing program on {to.mesh}")
@@ -113,8 +109,6 @@ class ShardMap(Holder):
 
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
         return [on_mesh(self.mesh, dims) for dims in self.out_specs]
-
-    # -- transforms: each is a per-device program of the transformed body -------------------------
 
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable

@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int32
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Type
 
 UNROLLED = 64  # loops over up to this many taps are unrolled, so that XLA fuses them
@@ -157,11 +158,7 @@ class Taps:
             n = 0
         tap = np.unravel_index(n, self.window)
         where = tap_slices(tap, self.counts, self.strides, self.dilation)
-        return self.b.op(
-            "stablehlo.slice", x, out=Type(self.counts, x.dtype),
-            start_indices=tuple(s.start for s in where), limit_indices=tuple(s.stop for s in where),
-            strides=self.strides,
-        )  # fmt: skip
+        return sliced(self.b, x, [s.start for s in where], [s.stop for s in where], self.strides)
 
     def add(self, total: Any, y: Any, n: Any) -> Any:
         """Inside a loop: add `y` to tap n of every window of `total`."""

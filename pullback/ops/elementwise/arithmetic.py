@@ -23,7 +23,7 @@ class Add(Binary):
     commutative = True
     text = CORE
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, 1)
 
 
@@ -34,7 +34,7 @@ class Sub(Binary):
     linear = True
     text = CORE
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, -1)
 
 
@@ -46,7 +46,7 @@ class Mul(Binary):
     parts = Parts(linear_in=(0, 1))
     text = CORE
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (y, x)
 
 
@@ -57,7 +57,7 @@ class Neg(Unary):
     linear = True
     text = CORE
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (-1,)
 
 
@@ -69,7 +69,7 @@ class Square(Unary):
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.multiply", x, x, out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: x * 2,)
 
 

@@ -143,7 +143,7 @@ def is_singular(op: Op) -> bool:
     return getattr(op, "singular", False)
 
 
-def zero_partials(self: Elementwise, out: Node, *xs: Node) -> Sequence:
+def zero_partials(self: Elementwise, out: Node, *xs: Node) -> tuple:
     """The `partials` of an op that is constant almost everywhere."""
     return (None,) * len(xs)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ class CopySign(Binary):
         made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
         return TABLE["Bitcast"](x.type.dtype)(made)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: sign(x) * self(constant(1, y.type.dtype), y), None)
 
 

@@ -42,7 +42,7 @@ class MulNoNan(Guarded):
 
     unguarded = Mul()
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         def finite() -> Node:
             return where(either(not_equal(x, 0), is_finite(y)), y, 0)
 
@@ -61,7 +61,7 @@ class DivNoNan(Guarded):
     domains = ((-2.0, 2.0), (0.5, 2.0))
     unguarded = Div()
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         def finite() -> Over:
             inside = either(not_equal(x, 0), is_finite(Reciprocal()(y)))
             return Over(1, where(inside, y, np.inf))

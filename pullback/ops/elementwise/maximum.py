@@ -33,7 +33,7 @@ class BinaryExtremum(Binary, abstract=True):
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return choose(b, self.direction, x, y)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         shares = (lambda: share(x, y), lambda: share(y, x))
         return shares if self.direction == "GE" else shares[::-1]
 
@@ -80,7 +80,7 @@ class Clamp(Elementwise):
     def lower(self, b: Any, out: Type, x: Any, lo: Any, hi: Any) -> Any:
         return b.op("stablehlo.clamp", lo, x, hi, out=out)
 
-    def partials(self, out: Node, x: Node, lo: Node, hi: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, lo: Node, hi: Node) -> tuple:
         return (
             lambda: both(less_equal(lo, x), less_equal(x, hi)),
             lambda: both(less(x, lo), less_equal(lo, hi)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pullback.graph.dtypes import float32
@@ -29,7 +27,7 @@ class Hypot(Binary):
         infinite = either(equal(a, np.inf), equal(b, np.inf))  # also beside a NaN
         return where(infinite, np.inf, long * sqrt(ratio * ratio + 1))
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: x / nonzero(out), lambda: y / nonzero(out))
 
 
@@ -42,7 +40,7 @@ class Atan2(Binary):
     half_as = float32
     singular = True
 
-    def partials(self, out: Node, y: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, y: Node, x: Node) -> tuple:
         def over_square(side: Node) -> Node:
             radius = nonzero(Hypot()(x, y))  # its square might underflow
             return guarded(side / radius, reciprocal(radius))

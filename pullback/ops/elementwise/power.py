@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ class Pow(Binary):
         at_zero = b.op("stablehlo.and", b.compare("EQ", x, zero), vanishes, out=vanishes.type)
         return b.select(at_zero, zero, power)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: guarded(y, self(x, y - 1)), lambda: guarded(out, self._log(x, y)))
 
     @staticmethod
@@ -132,7 +131,7 @@ class IntegerPow(Unary):
             square = times(square, square) if rest else square
         return b.op("stablehlo.divide", one, power, out=out) if self.exponent < 0 else power
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         n = self.exponent
         if n in (0, 1):
             return (1 if n else None,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +24,7 @@ class Exp(Analytic):
     singular = True
     text = CORE
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (out,)
 
 
@@ -43,7 +42,7 @@ class Exp2(Analytic):
     def expand(self, x: Node) -> Node:
         return Exp()(scaled(x, math.log(2)))
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * math.log(2),)
 
 
@@ -53,7 +52,7 @@ class Expm1(Analytic):
     ufunc, stablehlo = np.expm1, "exponential_minus_one"
     singular = True
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
 
 
@@ -65,7 +64,7 @@ class Log(Analytic):
     singular = True
     text = CORE
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (Over(1, x),)
 
 
@@ -79,7 +78,7 @@ class LogTo(Analytic, abstract=True):
     def expand(self, x: Node) -> Node:
         return scaled(Log()(x), 1 / math.log(self.base))
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x * math.log(self.base)),)
 
 
@@ -102,7 +101,7 @@ class Log1p(Analytic):
     domain = (-0.9, 3.0)
     singular = True
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x + 1),)
 
 
@@ -126,7 +125,7 @@ class Sqrt(Analytic):
         )
         return b.op("stablehlo.complex", re, CopySign().lower(b, part, im, below), out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: 0.5 / out,)
 
 
@@ -141,7 +140,7 @@ class Rsqrt(Analytic):
         wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
         return np.asarray(1 / np.sqrt(wide)).astype(x.dtype)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out / x * -0.5,)
 
 
@@ -151,7 +150,7 @@ class Cbrt(Transcendental):
     ufunc, stablehlo = np.cbrt, "cbrt"
     singular = True
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(guarded(out, out) * 3),)
 
 
@@ -166,7 +165,7 @@ class Logistic(Analytic):
         small = np.exp(np.where(left, wide, -wide))  # at most 1
         return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * (1 - out),)
 
 
@@ -180,7 +179,7 @@ class LogAddExp(Binary):
     def expand(self, x: Node, y: Node) -> Node:
         return maximum(x, y) + Log1p()(Exp()(-absolute(difference(x, y))))
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         gap = difference(x, y)
         return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
 

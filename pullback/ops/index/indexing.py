@@ -16,6 +16,7 @@ from pullback.ops.factor_rules import placed, rule
 from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
@@ -53,12 +54,7 @@ class Index(Movement, Positioned):
         return np.asarray(x[self.indices])
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        element = b.op(
-            "stablehlo.slice", x, out=Type((1,) * len(x.shape), x.dtype),
-            start_indices=self.indices, limit_indices=tuple(i + 1 for i in self.indices),
-            strides=(1,) * len(x.shape),
-        )  # fmt: skip
-        return b.reshape(element, ())
+        return b.reshape(sliced(b, x, self.indices, [i + 1 for i in self.indices]), ())
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape

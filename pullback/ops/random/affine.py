@@ -35,7 +35,7 @@ class Affine(Elementwise):
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
         return lifted(b, lambda m, x, scale, offset: x * scale + offset, *xs, unbounded=True)
 
-    def partials(self, out: Node, x: Node, scale: Node, offset: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, scale: Node, offset: Node) -> tuple:
         return (scale, x, 1)
 
     @classmethod
@@ -90,7 +90,7 @@ class Between(Elementwise):
         t = super().jvp(out, xs, ts)
         return None if t is None else cast(t, self.dtype)
 
-    def partials(self, out: Node, u: Node, low: Node, high: Node) -> Sequence:
+    def partials(self, out: Node, u: Node, low: Node, high: Node) -> tuple:
         return (lambda: high - low, lambda: 1 - u, lambda: u)
 
     @classmethod

@@ -17,6 +17,7 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.instructions import stacked
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
 from pullback.ops.random import threefry
 from pullback.ops.random.stepwise import NUMPY, lifted
@@ -136,7 +137,8 @@ class SplitKey(Op):
         return np.stack(numpy_blocks(key, self.shape, SPLIT, NO_PART), -1)
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
-        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT, NO_PART))
+        words = hlo_blocks(b, key, self.shape, SPLIT, NO_PART)
+        return stacked(b, words, out.rank - 1)
 
     def factors(self, key: Type) -> str:
         keys = named(key.rank - 1)
@@ -167,7 +169,7 @@ class FoldIn(Op):
 
     def hlo(self, b: Any, out: Type, key: Any, data: Any) -> Any:
         parts = b.broadcast_all((word(b, key, 0), word(b, key, 1), data), out.shape[:-1])
-        return _stacked(b, out, lifted(b, _folded, *parts))
+        return stacked(b, lifted(b, _folded, *parts), out.rank - 1)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
@@ -214,9 +216,3 @@ def beginning(key: Node, out: Type, begin: Callable[[int], Node]) -> Node:
 def joined(m: Any, first: Any, second: Any) -> Any:
     """Join both words of a block into one of 64 bits."""
     return (m.convert(first, uint64) << 32) | m.convert(second, uint64)
-
-
-def _stacked(b: Any, out: Type, words: tuple) -> Any:
-    """Stack two arrays of words into an array of keys."""
-    parts = [b.reshape(w, (*w.shape, 1)) for w in words]
-    return b.op("stablehlo.concatenate", *parts, out=out, dimension=len(out.shape) - 1)

@@ -16,6 +16,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted
 from pullback.ops.samples import integers
@@ -164,12 +165,7 @@ def _counters(b: Any, position: Any, stream: Any) -> tuple:
 def word(b: Any, key: Any, i: int) -> Any:
     """Return word `i` of every key."""
     shape = key.shape[:-1]
-    part = b.op(
-        "stablehlo.slice", key, out=Type((*shape, 1), key.dtype),
-        start_indices=(*(0 for _ in shape), i), limit_indices=(*shape, i + 1),
-        strides=(1,) * len(key.shape),
-    )  # fmt: skip
-    return b.reshape(part, shape)
+    return b.reshape(sliced(b, key, (*(0 for _ in shape), i), (*shape, i + 1)), shape)
 
 
 def aligned(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ class NormalBetween(Elementwise):
     def lower(self, b: Any, out: Type, *xs: Any) -> Any:
         return lifted(b, _between, *xs)
 
-    def partials(self, out: Node, u: Node, low: Node, high: Node) -> Sequence:
+    def partials(self, out: Node, u: Node, low: Node, high: Node) -> tuple:
         def density(x: Node) -> Node:
             """Return the density at x divided by that at the result; 0 for an infinite x."""
             return exponential((out - x) * (out + x) * 0.5)

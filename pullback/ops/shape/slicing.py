@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
@@ -89,13 +90,8 @@ class Slice(Movement, Positioned):
         return np.asarray(x[tuple(slice(r.start, r.stop, r.step) for r in self.ranges(x.shape))])
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        ranges = self.ranges(x.shape)
-        return b.op(
-            "stablehlo.slice", x, out=out,
-            start_indices=tuple(r.start for r in ranges),
-            limit_indices=tuple(r.stop for r in ranges),
-            strides=tuple(r.step for r in ranges),
-        )  # fmt: skip
+        inside = self.inside(x.type)
+        return sliced(b, x, inside.starts, inside.stops, inside.steps)
 
     def factors(self, x: Type) -> str:
         cut = [i for i, r in enumerate(self.ranges(x.shape)) if r != range(x.shape[i])]
