@@ -114,10 +114,8 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         for i, n in enumerate(shape, rank - len(shape)):
             if n != 1 and n != out[i]:
                 if out[i] != 1:
-                    raise ShapeError(
-                        f"shapes must broadcast, dimension {i} is {out[i]} and {n}",
-                        code="E3001", dimension=i, extents=(out[i], n),
-                    )  # fmt: skip
+                    what = f"shapes must broadcast, dimension {i} is {out[i]} and {n}"
+                    raise ShapeError(what, code="E3001", dimension=i, extents=(out[i], n))
                 out[i] = n
     return tuple(out)
 

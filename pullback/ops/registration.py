@@ -87,9 +87,8 @@ def _check_parameters(cls: Any) -> None:
     op = [base for base in cls.__mro__ if isinstance(base, OpMeta)][-1]
     hidden = [f.name for f in dataclasses.fields(cls) if hasattr(op, f.name)]
     if hidden:
-        raise ArgumentError(
-            f"{cls.name}: every op has an attribute {hidden[0]!r}; call the parameter otherwise"
-        )
+        what = f"{cls.name}: every op has an attribute {hidden[0]!r}; call the parameter otherwise"
+        raise ArgumentError(what)
 
 
 def _into_records(cls: Any, namespace: dict) -> None:
@@ -114,9 +113,8 @@ def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
 def _enter(cls: Any) -> None:
     """List a class in the table; its module may define it again, as in a notebook."""
     if cls._left_open:
-        raise ArgumentError(
-            f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}"
-        )
+        what = f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}"
+        raise ArgumentError(what)
     known = TABLE.get(cls.name)
     if known is not None and known.__module__ != cls.__module__:
         raise ArgumentError(

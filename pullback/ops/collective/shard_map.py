@@ -61,10 +61,8 @@ class ShardMap(Holder):
         """Results are on the mesh, and vary along the vmap axes of the body's outputs."""
         for t in types:
             if t.sharding is not None and t.sharding.mesh is not self.mesh:
-                raise ArgumentError(
-                    f"operands must be on {self.mesh}, got one on {t.sharding.mesh}",
-                    hint="Move it through the host: pb.tensor(x.numpy()).",
-                )
+                what = f"operands must be on {self.mesh}, got one on {t.sharding.mesh}"
+                raise ArgumentError(what, hint="Move it through the host: pb.tensor(x.numpy()).")
         whole = self.infer(*[t.plain for t in types])
         triples = zip(whole, self.body.outputs, self.out_specs, strict=True)
         return tuple([
@@ -210,9 +208,8 @@ def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
         count = mesh.extent(axes)
         if n % count:
             along = " and ".join(map(repr, axes))
-            raise ShapeError(
-                f"dimension {i} must be divisible by the {count} devices along {along}, got {x}"
-            )
+            what = f"dimension {i} must be divisible by the {count} devices along {along}, got {x}"
+            raise ShapeError(what)
         shape.append(n // count)
     return Type(shape, x.dtype)
 

@@ -100,10 +100,8 @@ class Elementwise(Op, PerElement, abstract=True):
     def _partials(self, out: Node, xs: tuple[Node, ...]) -> Sequence:
         made = self.partials(out, *xs)
         if not isinstance(made, (tuple, list)) or len(made) != len(xs):
-            raise GradientVerification(
-                f"partials must return a tuple of {len(xs)}, one for each operand, got {made!r}",
-                op=self.title, where=thread.where,
-            )  # fmt: skip
+            what = f"partials must return a tuple of {len(xs)}, one for each operand, got {made!r}"
+            raise GradientVerification(what, op=self.title, where=thread.where)
         return made
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:

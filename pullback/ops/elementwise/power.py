@@ -105,10 +105,8 @@ class IntegerPow(Unary):
 
     def infer(self, x: Type) -> Type:
         if self.exponent < 0 and x.dtype.is_integer:
-            raise DTypeError(
-                f"an integer has no power {self.exponent}, got {x}", code="E2005",
-                hint="Cast it to a float first.",
-            )  # fmt: skip
+            what = f"an integer has no power {self.exponent}, got {x}"
+            raise DTypeError(what, code="E2005", hint="Cast it to a float first.")
         return super().infer(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

@@ -102,9 +102,8 @@ class ByIndexArrays(Op, abstract=True):
         shape = index_shape(dims, x, indices, batched)
         rest = [n for i, n in enumerate(x.shape) if i >= batched and i not in dims]
         if not 0 <= before <= len(rest):
-            raise ShapeError(
-                f"{before} dimensions cannot precede the indices', {x} has {len(rest)}"
-            )
+            what = f"{before} dimensions cannot precede the indices', {x} has {len(rest)}"
+            raise ShapeError(what)
         return (*shape[:batched], *rest[:before], *shape[batched:], *rest[before:])
 
     def positions_in(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[Any, tuple]:

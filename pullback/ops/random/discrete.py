@@ -131,9 +131,8 @@ class CountUpTo(Op):
     def infer(self, rows: Type, numbers: Type) -> Type:
         for x in (rows, numbers):
             if x.dtype is not int64 or not x.rank or x.shape[:-1] != rows.shape[:-1]:
-                raise ShapeError(
-                    f"operands must be i64[...,n] and i64[...,k], got {rows} and {numbers}"
-                )
+                what = f"operands must be i64[...,n] and i64[...,k], got {rows} and {numbers}"
+                raise ShapeError(what)
         return numbers
 
     def numpy(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:

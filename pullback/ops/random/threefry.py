@@ -184,13 +184,11 @@ def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None
     """Raise unless the last operand is the start of the part of `whole` to draw, for each key."""
     wanted = (Type((*key.shape[:-1], len(whole)), int64),) if whole else ()
     if begin != wanted:
-        raise ShapeError(
-            f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
-        )
+        what = f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
+        raise ShapeError(what)
 
 
 def check_size(shape: tuple[int, ...]) -> None:
     if math.prod(shape) > 1 << POSITION_BITS:
-        raise ShapeError(
-            f"one key can draw at most 2**{POSITION_BITS} numbers, got shape {list(shape)}"
-        )
+        what = f"one key can draw at most 2**{POSITION_BITS} numbers, got shape {list(shape)}"
+        raise ShapeError(what)

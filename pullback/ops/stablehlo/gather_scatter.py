@@ -56,19 +56,15 @@ class Blocks(Combining, abstract=True):
         inside = all(0 <= d < x.rank for d in (*places, *self.mapped))
         lists = len(self.batched) == len(self.batched_indices)
         if not inside or not lists or len(set(places)) != len(places):
-            raise ShapeError(
-                f"dimension numbers do not fit {show((x, indices))}: {self.numbers}", code="E3004"
-            )
+            what = f"dimension numbers do not fit {show((x, indices))}: {self.numbers}"
+            raise ShapeError(what, code="E3004")
         if not 0 <= self.vectors <= indices.rank:
-            raise ShapeError(
-                f"index_vector_dim must be a dimension of {indices}, got {self.vectors}",
-                code="E3004",
-            )
+            what = f"index_vector_dim must be a dimension of {indices}, got {self.vectors}"
+            raise ShapeError(what, code="E3004")
         width = 1 if self.vectors == indices.rank else indices.shape[self.vectors]
         if width != len(self.mapped):
-            raise ShapeError(
-                f"index vectors must have {len(self.mapped)} elements, got {indices}", code="E3002"
-            )
+            what = f"index vectors must have {len(self.mapped)} elements, got {indices}"
+            raise ShapeError(what, code="E3002")
 
     def own(self, rank: int) -> Dims:
         """Return the dimensions of `x` that a block has in the result."""

@@ -47,9 +47,8 @@ class ReduceWindow(Combining):
         lists = self.window, self.strides, self.base_dilation, self.window_dilation
         rank = tensors[0].rank
         if any(len(numbers) != rank or min(numbers, default=1) < 1 for numbers in lists):
-            raise ShapeError(
-                f"window, strides and dilations must be {rank} positive numbers each", code="E3002"
-            )
+            what = f"window, strides and dilations must be {rank} positive numbers each"
+            raise ShapeError(what, code="E3002")
         if len(self.padding) != rank:
             raise ShapeError(f"padding must be {rank} pairs, got {self.padding}", code="E3002")
         return tuple([x.with_shape(self.counts(x.shape)) for x in tensors])
