@@ -57,7 +57,7 @@ def spread_all(axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]) -> list[N
 
 
 def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-    """Batch an op whose `axis` or `axes` are dimensions of all its operands: add one to them."""
+    """Batch an op that treats leading dimensions alike, after adding one to `axis` or `axes`."""
     moved = []
     for field in dataclasses.fields(op):
         value = getattr(op, field.name)
@@ -67,6 +67,11 @@ def batch_along(op: Op, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
             value = tuple([i + 1 for i in value])
         moved.append(value)
     return type(op)(*moved)(*spread_all(axis, xs, mapped))
+
+
+def jvp_in_first(op: Op, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+    """Push the tangent of the first operand, in which the op is linear; others have none."""
+    return None if ts[0] is None else op(ts[0], *xs[1:])
 
 
 def conjugate(x: Node) -> Node:
@@ -109,10 +114,8 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         for i, n in enumerate(shape, rank - len(shape)):
             if n != 1 and n != out[i]:
                 if out[i] != 1:
-                    raise ShapeError(
-                        f"shapes must broadcast, dimension {i} is {out[i]} and {n}",
-                        code="E3001", dimension=i, extents=(out[i], n),
-                    )  # fmt: skip
+                    what = f"shapes must broadcast, dimension {i} is {out[i]} and {n}"
+                    raise ShapeError(what, code="E3001", dimension=i, extents=(out[i], n))
                 out[i] = n
     return tuple(out)
 

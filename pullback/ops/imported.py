@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 class Imported:
     """The StableHLO instructions that an op may be lowered to alone; set as `Op.imported`.
 
-    A class with parameters also defines the class method `from_hlo(instruction)`, which returns
-    the op that is lowered to the instruction, or `None`. The reader lowers that op and compares,
-    so `from_hlo` may ignore what the op cannot express.
+    A class whose parameters are not attributes of the instruction defines the class method
+    `from_hlo(instruction)`, which returns the op that is lowered to the instruction, or `None`.
+    The reader lowers that op and compares, so `from_hlo` may ignore what the op cannot express.
     """
 
     instructions: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()  # those of the instruction that are the op's parameters
     implied: int = 0  # last operands of the instruction that are constants of the op
     taken: tuple[int, ...] = ()  # the op's operands in the instruction, if in another order
     last: bool = False  # ops that say more about the instruction are tried first
@@ -28,4 +29,5 @@ def from_hlo(cls: type[Op], instruction: Any) -> Op | None:
     """Return the op of a class that may be lowered to the instruction."""
     if hasattr(cls, "from_hlo"):
         return cls.from_hlo(instruction)
-    return None if dataclasses.fields(cls) else cls()
+    names = cls.imported.attributes
+    return cls(*[instruction[n] for n in names]) if names or not dataclasses.fields(cls) else None

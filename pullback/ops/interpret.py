@@ -40,14 +40,11 @@ def _check_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
     if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):
-        raise EngineError(
-            f"numpy must return a tuple of {len(types)} arrays", op=node.op.title, where=node.where
-        )
+        what = f"numpy must return a tuple of {len(types)} arrays"
+        raise EngineError(what, op=node.op.title, where=node.where)
     for value, type in zip(made if several else (made,), types, strict=True):
         array = np.asarray(value)
         if array.shape != type.shape or array.dtype != type.dtype.numpy:
             got = f"{array.dtype}{list(array.shape)}"
-            raise EngineError(
-                f"inferred type {type} differs from the engine's {got}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
+            what = f"inferred type {type} differs from the engine's {got}"
+            raise EngineError(what, op=node.op.title, where=node.where)

@@ -108,9 +108,8 @@ class Op(metaclass=OpMeta, abstract=True):
         plain = types if several else tuple([t.plain for t in types])
         made = self.infer(*plain)
         if not all(isinstance(t, Type) for t in (made if isinstance(made, tuple) else (made,))):
-            raise VerificationError(
-                f"infer must return a Type, or a tuple of them, got {made!r}", code="E2001"
-            )
+            what = f"infer must return a Type, or a tuple of them, got {made!r}"
+            raise VerificationError(what, code="E2001")
         if several or plain == types:
             return made
         return lay_out(self, types, over_axes(made, types[0].varying))

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import align, cast, check_kind
+from pullback.ops.elementwise.base import align, check_kind
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Axis, Composite, Node, Type, conjugate, spread_all
 from pullback.ops.samples import complexes, positive, real
 

@@ -18,6 +18,12 @@ def _has_fields(namespace: dict) -> bool:
     return any("ClassVar" not in str(a) for a in namespace["__annotations__"].values())
 
 
+def _make_int_fields(op: Any) -> None:
+    """The `__post_init__` of a class that lists, in `int_fields`, parameters to make int tuples."""
+    for field in op.int_fields:
+        op.set(field, tuple(map(int, getattr(op, field))))
+
+
 def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change {name!r}: ops are frozen")
 
@@ -31,6 +37,8 @@ class OpMeta(Interned):
     pure: bool
 
     def __new__(meta, name: str, bases: tuple, namespace: dict, abstract: bool = False) -> Any:
+        if "int_fields" in namespace:
+            namespace = {"__post_init__": _make_int_fields, **namespace}
         cls = super().__new__(meta, name, bases, namespace)
         if bases and not _has_fields(namespace):
             # It has the fields of its base; applying `dataclass` again takes a millisecond.
@@ -79,9 +87,8 @@ def _check_parameters(cls: Any) -> None:
     op = [base for base in cls.__mro__ if isinstance(base, OpMeta)][-1]
     hidden = [f.name for f in dataclasses.fields(cls) if hasattr(op, f.name)]
     if hidden:
-        raise ArgumentError(
-            f"{cls.name}: every op has an attribute {hidden[0]!r}; call the parameter otherwise"
-        )
+        what = f"{cls.name}: every op has an attribute {hidden[0]!r}; call the parameter otherwise"
+        raise ArgumentError(what)
 
 
 def _into_records(cls: Any, namespace: dict) -> None:
@@ -106,9 +113,8 @@ def _missing(cls: Any, bases: tuple, namespace: dict) -> tuple[str, ...]:
 def _enter(cls: Any) -> None:
     """List a class in the table; its module may define it again, as in a notebook."""
     if cls._left_open:
-        raise ArgumentError(
-            f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}",
-        )
+        what = f"{cls.name}: an op of its family must define {', '.join(cls._left_open)}"
+        raise ArgumentError(what)
     known = TABLE.get(cls.name)
     if known is not None and known.__module__ != cls.__module__:
         raise ArgumentError(

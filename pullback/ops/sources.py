@@ -9,28 +9,26 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DTypeError, ShapeError, VerificationError
-from pullback.graph import dtypes
+from pullback.graph import dtypes, kinds
 from pullback.graph.dtypes import DType
-from pullback.graph.kinds import (
-    ConstSource,
-    InputSource,
-    LeafSource,
-    ResultSource,
-    ScalarSource,
-    UnpackedScalar,
-)
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.text import UNWRITTEN
 
 
-class Input(Op, InputSource):
+class Source(Op, abstract=True):
+    """A value that a program gets from outside: never written as an instruction."""
+
+    differentiable = False
+    text = UNWRITTEN
+
+
+class Input(Source, kinds.InputSource):
     """An input of a program."""
 
     label: str
     shape: tuple[int, ...]
     dtype: DType
-    differentiable = False
-    text = UNWRITTEN
 
     def infer(self) -> Type:
         return Type(self.shape, self.dtype)
@@ -46,15 +44,13 @@ class Input(Op, InputSource):
 placeholder = Input.of_type
 
 
-class Leaf(Op, LeafSource):
+class Leaf(Source, kinds.LeafSource):
     """A tensor whose value is known; `Node.value` holds it. Programs see it as an input.
 
     `of` is the name of the op that computed it, if any; the inputs of that op are gone.
     """
 
     of: str = ""
-    differentiable = False
-    text = UNWRITTEN
 
     @property
     def title(self) -> str:
@@ -66,21 +62,16 @@ class Leaf(Op, LeafSource):
         return getattr(TABLE.get(self.of), "singular", False)
 
 
-class Scalar(Op, ScalarSource):
+class Scalar(Source, kinds.ScalarSource):
     """A Python number that the user wrote; a program gets all of them packed in one input."""
 
-    differentiable = False
-    text = UNWRITTEN
 
-
-class Const(Op, ConstSource):
+class Const(Source, kinds.ConstSource):
     """A constant; its data are bytes, so that constants compare bit by bit."""
 
     dtype: DType
     shape: tuple[int, ...]
     data: bytes
-    differentiable = False
-    text = UNWRITTEN
 
     def __post_init__(self) -> None:
         expected = self.dtype.numpy.itemsize * int(np.prod(self.shape, dtype=np.int64))
@@ -111,7 +102,7 @@ class Const(Op, ConstSource):
             yield cls(dtype, data.shape, data.tobytes()), ()
 
 
-class Unpack(Op, UnpackedScalar):
+class Unpack(Op, kinds.UnpackedScalar):
     """One of the packed scalars of a program (64-bit words; a complex128 takes two)."""
 
     word: int
@@ -135,38 +126,29 @@ class Unpack(Op, UnpackedScalar):
         return np.frombuffer(words[self.word :].tobytes()[:size], self.dtype.numpy)[0]
 
     def hlo(self, b: Any, out: Type, words: Any) -> Any:
-        if self.dtype is dtypes.complex128:
-            parts = [self._word(b, words, self.word + i, dtypes.float64) for i in range(2)]
-            return b.op("stablehlo.complex", *parts, out=out)
-        if self.dtype is dtypes.complex64:
-            low = self._word(b, words, self.word, dtypes.float32)
-            high = self._word(b, words, self.word, dtypes.float32, shift=32)
-            return b.op("stablehlo.complex", low, high, out=out)
-        return self._word(b, words, self.word, self.dtype)
+        if not self.dtype.is_complex:
+            return self._word(b, words, self.word, self.dtype)
+        parts = [self._word(b, words, *place) for place in self._parts()]
+        return b.op("stablehlo.complex", *parts, out=out)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if self.dtype is dtypes.bool_:
             return TABLE["Cast"](self.dtype)(_words(xs[0], self.word, dtypes.uint64))
         if not self.dtype.is_complex:
             return _words(xs[0], self.word, self.dtype)
-        part = self.dtype.real
-        wide = part is dtypes.float64  # f32 parts are the halves of one word
-        low = _words(xs[0], self.word, part)
-        high = _words(xs[0], self.word + wide, part, shift=0 if wide else 32)
-        return TABLE["Complex"]()(low, high)
+        return TABLE["Complex"]()(*[_words(xs[0], *place) for place in self._parts()])
+
+    def _parts(self) -> tuple[tuple[int, DType, int], tuple[int, DType, int]]:
+        """Return the word, dtype and shift of both parts; those of f32 are halves of one word."""
+        part, wide = self.dtype.real, self.dtype is dtypes.complex128
+        return (self.word, part, 0), (self.word + wide, part, 0 if wide else 32)
 
     @staticmethod
     def _word(b: Any, words: Any, index: int, dtype: DType, shift: int = 0) -> Any:
-        """Return the low bits of word `index`, read as `dtype`.
-
-        All words are converted at once, the first time that a dtype is needed.
-        """
+        """Return the low bits of word `index`, read as `dtype`. All words are converted at once,
+        the first time that a dtype is needed."""
         vector = b.once(("words", dtype, shift), lambda: _converted(b, words, dtype, shift))
-        word = b.op(
-            "stablehlo.slice", vector, out=Type((1,), dtype),
-            start_indices=(index,), limit_indices=(index + 1,), strides=(1,),
-        )  # fmt: skip
-        return b.reshape(word, ())
+        return b.reshape(sliced(b, vector, (index,), (index + 1,)), ())
 
     @classmethod
     def samples(cls) -> Any:
@@ -199,12 +181,10 @@ def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
 
 
-class Result(Op, ResultSource):
-    """Result `index` of an op with several results."""
+class Result(Source, kinds.ResultSource):
+    """Result `index` of an op with several results; derivatives treat all of them as one."""
 
     index: int
-    differentiable = False  # derivatives treat the op and its results as one
-    text = UNWRITTEN
 
     def infer(self, types: Any) -> Type:
         return types[self.index]

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Text:
-    """How programs write an op; set as `Op.text`.
-
-    By default the parameters are the op's fields. A subclass overrides `written` and `read` for an
-    op that is stated in other terms.
-    """
+    """How programs write an op; set as `Op.text`. By default the parameters are the op's fields. A
+    subclass overrides `written` and `read` for an op that is stated in other terms."""
 
     positional: tuple[str, ...] = ()  # parameters that are written as arguments
     profile: str = "extended"  # the smallest profile that has the op; empty: it is never written

@@ -16,11 +16,10 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.ops.random.affine import Affine, Between
+from pullback.ops.random.affine import Affine, Between, NormalBetween
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
-from pullback.ops.random.truncated import NormalBetween
 from pullback.random.arguments import (
     computed_in,
     float_dtype,

@@ -44,6 +44,6 @@ def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
     for node in emitted:
         if node not in new:
             xs = tuple([new[x] for x in node.inputs])
-            op = node.op.unguarded() if isinstance(node.op, Guarded) else node.op
+            op = node.op.unguarded if isinstance(node.op, Guarded) else node.op
             new[node] = Node(op, xs, node.type, node.where, (), node.backward) if xs else node
     return [new[g] for g in made]

@@ -48,10 +48,8 @@ def _check_batch(
 
 
 def _examples(a: np.ndarray, size: int) -> np.ndarray:
-    """Make different examples from the elements of an operand, so that they stay valid.
-
-    Rows are rotated; a single element becomes smaller.
-    """
+    """Make different examples from the elements of an operand, so that they stay valid. Rows are
+    rotated; a single element becomes smaller."""
     a = np.asarray(a)
     long = [i for i, n in enumerate(a.shape) if n > 1]
     if long:

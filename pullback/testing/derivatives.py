@@ -48,9 +48,7 @@ def check_derivatives(
     f: Function, arrays: Sequence[np.ndarray], order: int = 2, eps: float = 1e-6, rtol: float = 1e-5
 ) -> None:
     """Check the jvp against central differences and the vjp against the jvp, up to `order`.
-
-    Operands that are not float64 or complex128 are constants.
-    """
+    Operands that are not float64 or complex128 are constants."""
     arrays = [np.asarray(a) for a in arrays]
     jvp, vjp = linear_map(f, arrays)
     where = [i for i, a in enumerate(arrays) if a.dtype.kind in "fc"]

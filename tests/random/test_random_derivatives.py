@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.ops.random.affine import NormalBetween
 from pullback.ops.random.gamma_slope import GammaSlope
-from pullback.ops.random.truncated import NormalBetween
 
 R = pb.random
 KEY = R.key(0)

@@ -16,7 +16,8 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_, int64
 from pullback.graph.node import vary_over
 from pullback.ops.collective.reduce import Exchange, require_varying, total, without
-from pullback.ops.elementwise.base import check_kind, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, spread
 
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
-from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.op import over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.traits import HasNamedAxes
@@ -139,8 +140,7 @@ class PSum(Sharing):
     """The sum along named axes."""
 
     linear: ClassVar[bool] = True
-    reduction = "Sum"
-    combiner = "add"
+    reduction, combiner = "Sum", "add"
 
     def reduce_equal(self, axis: Axis, x: Node) -> Node:
         return x * axis.size
@@ -194,15 +194,13 @@ class _Extreme(Sharing, abstract=True):
 class PMax(_Extreme):
     """The largest value along named axes."""
 
-    reduction = "Max"
-    combiner = "maximum"
+    reduction, combiner = "Max", "maximum"
 
 
 class PMin(_Extreme):
     """The smallest value along named axes."""
 
-    reduction = "Min"
-    combiner = "minimum"
+    reduction, combiner = "Min", "minimum"
 
 
 class AxisIndex(Collective):

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pullback.ops.collective.reduce import Collective
-from pullback.ops.prelude import Axis, Node, Type, laid_out
+from pullback.ops.prelude import Axis, Node, Type, jvp_in_first, laid_out
 from pullback.ops.samples import real
 from pullback.ops.wrap.identity import Identity
 from pullback.sharding.mesh import DeviceMesh
@@ -24,6 +24,7 @@ class Reshard(Identity, Collective):
     replicated: tuple[str, ...]
     priority: tuple[int, ...]
     linear: ClassVar[bool] = True
+    jvp = jvp_in_first
 
     @classmethod
     def to(cls, sharding: Sharding) -> Reshard:
@@ -46,9 +47,6 @@ class Reshard(Identity, Collective):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [laid_out(g, xs[0].type)]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         spec = self.sharding.spec

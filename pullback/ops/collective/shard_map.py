@@ -51,8 +51,6 @@ class ShardMap(Holder):
     def mesh(self) -> DeviceMesh:
         return DeviceMesh(self.grid, self.axis_names, self.devices)
 
-    # -- types ------------------------------------------------------------------------------------
-
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         pairs = zip(xs, self.in_specs, strict=True)
         check_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
@@ -63,10 +61,8 @@ class ShardMap(Holder):
         """Results are on the mesh, and vary along the vmap axes of the body's outputs."""
         for t in types:
             if t.sharding is not None and t.sharding.mesh is not self.mesh:
-                raise ArgumentError(
-                    f"operands must be on {self.mesh}, got one on {t.sharding.mesh}",
-                    hint="Move it through the host: pb.tensor(x.numpy()).",
-                )
+                what = f"operands must be on {self.mesh}, got one on {t.sharding.mesh}"
+                raise ArgumentError(what, hint="Move it through the host: pb.tensor(x.numpy()).")
         whole = self.infer(*[t.plain for t in types])
         triples = zip(whole, self.body.outputs, self.out_specs, strict=True)
         return tuple([
@@ -95,8 +91,6 @@ class ShardMap(Holder):
     def communicates(self) -> tuple[str, ...]:
         return tuple([a for a in super().communicates() if a not in self.axis_names])
 
-    # -- execution --------------------------------------------------------------------------------
-
     def partition(self, to: Any, xs: Sequence[Any], type: Any) -> Any:
         if to.mesh is not self.mesh:
             raise EngineError(f"runs on {self.mesh}, but the enclosing program on {to.mesh}")
@@ -114,8 +108,6 @@ class ShardMap(Holder):
     def shardings(self, mesh: Any, xs: Sequence[Type], ys: Sequence[Type]) -> list[Sharding]:
         return [on_mesh(self.mesh, dims) for dims in self.out_specs]
 
-    # -- transforms: each is a per-device program of the transformed body -------------------------
-
     def vjp(
         self, g: Any, out: Any, xs: tuple[Node, ...], need: Sequence[bool], gradients: Callable
     ) -> Sequence:
@@ -128,10 +120,8 @@ class ShardMap(Holder):
     def _pulled(
         self, live: list[int], needed: list[int], gradients: Callable
     ) -> tuple[ShardMap, list[int], list[Node]]:
-        """Return the op from operands and cotangents of results to cotangents of operands.
-
-        It contains the body again. Where both are inlined, common work is merged.
-        """
+        """Return the op from operands and cotangents of results to cotangents of operands. It
+        contains the body again. Where both are inlined, common work is merged."""
         outputs = [self.body.outputs[i] for i in live]
         seeds = [placeholder("g", y.type) for y in outputs]
         targets = [self.body.inputs[i] for i in needed]
@@ -211,9 +201,6 @@ class ShardMap(Holder):
             )
 
 
-# -- shards of whole values -----------------------------------------------------------------------
-
-
 def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
     """Return the type of a shard, which is the same on all devices."""
     shape = []
@@ -221,9 +208,8 @@ def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
         count = mesh.extent(axes)
         if n % count:
             along = " and ".join(map(repr, axes))
-            raise ShapeError(
-                f"dimension {i} must be divisible by the {count} devices along {along}, got {x}"
-            )
+            what = f"dimension {i} must be divisible by the {count} devices along {along}, got {x}"
+            raise ShapeError(what)
         shape.append(n // count)
     return Type(shape, x.dtype)
 

@@ -17,9 +17,9 @@ from pullback.graph.types import show
 from pullback.ops.control import cond_rules, partition
 from pullback.ops.control.holder import Holder, canonical, hold, positions_among, run
 from pullback.ops.control.varying import Axes, axes_of, unify_branches, union
-from pullback.ops.elementwise.base import equal, less, negated
+from pullback.ops.elementwise.functions import equal, less, negated
 from pullback.ops.index.bounds import require_below
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
 from pullback.ops.wrap.call import check_operands
@@ -192,6 +192,7 @@ class BranchNumber(Op):
     title = "switch"
     differentiable: ClassVar[bool] = False
     fallible: ClassVar[bool] = True
+    batch = batch_along
 
     def infer(self, index: Type) -> Type:
         if not index.dtype.is_integer:
@@ -210,9 +211,6 @@ class BranchNumber(Op):
         if index.type.size:
             require_below(b, index, self.count, lambda: no_branch(self.count))
         return index
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(xs[0])
 
     def factors(self, index: Type) -> str:
         return "... -> ..."

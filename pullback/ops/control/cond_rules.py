@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pullback.errors import ArgumentError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import vary_over
+from pullback.ops.control import holder
 from pullback.ops.control.dependence import bits, dependence, members, positions
-from pullback.ops.control.holder import (
-    at_positions,
-    canonical,
-    captured_values,
-    derivative,
-    hold,
-    may_fail,
-    pull,
-    push,
-)
+from pullback.ops.control.holder import at_positions, canonical, hold, pull, push
 from pullback.ops.control.masked import detach_inactive, replace_inactive, select_examples
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.control.varying import axes_of, unify_branches
@@ -28,9 +20,6 @@ from pullback.ops.sources import placeholder
 
 if TYPE_CHECKING:
     from pullback.ops.control.cond import Choice
-
-
-# -- reverse mode -------------------------------------------------------------------------------
 
 
 class CondBackward(NamedTuple):
@@ -135,11 +124,8 @@ def _fill(
 
 def _captured(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]) -> list[Node]:
     """Return the values captured by any of several graphs, given as outputs and inputs."""
-    found = [x for outputs, inputs in parts for x in captured_values(outputs, inputs)]
+    found = [x for outputs, inputs in parts for x in holder.captured_values(outputs, inputs)]
     return list(dict.fromkeys(found))
-
-
-# -- forward mode -------------------------------------------------------------------------------
 
 
 def jvp(
@@ -167,9 +153,6 @@ def _forward(
     extra = _captured(parts)
     graphs = [hold([*inputs, *extra], outputs) for outputs, inputs in parts]
     return moving, type(op)(tuple(graphs)), extra
-
-
-# -- batching -----------------------------------------------------------------------------------
 
 
 def batch(
@@ -212,18 +195,15 @@ def _batched(
 def _run_for(
     active: Node, branch: Graph, operands: Sequence[Node], mapped: Sequence[bool]
 ) -> tuple[Node, ...]:
-    """Run a batched branch of which only `active` examples matter.
-
-    If the branch may fail, the others run it on the operands of an active one, and it does not run
-    at all if none is active.
-    """
-    fails = may_fail(branch)
+    """Run a batched branch of which only `active` examples matter. If the branch may fail, the
+    others run it on the operands of an active one, and it does not run at all if none is active."""
+    fails = holder.may_fail(branch)
     guard = replace_inactive if fails else detach_inactive
     given = [guard(active, x) if has else x for x, has in zip(operands, mapped, strict=True)]
     if not fails:
         return branch(*given)
     inputs = [placeholder("x", x.type) for x in given]
-    nothing = hold(inputs, [derivative(y, None) for y in branch.outputs])
+    nothing = hold(inputs, [holder.derivative(y, None) for y in branch.outputs])
     any_active = TABLE["Any"]((0,), False)(active)
     return results(TABLE["Cond"]((nothing, branch))(any_active, *given))
 

@@ -53,10 +53,8 @@ def active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
 
 
 def live_outputs(depends: Sequence[int], carries: int, live: int) -> int:
-    """Return the outputs of a loop's body whose cotangent is not zero in some iteration.
-
-    `live` are those of the last iteration. A state becomes live once a live output depends on it.
-    """
+    """Return the outputs of a loop's body whose cotangent is not zero in some iteration. `live` are
+    those of the last iteration. A state becomes live once a live output depends on it."""
     state = (1 << carries) - 1
     while (grown := live | sources(depends, live) & state) != live:
         live = grown

@@ -11,7 +11,7 @@ import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.graph.canonical import canonicalise
-from pullback.graph.graph import Graph, ancestors, graphs_within
+from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Distinct, HigherOrder
 from pullback.graph.node import vary_over
 from pullback.ops.control.varying import Axes, axes_of, union
@@ -28,10 +28,6 @@ class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
 
     Operands and results vary along the same named axes as inputs and outputs of its graphs.
     """
-
-    @cached_property
-    def graphs(self) -> list[Graph]:
-        return graphs_within(self.parameters())
 
     @cached_property
     def fallible(self) -> bool:  # type: ignore[override]
@@ -179,9 +175,6 @@ def stacked(type: Type, length: int) -> Type:
 def row(type: Type) -> Type:
     """Return the type of one of the values that are stacked."""
     return type.with_shape(type.shape[1:])
-
-
-# -- finding one application within another -----------------------------------------------------
 
 
 def positions_among(nodes: Sequence[Node], others: Sequence[Node]) -> list[int] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pullback.graph.node import Node
 from pullback.ops.control.holder import hold, row
-from pullback.ops.elementwise.base import where
+from pullback.ops.elementwise.functions import where
 from pullback.ops.prelude import TABLE, Axis, Op, results
 from pullback.ops.sources import placeholder
 

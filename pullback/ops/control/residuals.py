@@ -98,10 +98,8 @@ class _Network:
         return [n for n, v in self.index.items() if v not in following and v + 1 in following]
 
     def _paths_to_sink(self) -> dict[int, int]:
-        """Search backward from the sink, along spare capacity, until the source is found.
-
-        Return for each vertex the next one on a shortest path to the sink.
-        """
+        """Search backward from the sink, along spare capacity, until the source is found. Return
+        for each vertex the next one on a shortest path to the sink."""
         following = {_SINK: _SINK}
         queue = deque([_SINK])
         while queue and _SOURCE not in following:

@@ -12,19 +12,10 @@ from pullback.graph.dtypes import float64, int32, int64
 from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed
 from pullback.graph.types import show
-from pullback.ops.control import partition, scan_rules
-from pullback.ops.control.holder import (
-    Holder,
-    canonical,
-    hold,
-    positions_among,
-    row,
-    run,
-    stacked,
-    states_among,
-)
+from pullback.ops.control import holder, partition, scan_rules
+from pullback.ops.control.holder import Holder, canonical, hold, row, run, stacked
 from pullback.ops.control.varying import Axes, scan_body
-from pullback.ops.elementwise.base import cast
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input
@@ -157,8 +148,8 @@ class Scan(Holder):
             return None  # another length, order or unrolling
         n, m = other.carries, other.carries + other.scanned
         mine, theirs = self.split(xs), other.split(ys)
-        state = states_among(mine[0], theirs[0])
-        rows, constants = (positions_among(mine[i], theirs[i]) for i in (1, 2))
+        state = holder.states_among(mine[0], theirs[0])
+        rows, constants = (holder.positions_among(mine[i], theirs[i]) for i in (1, 2))
         if state is None or rows is None or constants is None:
             return None
         inputs = [*state, *[n + i for i in rows], *[m + i for i in constants]]
@@ -168,7 +159,7 @@ class Scan(Holder):
         targets = other.body.outputs
         if any(targets[i] is not y for i, y in zip(state, found)):
             return None
-        emitted = positions_among(found[self.carries :], targets[n:])
+        emitted = holder.positions_among(found[self.carries :], targets[n:])
         return None if emitted is None else [*state, *[n + i for i in emitted]]
 
     def with_body(self, body: Graph, carries: int, scanned: int, flip: bool = False) -> Scan:

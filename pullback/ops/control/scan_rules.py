@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pullback.ops.control.scan import Scan
 
 
-# -- reverse mode -------------------------------------------------------------------------------
-
-
 class ScanBackward(NamedTuple):
     """The reverse mode of a scan, by positions of operands that get a cotangent (`state`, `rows`,
     `constants`) and of row results that have one (`emitted`)."""
@@ -126,9 +123,6 @@ def _kept(
     return [x for x in kept if x in changing], [x for x in kept if x not in changing], used
 
 
-# -- forward mode -------------------------------------------------------------------------------
-
-
 def jvp(
     op: Scan, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
@@ -158,9 +152,6 @@ def _forward(
     scanned = op.scanned + sum(n <= i < m for i in active)
     both = hold(interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n))
     return active, moving, op.with_body(both, carries, scanned)
-
-
-# -- batching -----------------------------------------------------------------------------------
 
 
 def batch(

@@ -38,10 +38,8 @@ def outputs_over(graph: Graph, axes: Sequence[Axes]) -> Graph:
 
 
 def stable_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
-    """Return a loop's body on inputs that vary along the given axes.
-
-    The axes of the state are extended until an iteration does not change them.
-    """
+    """Return a loop's body on inputs that vary along the given axes. The axes of the state are
+    extended until an iteration does not change them."""
     axes = list(axes)
     while True:
         graph = over(graph, axes)
@@ -83,9 +81,7 @@ def unify_branches(
     branches: Sequence[Graph], axes: Sequence[Axes], index: Axes = ()
 ) -> list[Graph]:
     """Return branches on inputs that vary along `axes`, whose outputs vary along the same axes.
-
-    `index` are the axes of the index that selects a branch.
-    """
+    `index` are the axes of the index that selects a branch."""
     branches = [over(branch, [union(a, index) for a in axes]) for branch in branches]
     columns = zip(*[axes_of(branch.outputs) for branch in branches], strict=True)
     outputs = [union(index, *column) for column in columns]

@@ -15,23 +15,12 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import vary_over
 from pullback.graph.subgraph import embed
 from pullback.graph.types import show
-from pullback.ops.control import partition
+from pullback.ops.control import holder, partition
 from pullback.ops.control.dependence import active_inputs, bits, dependence, members
-from pullback.ops.control.holder import (
-    Holder,
-    at_positions,
-    canonical,
-    hold,
-    interleave,
-    may_fail,
-    positions_among,
-    push,
-    run,
-    states_among,
-)
+from pullback.ops.control.holder import Holder, canonical, hold, run
 from pullback.ops.control.masked import replace_inactive, select_examples
 from pullback.ops.control.varying import Axes, axes_of, while_graphs
-from pullback.ops.elementwise.base import both, greater, less
+from pullback.ops.elementwise.functions import both, greater, less
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, results, spread, zeros
 from pullback.ops.samples import real
@@ -160,16 +149,16 @@ class While(Holder):
         active, loop = self.derived(("jvp", given), lambda: self._pushed(given, tangents))
         n = self.carries
         pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-        made = results(loop(*interleave(xs, pushed, n)))
-        return tuple(at_positions(n, [i for i in active if i < n], made[n:]))
+        made = results(loop(*holder.interleave(xs, pushed, n)))
+        return tuple(holder.at_positions(n, [i for i in active if i < n], made[n:]))
 
     def _pushed(self, given: Sequence[bool], tangents: Callable) -> tuple[list[int], While]:
         """Return the operands that have tangents, and the loop over values and tangents."""
         body, n = self.body, self.carries
         active = members(active_inputs(dependence(body), n, bits(given)))
-        ts, made = push(body, active, [i for i in active if i < n], tangents)
-        condition = hold(interleave(self.condition.inputs, ts, n), self.condition.outputs)
-        step = hold(interleave(body.inputs, ts, n), [*body.outputs, *made.values()])
+        ts, made = holder.push(body, active, [i for i in active if i < n], tangents)
+        condition = hold(holder.interleave(self.condition.inputs, ts, n), self.condition.outputs)
+        step = hold(holder.interleave(body.inputs, ts, n), [*body.outputs, *made.values()])
         return active, While(condition, step, n + len(made))
 
     def batch(
@@ -211,7 +200,8 @@ class While(Holder):
         if not isinstance(other, While):
             return None
         n, m = self.carries, other.carries
-        state, constants = states_among(xs[:n], ys[:m]), positions_among(xs[n:], ys[m:])
+        state = holder.states_among(xs[:n], ys[:m])
+        constants = holder.positions_among(xs[n:], ys[m:])
         if state is None or constants is None:
             return None
         inputs = [*state, *[m + i for i in constants]]
@@ -246,7 +236,7 @@ def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]
     (first,) = condition.outputs
     going = placeholder("going", first.type)
     given = inputs
-    if may_fail(body):
+    if holder.may_fail(body):
         pairs = zip(inputs, mapped, strict=True)
         given = [replace_inactive(going, x) if has else x for x, has in pairs]
     new = [select_examples(going, y, x) for x, y in zip(state, body(*given), strict=True)]

@@ -1,5 +1,3 @@
 """Convolutions, and reductions over sliding windows."""
 
-from pullback.ops.conv import conv2d, convolution, window_extrema, window_reduce
-
-__all__ = ["conv2d", "convolution", "window_extrema", "window_reduce"]
+from pullback.ops.conv import conv2d, convolution, window_extrema, window_reduce  # noqa: F401

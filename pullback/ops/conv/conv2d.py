@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.kinds import SumOfProducts
-from pullback.ops.conv.batching import batch_one, example_types
 from pullback.ops.conv.convolution import Convolution
-from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles
+from pullback.ops.conv.geometry import Convolving, Shape, ThreeRoles, batch_one, example_types
 from pullback.ops.conv.windows import Padding, pairs, resolve_padding
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Composite, Imported, Node, Op, Type
@@ -147,6 +146,5 @@ def _stated(padding: Any) -> str | Padding:
     match padding:
         case Applied("Custom", (((int(), int()), (int(), int())) as given,)):
             return given
-    raise ArgumentError(
-        "padding must be Valid, Same or Custom([[top, bottom], [left, right]])", code="E2001"
-    )
+    what = "padding must be Valid, Same or Custom([[top, bottom], [left, right]])"
+    raise ArgumentError(what, code="E2001")

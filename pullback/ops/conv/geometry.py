@@ -1,4 +1,4 @@
-"""The base classes of convolutions: roles of the operands, shapes, groups and derivatives.
+"""The base classes of convolutions: roles, shapes, groups, derivatives and batching.
 
 A convolution sums products of input, filter and result elements, so it is linear in each of the
 three. One op of a family gives each of these roles from the other two, and the ops of a family
@@ -18,22 +18,15 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import show
-from pullback.ops.conv.batching import batch_one, example_types, fold, unfold
-from pullback.ops.conv.windows import (
-    Motion,
-    Padding,
-    dilated,
-    padded,
-    pairs,
-    tap_slices,
-    window_count,
-)
+from pullback.ops.conv import windows
+from pullback.ops.conv.windows import Motion, Padding, padded, pairs
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import rule
 from pullback.ops.linalg.contraction import Contraction
 from pullback.ops.prelude import Axis, Node, Op, Type, conjugate, same_dtype, zeros
 from pullback.ops.reduce.reductions import widened
 from pullback.ops.samples import complexes, real
+from pullback.ops.shape.movement import Reshape, moved
 
 Shape = tuple[int, ...]
 
@@ -151,14 +144,15 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
 
     def counts(self, sizes: Sequence[int], window: Sequence[int]) -> Shape:
         """The result's spatial sizes."""
-        apart = map(dilated, sizes, self.lhs_dilation)
-        return tuple(map(window_count, apart, window, self.strides, self.padding,
+        apart = map(windows.dilated, sizes, self.lhs_dilation)
+        return tuple(map(windows.window_count, apart, window, self.strides, self.padding,
                          self.rhs_dilation))  # fmt: skip
 
     def taps(self, window: Shape, counts: Shape) -> Iterator[tuple[Shape, tuple[slice, ...]]]:
         """Each tap of the filter, and the elements of the padded input that it meets."""
         for tap in itertools.product(*map(range, window)):
-            yield tap, (slice(None), *tap_slices(tap, counts, self.strides, self.rhs_dilation))
+            at = windows.tap_slices(tap, counts, self.strides, self.rhs_dilation)
+            yield tap, (slice(None), *at)
 
     def factors(self, x: Type, y: Type) -> str:
         """A spatial dimension is passed on where the filter does not move along it."""
@@ -197,3 +191,41 @@ class Convolving(ThreeRoles, Contraction, abstract=True):
         """The input with its padding and dilation."""
         border = ((0, 0), *self.padding, (0, 0))
         return padded(widened(x), border, (1, *self.lhs_dilation, 1), 0)
+
+
+def batch_one(
+    op: Op, like: Convolving, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]
+) -> Node:
+    """Batch `op`, a convolution with the geometry of `like`, where one operand is mapped."""
+    side = mapped.index(True)
+    source, target = like.folds[side]
+    operands = list(xs)
+    operands[side] = fold(xs[side], source, like.groups if source == -1 else 1)
+    return unfold(op(*operands), target, like.groups if target == -1 else 1, axis.size)
+
+
+def example_types(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Type]:
+    """The operands' types without the mapped axis."""
+    types = [x.type for x in xs]
+    return [t.with_shape(t.shape[1:]) if has else t for t, has in zip(types, mapped, strict=True)]
+
+
+def fold(x: Node, dim: int, groups: int) -> Node:
+    """Merge dimension 0 into dimension `dim` of the rest, inside each of its groups."""
+    count, *shape = x.type.shape
+    at = dim % len(shape)
+    before, (n, *after) = shape[:at], shape[at:]
+    if groups > 1:
+        x = Reshape((count, *before, groups, n // groups, *after))(x)
+    return Reshape((*before, count * n, *after))(moved(x, 0, at + (groups > 1)))
+
+
+def unfold(x: Node, dim: int, groups: int, count: int) -> Node:
+    """Undo `fold`."""
+    shape = x.type.shape
+    at = dim % len(shape)
+    before, (n, *after) = shape[:at], shape[at:]
+    grouped = (groups,) if groups > 1 else ()
+    x = Reshape((*before, *grouped, count, n // count // groups, *after))(x)
+    x = moved(x, at + len(grouped), 0)
+    return Reshape((count, *before, n // count, *after))(x) if grouped else x

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.ops.conv.windows import UNROLLED, Motion, Taps, dilated, pad
+from pullback.ops.instructions import sliced, stacked
 from pullback.ops.linalg.contraction import dot_general, precision
 from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import accumulator
@@ -88,9 +89,8 @@ def _depthwise(b: Any, out: Type, x: Any, w: Any, m: Motion) -> Any:
     walk, x = _walk(b, x, window, out.shape, m)
 
     def step(n: int, total: Any) -> tuple:
-        row = b.op("stablehlo.slice", w, out=Type((1, channels), wide), start_indices=(n, 0),
-                   limit_indices=(n + 1, channels), strides=(1, 1))  # fmt: skip
-        row = b.broadcast(b.reshape(row, (channels,)), out.shape)
+        row = b.reshape(sliced(b, w, (n, 0), (n + 1, channels)), (channels,))
+        row = b.broadcast(row, out.shape)
         product = b.op("stablehlo.multiply", walk.take(x, n), row, out=total.type)
         return (b.op("stablehlo.add", total, product, out=total.type),)
 
@@ -105,7 +105,7 @@ def _depthwise_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
     for n in range(math.prod(window)):
         product = b.op("stablehlo.multiply", walk.take(x, n), g, out=g.type)
         sums.append(b.reduce("add", product, 0, rows))
-    return b.convert(b.reshape(_stacked(b, sums), out.shape), out.dtype)
+    return b.convert(b.reshape(stacked(b, sums, 0), out.shape), out.dtype)
 
 
 def _grouped_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
@@ -117,7 +117,7 @@ def _grouped_filter(b: Any, out: Type, x: Any, g: Any, m: Motion) -> Any:
     rows = tuple(range(1, len(x.shape) - 1))
     taps = range(math.prod(window))
     sums = [dot_general(b, walk.take(x, n), g, (rows, rows), ((0,), (0,))) for n in taps]
-    return b.reshape(b.transpose(_stacked(b, sums), (0, 2, 1, 3)), out.shape)
+    return b.reshape(b.transpose(stacked(b, sums, 0), (0, 2, 1, 3)), out.shape)
 
 
 def _walk(
@@ -138,12 +138,3 @@ def _by_group(b: Any, x: Any, groups: int) -> Any:
         return b.reshape(x, (1, *x.shape))
     x = b.reshape(x, (*shape, groups, channels // groups))
     return b.transpose(x, (len(shape), *range(len(shape)), len(shape) + 1))
-
-
-def _stacked(b: Any, parts: Sequence[Any]) -> Any:
-    """Values of the same type along a new first dimension."""
-    rows = [b.reshape(p, (1, *p.shape)) for p in parts]
-    if len(rows) == 1:
-        return rows[0]
-    out = Type((len(rows), *parts[0].shape), rows[0].dtype)
-    return b.op("stablehlo.concatenate", *rows, out=out, dimension=0)

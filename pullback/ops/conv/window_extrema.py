@@ -13,7 +13,7 @@ from pullback.graph.dtypes import dtype, int32
 from pullback.ops.conv.window_reduce import Windowed
 from pullback.ops.conv.windows import UNROLLED, computed_once, pad
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.prelude import Axis, Node, Op, Parts, Type
+from pullback.ops.prelude import Axis, Node, Op, Parts, Type, jvp_in_first
 from pullback.ops.reduce.extrema import MAXIMUM, MINIMUM, Extremum
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real
@@ -71,9 +71,7 @@ class ByTap(Windowed, abstract=True):
 
     kinds = "fc"
     parts = Parts(linear_in=(0,), positions=1)
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], xs[1])
+    jvp = jvp_in_first
 
 
 class WindowTake(ByTap):

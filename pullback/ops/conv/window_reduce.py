@@ -9,16 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.ops.conv.windows import (
-    Padding,
-    Taps,
-    dilated,
-    pad,
-    padded,
-    pairs,
-    transposed_padding,
-    window_count,
-)
+from pullback.ops.conv import windows
+from pullback.ops.conv.windows import Padding, Taps, pad, padded, pairs
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import rule
 from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
@@ -61,7 +53,7 @@ class Windowed(Op, abstract=True):
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The number of windows along each dimension."""
-        return tuple(map(window_count, shape, *self.geometry))
+        return tuple(map(windows.window_count, shape, *self.geometry))
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -74,7 +66,7 @@ class Windowed(Op, abstract=True):
         if 0 in counts:
             return np.empty((*counts, math.prod(self.window)), x.dtype)
         x = padded(x, self.padding, (1,) * x.ndim, value)
-        reach = tuple(map(dilated, self.window, self.window_dilation))
+        reach = tuple(map(windows.dilated, self.window, self.window_dilation))
         view = np.lib.stride_tricks.sliding_window_view(x, reach)
         steps = (*self.strides, *self.window_dilation)
         return view[tuple(slice(None, None, s) for s in steps)].reshape(*counts, -1)
@@ -140,7 +132,7 @@ class WindowSum(Windowed):
             raise ShapeError(f"base_dilation must be positive, got {self.base_dilation}")
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
-        return super().counts(tuple(map(dilated, shape, self.base_dilation)))
+        return super().counts(tuple(map(windows.dilated, shape, self.base_dilation)))
 
     def more(self, axis: Axis) -> tuple:
         return ((1, *self.base_dilation),)
@@ -161,7 +153,7 @@ class WindowSum(Windowed):
         return b.convert(total, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        padding = tuple(map(transposed_padding, xs[0].type.shape, out.type.shape,
+        padding = tuple(map(windows.transposed_padding, xs[0].type.shape, out.type.shape,
                             *self.geometry, self.base_dilation))  # fmt: skip
         strides, dilation = self.base_dilation, self.strides
         return [WindowSum(self.window, strides, padding, self.window_dilation, dilation)(g)]

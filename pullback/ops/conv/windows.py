@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import int32
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Type
 
 UNROLLED = 64  # loops over up to this many taps are unrolled, so that XLA fuses them
@@ -74,9 +75,6 @@ def transposed_padding(
     return low, dilated(n, base_dilation) + padding[0] - dilated(count, stride)
 
 
-# -- in NumPy -----------------------------------------------------------------------------------
-
-
 def padded(x: np.ndarray, padding: Padding, dilation: Sequence[int], value: Any) -> np.ndarray:
     """`x` with its elements `dilation` apart and a border; a negative border crops."""
     apart = np.full([dilated(n, a) for n, a in zip(x.shape, dilation, strict=True)], value, x.dtype)
@@ -95,9 +93,6 @@ def tap_slices(
                  for start, m, s in zip(starts, counts, strides, strict=True))  # fmt: skip
 
 
-# -- in StableHLO -------------------------------------------------------------------------------
-
-
 def pad(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -> Any:
     """The same as `padded`, in StableHLO."""
     if not any(map(any, padding)) and all(a == 1 for a in dilation):
@@ -114,10 +109,8 @@ def pad(b: Any, x: Any, padding: Padding, dilation: Sequence[int], value: Any) -
 
 
 def computed_once(b: Any, index: Any, limit: int) -> Any:
-    """`index` (at least 0, below `limit`) in a form that XLA does not recompute in each use.
-
-    XLA duplicates cheap work into the consumers, but not a remainder by an unknown divisor.
-    """
+    """`index` (at least 0, below `limit`) in a form that XLA does not recompute in each use. XLA
+    duplicates cheap work into the consumers, but not a remainder by an unknown divisor."""
     below = b.op("stablehlo.minimum", index, b.full(index.type, 0), out=index.type)
     divisor = b.op("stablehlo.subtract", b.full(index.type, limit), below, out=index.type)
     return b.op("stablehlo.remainder", index, divisor, out=index.type)
@@ -165,11 +158,7 @@ class Taps:
             n = 0
         tap = np.unravel_index(n, self.window)
         where = tap_slices(tap, self.counts, self.strides, self.dilation)
-        return self.b.op(
-            "stablehlo.slice", x, out=Type(self.counts, x.dtype),
-            start_indices=tuple(s.start for s in where), limit_indices=tuple(s.stop for s in where),
-            strides=self.strides,
-        )  # fmt: skip
+        return sliced(self.b, x, [s.start for s in where], [s.stop for s in where], self.strides)
 
     def add(self, total: Any, y: Any, n: Any) -> Any:
         """Inside a loop: add `y` to tap n of every window of `total`."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.ops.conv.windows import pad
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Type
 from pullback.ops.reduce.reductions import accumulator
 
@@ -79,25 +81,14 @@ def _sliced(b: Any, x: Any, axis: int, start: int, stop: int) -> Any:
         return x
     starts, stops = [0] * len(x.shape), list(x.shape)
     starts[axis], stops[axis] = start, stop
-    shape = tuple(j - i for i, j in zip(starts, stops))
-    return b.op(
-        "stablehlo.slice", x, out=Type(shape, x.dtype),
-        start_indices=tuple(starts), limit_indices=tuple(stops), strides=(1,) * len(shape),
-    )  # fmt: skip
+    return sliced(b, x, starts, stops)
 
 
 def _padded(b: Any, x: Any, axis: int, low: int, high: int, value: Any) -> Any:
     """`x` with more elements along an axis; negative counts crop."""
-    if low == high == 0:
-        return x
     rank = len(x.shape)
-    shape = tuple(n + (low + high if i == axis else 0) for i, n in enumerate(x.shape))
-    return b.op(
-        "stablehlo.pad", x, b.constant(value, x.dtype), out=Type(shape, x.dtype),
-        edge_padding_low=tuple(low if i == axis else 0 for i in range(rank)),
-        edge_padding_high=tuple(high if i == axis else 0 for i in range(rank)),
-        interior_padding=(0,) * rank,
-    )  # fmt: skip
+    border = tuple([(low, high) if i == axis else (0, 0) for i in range(rank)])
+    return pad(b, x, border, (1,) * rank, value)
 
 
 def shifted(b: Any, x: Any, axis: int, first: Any, reverse: bool = False) -> Any:

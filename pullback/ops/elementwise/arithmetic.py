@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.graph.dtypes import DType
-from pullback.ops.elementwise.base import Binary, Unary, cast, guarded, nonzero
+from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.functions import cast, guarded, nonzero
 from pullback.ops.prelude import CORE, Imported, Node, Parts, Type, op_functions
 
 real_part, conjugate = op_functions("Real", "Conj")
@@ -17,50 +18,46 @@ real_part, conjugate = op_functions("Real", "Conj")
 class Add(Binary):
     """Sum of two operands."""
 
-    ufunc = np.add
-    stablehlo = "add"
+    ufunc, stablehlo = np.add, "add"
     linear = True
     commutative = True
     text = CORE
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, 1)
 
 
 class Sub(Binary):
     """Difference of two operands."""
 
-    ufunc = np.subtract
-    stablehlo = "subtract"
+    ufunc, stablehlo = np.subtract, "subtract"
     linear = True
     text = CORE
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, -1)
 
 
 class Mul(Binary):
     """Product of two operands."""
 
-    ufunc = np.multiply
-    stablehlo = "multiply"
+    ufunc, stablehlo = np.multiply, "multiply"
     commutative = True
     parts = Parts(linear_in=(0, 1))
     text = CORE
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (y, x)
 
 
 class Neg(Unary):
     """The operand with its sign changed."""
 
-    ufunc = np.negative
-    stablehlo = "negate"
+    ufunc, stablehlo = np.negative, "negate"
     linear = True
     text = CORE
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (-1,)
 
 
@@ -72,7 +69,7 @@ class Square(Unary):
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.multiply", x, x, out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: x * 2,)
 
 

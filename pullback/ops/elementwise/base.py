@@ -12,17 +12,9 @@ from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
-from pullback.ops.prelude import (
-    TABLE,
-    Axis,
-    Node,
-    Op,
-    Type,
-    broadcast_types,
-    conjugate,
-    op_functions,
-    same_dtype,
-)
+from pullback.ops.elementwise.functions import divided, guarded, where
+from pullback.ops.helpers import Axis, broadcast_types, conjugate, same_dtype
+from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import complexes, real
 
 KINDS = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "float", "c": "complex"}
@@ -108,10 +100,8 @@ class Elementwise(Op, PerElement, abstract=True):
     def _partials(self, out: Node, xs: tuple[Node, ...]) -> Sequence:
         made = self.partials(out, *xs)
         if not isinstance(made, (tuple, list)) or len(made) != len(xs):
-            raise GradientVerification(
-                f"partials must return a tuple of {len(xs)}, one for each operand, got {made!r}",
-                op=self.title, where=thread.where,
-            )  # fmt: skip
+            what = f"partials must return a tuple of {len(xs)}, one for each operand, got {made!r}"
+            raise GradientVerification(what, op=self.title, where=thread.where)
         return made
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
@@ -151,7 +141,7 @@ def is_singular(op: Op) -> bool:
     return getattr(op, "singular", False)
 
 
-def zero_partials(self: Elementwise, out: Node, *xs: Node) -> Sequence:
+def zero_partials(self: Elementwise, out: Node, *xs: Node) -> tuple:
     """The `partials` of an op that is constant almost everywhere."""
     return (None,) * len(xs)
 
@@ -230,23 +220,3 @@ def total(terms: Sequence[Node | None], type: Type) -> Node | None:
     if made is not None and made.type.shape != type.shape:
         made = TABLE["Broadcast"](type.shape)(made)
     return made
-
-
-# -- functions that formulas are written with -----------------------------------------------------
-
-(where,) = op_functions("Where")
-guarded, divided = op_functions("MulNoNan", "DivNoNan")
-equal, not_equal = op_functions("Equal", "NotEqual")
-less, greater = op_functions("Less", "Greater")
-less_equal, greater_equal = op_functions("LessEqual", "GreaterEqual")
-both, either, differ, negated = op_functions("LogicalAnd", "LogicalOr", "LogicalXor", "LogicalNot")
-
-
-def cast(x: Node, dtype: DType) -> Node:
-    """Convert x to a dtype, unless it has it."""
-    return x if x.type.dtype is dtype else TABLE["Cast"](dtype)(x)
-
-
-def nonzero(x: Node) -> Node:
-    """Return a divisor: x, or infinity where x is 0, so that quotients and derivatives are 0."""
-    return where(equal(x, 0), np.inf, x)

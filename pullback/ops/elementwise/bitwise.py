@@ -30,29 +30,25 @@ class Bitwise(Binary, abstract=True):
 class BitwiseAnd(Bitwise):
     """The bits that are set in both."""
 
-    ufunc = np.bitwise_and
-    stablehlo = "and"
+    ufunc, stablehlo = np.bitwise_and, "and"
 
 
 class BitwiseOr(Bitwise):
     """The bits that are set in either."""
 
-    ufunc = np.bitwise_or
-    stablehlo = "or"
+    ufunc, stablehlo = np.bitwise_or, "or"
 
 
 class BitwiseXor(Bitwise):
     """The bits that are set in exactly one of them."""
 
-    ufunc = np.bitwise_xor
-    stablehlo = "xor"
+    ufunc, stablehlo = np.bitwise_xor, "xor"
 
 
 class BitwiseNot(Unary):
     """The bits that are not set."""
 
-    ufunc = np.invert
-    stablehlo = "not"
+    ufunc, stablehlo = np.invert, "not"
     kinds = "biu"
     imported = Imported(last=True)  # bools are read as logic
     differentiable = False

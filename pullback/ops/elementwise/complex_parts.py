@@ -10,17 +10,8 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import DType, complex64, complex128, float32, float64
 from pullback.ops.elementwise.base import Elementwise, Unary, check_kind
-from pullback.ops.prelude import (
-    Axis,
-    Composite,
-    Imported,
-    Node,
-    Type,
-    broadcast_types,
-    op_functions,
-    same_dtype,
-    zeros,
-)
+from pullback.ops.helpers import batch_along, broadcast_types, jvp_in_first, op_functions
+from pullback.ops.prelude import Composite, Imported, Node, Type, same_dtype, zeros
 from pullback.ops.samples import complexes, real
 
 (atan2,) = op_functions("Atan2")
@@ -31,6 +22,7 @@ class Conj(Unary):
     """The complex conjugate; a real operand is unchanged."""
 
     ufunc = np.conjugate
+    jvp = jvp_in_first
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if not x.dtype.is_complex:
@@ -45,18 +37,14 @@ class Conj(Unary):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0])
-
 
 class ComplexPart(Unary, abstract=True):
     """A real number that is linear in the operand."""
 
+    jvp = jvp_in_first
+
     def result(self, dtype: DType) -> DType:
         return dtype.real
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0])
 
 
 class Real(ComplexPart):
@@ -126,6 +114,7 @@ class Angle(Composite):
     """The angle of a number in the complex plane, in (-pi, pi]; its gradient at 0 is 0."""
 
     kinds = "fc"
+    batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -133,9 +122,6 @@ class Angle(Composite):
 
     def expand(self, x: Node) -> Node:
         return atan2(Imag()(x), Real()(x))
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(xs[0])
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(np.arctan2(Imag().numpy(x), Real().numpy(x)))

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import (
-    Binary,
-    Over,
-    Unary,
-    both,
-    differ,
-    equal,
-    guarded,
-    less,
-    not_equal,
-    where,
-    zero_partials,
-)
+from pullback.ops.elementwise.base import Binary, Over, Unary, zero_partials
+from pullback.ops.elementwise.functions import both, differ, equal, guarded, less, not_equal, where
 from pullback.ops.prelude import CORE, Node, Type, op_functions
 
 (rounded,) = op_functions("Round")
@@ -46,7 +34,7 @@ class Div(Binary):
         inexact = (floored * divisor != x) & ((x < 0) != (divisor < 0))
         return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         # not -x / y**2: the square leaves its range long before the quotient does
         return (Over(1, y), lambda: Over(-out, y))
 
@@ -63,7 +51,7 @@ class Reciprocal(Unary):
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.divide", b.full(out, 1), x, out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -guarded(out, out),)
 
 
@@ -78,7 +66,7 @@ class Rem(Binary):
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return _divided(np.fmod, x, y, x)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, lambda: -rounded((x - out) / y))
 
 
@@ -120,7 +108,7 @@ class Mod(Binary):
         rest = Rem()(x, y)
         return rest if x.type.dtype.kind == "u" else where(signs_differ(rest, y), rest + y, rest)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (1, lambda: -FloorDiv()(x, y))
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pullback.graph.dtypes import float64, int32, int64
-from pullback.ops.elementwise.base import Transcendental, equal, guarded, less, where
+from pullback.ops.elementwise.base import Transcendental
+from pullback.ops.elementwise.functions import equal, guarded, less, where
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 
 exp, log, sqrt, absolute = op_functions("Exp", "Log", "Sqrt", "Abs")
@@ -67,7 +68,7 @@ class Erf(Transcendental):
         quotient = x * horner(NUMERATOR, x * x) / horner(DENOMINATOR, x * x)
         return clamp(quotient, constant(-1, x.type.dtype), constant(1, x.type.dtype))
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: exp(-(x * x)) * SLOPE,)
 
 
@@ -84,7 +85,7 @@ class Erfc(Transcendental):
         right = times_exp_minus_square(scaled, size)
         return where(less(x, 0), 2 - right, right)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: exp(-(x * x)) * -SLOPE,)
 
 
@@ -111,7 +112,7 @@ class ErfInv(Transcendental):
             root = root - step / (root * step + 1)
         return with_sign(where(equal(size, 1), np.inf, root), x)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         # no plain product of what is infinite, so that its own derivatives are guarded too
         return (lambda: reciprocal(exp(-guarded(out, out)) * SLOPE),)
 

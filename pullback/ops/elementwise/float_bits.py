@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.graph.dtypes import dtype
-from pullback.ops.elementwise.base import Binary, both, either, equal, less, less_equal, where
+from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.functions import both, either, equal, less, less_equal, where
 from pullback.ops.prelude import TABLE, Node, constant, op_functions
 from pullback.ops.samples import real
 
@@ -27,7 +27,7 @@ class CopySign(Binary):
         made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
         return TABLE["Bitcast"](x.type.dtype)(made)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: sign(x) * self(constant(1, y.type.dtype), y), None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import DType, float64
-from pullback.ops.elementwise.base import Transcendental, both, either, equal, less, where
+from pullback.ops.elementwise.base import Transcendental
 from pullback.ops.elementwise.error_functions import by_element, horner
+from pullback.ops.elementwise.functions import both, either, equal, less, where
 from pullback.ops.elementwise.power import IntegerPow
 from pullback.ops.prelude import Node, Text, Type, op_functions
 from pullback.ops.samples import real
@@ -63,7 +63,7 @@ class Lgamma(GammaFamily):
         other = math.log(math.pi) - log(absolute(sin(from_integer(x) * math.pi))) - right
         return where(equal(x, -np.inf), np.inf, where(left, other, right))
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Digamma()(x),)
 
 
@@ -86,7 +86,7 @@ class Digamma(GammaFamily):
         other = where(both(equal(offset, 0), less(x, 0)), np.nan, other)
         return where(left, other, right)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Polygamma(1)(x),)
 
 
@@ -121,7 +121,7 @@ class Polygamma(GammaFamily):
         turn = horner(cotangent_derivative(n), 1 / tan(from_integer(x) * math.pi)) * math.pi
         return where(left, mirrored - turn, right)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Polygamma(self.order + 1)(x),)
 
     @classmethod

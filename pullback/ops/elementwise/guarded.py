@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.ops.elementwise.arithmetic import Mul
-from pullback.ops.elementwise.base import (
-    Binary,
-    Over,
-    divided,
-    either,
-    guarded,
-    not_equal,
-    total,
-    where,
-)
+from pullback.ops.elementwise.base import Binary, Over, total
 from pullback.ops.elementwise.division import Div, Reciprocal
+from pullback.ops.elementwise.functions import divided, either, guarded, not_equal, where
 from pullback.ops.prelude import Node, Type, op_functions
 
 (is_finite,) = op_functions("IsFinite")
@@ -30,17 +21,14 @@ class Guarded(Binary, abstract=True):
 
     kinds = "fc"
     singular = True
-
-    @abstractmethod
-    def unguarded(self) -> Binary:
-        """Return the plain op."""
+    unguarded: ClassVar[Binary]
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x == 0, np.zeros((), x.dtype), self.unguarded().numpy(x, y))
+        return np.where(x == 0, np.zeros((), x.dtype), self.unguarded.numpy(x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         zero = b.full(out, 0)
-        return b.select(b.compare("EQ", x, zero), zero, self.unguarded().lower(b, out, x, y))
+        return b.select(b.compare("EQ", x, zero), zero, self.unguarded.lower(b, out, x, y))
 
 
 class MulNoNan(Guarded):
@@ -52,10 +40,9 @@ class MulNoNan(Guarded):
     with infinite partials uses no plain products of them either, so this holds at any order.
     """
 
-    def unguarded(self) -> Mul:
-        return Mul()
+    unguarded = Mul()
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         def finite() -> Node:
             return where(either(not_equal(x, 0), is_finite(y)), y, 0)
 
@@ -72,11 +59,9 @@ class DivNoNan(Guarded):
     """x / y, but 0 where x is 0, whatever y is; see MulNoNan."""
 
     domains = ((-2.0, 2.0), (0.5, 2.0))
+    unguarded = Div()
 
-    def unguarded(self) -> Div:
-        return Div()
-
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         def finite() -> Over:
             inside = either(not_equal(x, 0), is_finite(Reciprocal()(y)))
             return Over(1, where(inside, y, np.inf))

@@ -41,8 +41,7 @@ class Comparison(Binary, abstract=True):
 class Equal(Comparison):
     """x == y."""
 
-    ufunc = np.equal
-    direction = "EQ"
+    ufunc, direction = np.equal, "EQ"
     kinds = "biufc"
     commutative = True
 
@@ -50,8 +49,7 @@ class Equal(Comparison):
 class NotEqual(Comparison):
     """x != y."""
 
-    ufunc = np.not_equal
-    direction = "NE"
+    ufunc, direction = np.not_equal, "NE"
     kinds = "biufc"
     commutative = True
 
@@ -59,29 +57,25 @@ class NotEqual(Comparison):
 class Less(Comparison):
     """x < y."""
 
-    ufunc = np.less
-    direction = "LT"
+    ufunc, direction = np.less, "LT"
 
 
 class LessEqual(Comparison):
     """x <= y."""
 
-    ufunc = np.less_equal
-    direction = "LE"
+    ufunc, direction = np.less_equal, "LE"
 
 
 class Greater(Comparison):
     """x > y."""
 
-    ufunc = np.greater
-    direction = "GT"
+    ufunc, direction = np.greater, "GT"
 
 
 class GreaterEqual(Comparison):
     """x >= y."""
 
-    ufunc = np.greater_equal
-    direction = "GE"
+    ufunc, direction = np.greater_equal, "GE"
 
 
 class Logical(Binary, abstract=True):
@@ -100,29 +94,25 @@ class Logical(Binary, abstract=True):
 class LogicalAnd(Logical):
     """Whether both operands are true."""
 
-    ufunc = np.logical_and
-    stablehlo = "and"
+    ufunc, stablehlo = np.logical_and, "and"
 
 
 class LogicalOr(Logical):
     """Whether at least one operand is true."""
 
-    ufunc = np.logical_or
-    stablehlo = "or"
+    ufunc, stablehlo = np.logical_or, "or"
 
 
 class LogicalXor(Logical):
     """Whether exactly one operand is true."""
 
-    ufunc = np.logical_xor
-    stablehlo = "xor"
+    ufunc, stablehlo = np.logical_xor, "xor"
 
 
 class LogicalNot(Unary):
     """Whether the operand is false."""
 
-    ufunc = np.logical_not
-    stablehlo = "not"
+    ufunc, stablehlo = np.logical_not, "not"
     kinds = "b"
     partials = zero_partials
 

@@ -7,10 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import (
-    Binary,
-    Elementwise,
-    Unary,
+from pullback.ops.elementwise.base import Binary, Elementwise, Unary, zero_partials
+from pullback.ops.elementwise.functions import (
     both,
     cast,
     either,
@@ -19,7 +17,6 @@ from pullback.ops.elementwise.base import (
     guarded,
     less,
     less_equal,
-    zero_partials,
 )
 from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
 from pullback.ops.samples import real
@@ -36,32 +33,26 @@ class BinaryExtremum(Binary, abstract=True):
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return choose(b, self.direction, x, y)
 
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
+        shares = (lambda: share(x, y), lambda: share(y, x))
+        return shares if self.direction == "GE" else shares[::-1]
+
 
 class Maximum(BinaryExtremum):
     """The larger of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
-    ufunc = np.maximum
-    direction = "GE"
-
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
-        return (lambda: share(x, y), lambda: share(y, x))
+    ufunc, direction = np.maximum, "GE"
 
 
 class Minimum(BinaryExtremum):
     """The smaller of two operands; NaN if either is. Equal operands share the gradient evenly."""
 
-    ufunc = np.minimum
-    direction = "LE"
-
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
-        return (lambda: share(y, x), lambda: share(x, y))
+    ufunc, direction = np.minimum, "LE"
 
 
 def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
-    """Select x where it compares with y in the given way or is NaN, else y.
-
-    XLA's own maximum and minimum lose NaN on CPU when they are fused into a reduction.
-    """
+    """Select x where it compares with y in the given way or is NaN, else y. XLA's own maximum and
+    minimum lose NaN on CPU when they are fused into a reduction."""
     keep = b.compare(direction, x, y)
     if x.dtype.is_float:
         keep = b.op("stablehlo.or", keep, b.compare("NE", x, x), out=keep.type)
@@ -89,7 +80,7 @@ class Clamp(Elementwise):
     def lower(self, b: Any, out: Type, x: Any, lo: Any, hi: Any) -> Any:
         return b.op("stablehlo.clamp", lo, x, hi, out=out)
 
-    def partials(self, out: Node, x: Node, lo: Node, hi: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, lo: Node, hi: Node) -> tuple:
         return (
             lambda: both(less_equal(lo, x), less_equal(x, hi)),
             lambda: both(less(x, lo), less_equal(lo, hi)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import Binary, either, equal, guarded, nonzero, where
+from pullback.ops.elementwise.base import Binary
+from pullback.ops.elementwise.functions import either, equal, guarded, nonzero, where
 from pullback.ops.prelude import Node, op_functions
 
 absolute, maximum, minimum = op_functions("Abs", "Maximum", "Minimum")
@@ -28,7 +27,7 @@ class Hypot(Binary):
         infinite = either(equal(a, np.inf), equal(b, np.inf))  # also beside a NaN
         return where(infinite, np.inf, long * sqrt(ratio * ratio + 1))
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: x / nonzero(out), lambda: y / nonzero(out))
 
 
@@ -36,13 +35,12 @@ class Atan2(Binary):
     """The angle of the point (x, y), given as y and x, in [-pi, pi]; its gradient at the origin
     is 0."""
 
-    ufunc = np.arctan2
-    stablehlo = "atan2"
+    ufunc, stablehlo = np.arctan2, "atan2"
     kinds = "f"
     half_as = float32
     singular = True
 
-    def partials(self, out: Node, y: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, y: Node, x: Node) -> tuple:
         def over_square(side: Node) -> Node:
             radius = nonzero(Hypot()(x, y))  # its square might underflow
             return guarded(side / radius, reciprocal(radius))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.errors import DTypeError
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import (
-    Binary,
-    Unary,
+from pullback.ops.elementwise.base import Binary, Unary
+from pullback.ops.elementwise.functions import (
     both,
     equal,
     greater_equal,
@@ -74,7 +72,7 @@ class Pow(Binary):
         at_zero = b.op("stablehlo.and", b.compare("EQ", x, zero), vanishes, out=vanishes.type)
         return b.select(at_zero, zero, power)
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         return (lambda: guarded(y, self(x, y - 1)), lambda: guarded(out, self._log(x, y)))
 
     @staticmethod
@@ -107,10 +105,8 @@ class IntegerPow(Unary):
 
     def infer(self, x: Type) -> Type:
         if self.exponent < 0 and x.dtype.is_integer:
-            raise DTypeError(
-                f"an integer has no power {self.exponent}, got {x}", code="E2005",
-                hint="Cast it to a float first.",
-            )  # fmt: skip
+            what = f"an integer has no power {self.exponent}, got {x}"
+            raise DTypeError(what, code="E2005", hint="Cast it to a float first.")
         return super().infer(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
@@ -133,7 +129,7 @@ class IntegerPow(Unary):
             square = times(square, square) if rest else square
         return b.op("stablehlo.divide", one, power, out=out) if self.exponent < 0 else power
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         n = self.exponent
         if n in (0, 1):
             return (1 if n else None,)

@@ -41,22 +41,19 @@ class Rounding(Unary, abstract=True):
 class Floor(Rounding):
     """The largest integer that is not greater than the operand."""
 
-    ufunc = np.floor
-    stablehlo = "floor"
+    ufunc, stablehlo = np.floor, "floor"
 
 
 class Ceil(Rounding):
     """The smallest integer that is not less than the operand."""
 
-    ufunc = np.ceil
-    stablehlo = "ceil"
+    ufunc, stablehlo = np.ceil, "ceil"
 
 
 class Round(Rounding):
     """The nearest integer; halves are rounded to the even one."""
 
-    ufunc = np.rint
-    stablehlo = "round_nearest_even"
+    ufunc, stablehlo = np.rint, "round_nearest_even"
 
 
 class Trunc(Rounding):

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pullback.graph.dtypes import float32
-from pullback.ops.elementwise.base import (
-    Analytic,
-    Binary,
-    Over,
-    Transcendental,
-    both,
-    equal,
-    guarded,
-    where,
-)
+from pullback.ops.elementwise.base import Analytic, Binary, Over, Transcendental
 from pullback.ops.elementwise.complex_parts import Complex, Imag, Real
 from pullback.ops.elementwise.float_bits import CopySign
+from pullback.ops.elementwise.functions import both, equal, guarded, where
 from pullback.ops.prelude import CORE, Imported, Node, Type, op_functions
 
 reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "Maximum", "IsInf")
@@ -29,12 +20,11 @@ reciprocal, absolute, maximum, is_infinite = op_functions("Reciprocal", "Abs", "
 class Exp(Analytic):
     """e ** x."""
 
-    ufunc = np.exp
-    stablehlo = "exponential"
+    ufunc, stablehlo = np.exp, "exponential"
     singular = True
     text = CORE
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (out,)
 
 
@@ -52,31 +42,29 @@ class Exp2(Analytic):
     def expand(self, x: Node) -> Node:
         return Exp()(scaled(x, math.log(2)))
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * math.log(2),)
 
 
 class Expm1(Analytic):
     """e ** x - 1, exact near 0."""
 
-    ufunc = np.expm1
-    stablehlo = "exponential_minus_one"
+    ufunc, stablehlo = np.expm1, "exponential_minus_one"
     singular = True
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
 
 
 class Log(Analytic):
     """The natural logarithm."""
 
-    ufunc = np.log
-    stablehlo = "log"
+    ufunc, stablehlo = np.log, "log"
     domain = (0.1, 4.0)
     singular = True
     text = CORE
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (Over(1, x),)
 
 
@@ -90,33 +78,30 @@ class LogTo(Analytic, abstract=True):
     def expand(self, x: Node) -> Node:
         return scaled(Log()(x), 1 / math.log(self.base))
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x * math.log(self.base)),)
 
 
 class Log2(LogTo):
     """The logarithm to base 2."""
 
-    ufunc = np.log2
-    base = 2
+    ufunc, base = np.log2, 2
 
 
 class Log10(LogTo):
     """The logarithm to base 10."""
 
-    ufunc = np.log10
-    base = 10
+    ufunc, base = np.log10, 10
 
 
 class Log1p(Analytic):
     """log(1 + x), exact near 0."""
 
-    ufunc = np.log1p
-    stablehlo = "log_plus_one"
+    ufunc, stablehlo = np.log1p, "log_plus_one"
     domain = (-0.9, 3.0)
     singular = True
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x + 1),)
 
 
@@ -140,7 +125,7 @@ class Sqrt(Analytic):
         )
         return b.op("stablehlo.complex", re, CopySign().lower(b, part, im, below), out=out)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: 0.5 / out,)
 
 
@@ -155,18 +140,17 @@ class Rsqrt(Analytic):
         wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
         return np.asarray(1 / np.sqrt(wide)).astype(x.dtype)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out / x * -0.5,)
 
 
 class Cbrt(Transcendental):
     """The real cube root."""
 
-    ufunc = np.cbrt
-    stablehlo = "cbrt"
+    ufunc, stablehlo = np.cbrt, "cbrt"
     singular = True
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(guarded(out, out) * 3),)
 
 
@@ -181,7 +165,7 @@ class Logistic(Analytic):
         small = np.exp(np.where(left, wide, -wide))  # at most 1
         return np.where(left, small / (1 + small), 1 / (1 + small)).astype(x.dtype)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * (1 - out),)
 
 
@@ -195,7 +179,7 @@ class LogAddExp(Binary):
     def expand(self, x: Node, y: Node) -> Node:
         return maximum(x, y) + Log1p()(Exp()(-absolute(difference(x, y))))
 
-    def partials(self, out: Node, x: Node, y: Node) -> Sequence:
+    def partials(self, out: Node, x: Node, y: Node) -> tuple:
         gap = difference(x, y)
         return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
 

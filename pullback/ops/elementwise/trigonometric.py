@@ -7,12 +7,12 @@ sides of a branch cut come out right.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Analytic, greater, guarded, less, where
+from pullback.ops.elementwise.base import Analytic
 from pullback.ops.elementwise.complex_parts import Complex, Conj, Imag, Real
+from pullback.ops.elementwise.functions import greater, guarded, less, where
 from pullback.ops.prelude import Node, op_functions
 
 exp, expm1, log, log1p = op_functions("Exp", "Expm1", "Log", "Log1p")
@@ -23,31 +23,28 @@ absolute, atan2, with_sign = op_functions("Abs", "Atan2", "CopySign")
 class Sin(Analytic):
     """The sine."""
 
-    ufunc = np.sin
-    stablehlo = "sine"
+    ufunc, stablehlo = np.sin, "sine"
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Cos()(x),)
 
 
 class Cos(Analytic):
     """The cosine."""
 
-    ufunc = np.cos
-    stablehlo = "cosine"
+    ufunc, stablehlo = np.cos, "cosine"
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -Sin()(x),)
 
 
 class Tan(Analytic):
     """The tangent."""
 
-    ufunc = np.tan
-    stablehlo = "tan"
+    ufunc, stablehlo = np.tan, "tan"
     domain = (-1.2, 1.2)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * out + 1,)
 
 
@@ -66,7 +63,7 @@ class Asin(Analytic):
             atan2(Real()(x), Real()(left * right)), Asinh()(Imag()(Conj()(left) * right))
         )
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: guarded(rsqrt(1 - x), rsqrt(1 + x)),)
 
 
@@ -85,7 +82,7 @@ class Acos(Analytic):
             atan2(Real()(left), Real()(right)) * 2, Asinh()(Imag()(Conj()(right) * left))
         )
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -guarded(rsqrt(1 - x), rsqrt(1 + x)),)
 
 
@@ -98,7 +95,7 @@ class Atan(Analytic):
     def expand(self, x: Node) -> Node:
         return over_i(Atanh(), x) if x.type.dtype.is_complex else atan2(x, 1)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x * x + 1),)
 
 
@@ -118,7 +115,7 @@ class Sinh(Analytic):
         # half of e ** size, where that itself would overflow
         return with_sign(where(less(size, 20), near, root * 0.5 * root), x)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Cosh()(x),)
 
 
@@ -136,17 +133,16 @@ class Cosh(Analytic):
         root = exp(size * 0.5)  # its square may overflow where the result does not
         return root * 0.5 * root + exp(-size) * 0.5
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Sinh()(x),)
 
 
 class Tanh(Analytic):
     """The hyperbolic tangent."""
 
-    ufunc = np.tanh
-    stablehlo = "tanh"
+    ufunc, stablehlo = np.tanh, "tanh"
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: 1 - out * out,)
 
 
@@ -164,7 +160,7 @@ class Asinh(Analytic):
         near = log1p(size + square / (1 + sqrt(square + 1)))
         return with_sign(where(is_huge(size), log(size) + math.log(2), near), x)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: rsqrt(x * x + 1),)
 
 
@@ -185,7 +181,7 @@ class Acosh(Analytic):
         near = log1p(x - 1 + left * sqrt(x + 1))
         return where(is_huge(x), log(x) + math.log(2), near)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: guarded(rsqrt(x - 1), rsqrt(x + 1)),)
 
 
@@ -205,7 +201,7 @@ class Atanh(Analytic):
         lift = with_sign(log1p(size * 4 / (gap * gap + im * im)), re)
         return Complex()(lift * 0.25, atan2(im * 2, gap * (1 + size) - im * im) * 0.5)
 
-    def partials(self, out: Node, x: Node) -> Sequence:
+    def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal((1 - x) * (1 + x)),)
 
 

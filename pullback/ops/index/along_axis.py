@@ -16,7 +16,7 @@ from pullback.ops.elementwise.base import check_kind
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.index.bounds import in_range, require_in_range
 from pullback.ops.index.lowering import gather_dims, scatter_dims
-from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along
+from pullback.ops.prelude import Axis, Node, Op, Parts, Type, batch_along, jvp_in_first
 from pullback.ops.reduce.reductions import accumulator, widened
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
@@ -31,6 +31,7 @@ class TakeAlongAxis(Op):
     examples: int = 0  # dimensions in front that vmap added: errors do not count them
     kinds: ClassVar[str] = "biufc"
     parts = Parts(linear_in=(0,), positions=1)
+    jvp = jvp_in_first
 
     @property
     def fallible(self) -> bool:  # type: ignore[override]
@@ -58,9 +59,6 @@ class TakeAlongAxis(Op):
         x, indices = xs
         put = PutAlongAxisAdd(self.axis, x.type.shape[self.axis], self.trusted, self.examples)
         return [put(g, indices), None]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], xs[1])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         x, indices = xs
@@ -92,7 +90,7 @@ class PutAlongAxisAdd(Op):
     examples: int = 0
     kinds: ClassVar[str] = "iufc"
     parts = Parts(linear_in=(0,), positions=1)
-    batch = batch_along
+    batch, jvp = batch_along, jvp_in_first
     fallible = TakeAlongAxis.fallible  # type: ignore[assignment]
 
     def infer(self, x: Type, indices: Type) -> Type:
@@ -134,8 +132,6 @@ class PutAlongAxisAdd(Op):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [TakeAlongAxis(self.axis, self.trusted, self.examples)(g, xs[1]), None]
-
-    jvp = TakeAlongAxis.jvp  # type: ignore[assignment]
 
     @classmethod
     def samples(cls) -> Any:

@@ -22,10 +22,8 @@ def out_of_range(axis: int, extent: int, index: int | None = None) -> IndexOutOf
 def in_range(
     indices: Sequence[np.ndarray], dims: Sequence[int], shape: tuple[int, ...], batched: int = 0
 ) -> tuple[np.ndarray, ...]:
-    """The index arrays in NumPy's own integer type; raises if an index is out of range.
-
-    The error counts axes without the first `batched` ones, which vmap added.
-    """
+    """The index arrays in NumPy's own integer type; raises if an index is out of range. The error
+    counts axes without the first `batched` ones, which vmap added."""
     for index, axis in zip(indices, dims, strict=True):
         index = np.asarray(index)
         wrong = (index < 0) | (index >= shape[axis])

@@ -15,6 +15,7 @@ from pullback.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeErr
 from pullback.graph.dtypes import int64
 from pullback.graph.types import show
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import require_below
 from pullback.ops.index.lowering import gather, same_integers, scatter
 from pullback.ops.parts import Parts
@@ -35,9 +36,8 @@ class DynamicSlice(Op):
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
     parts = Parts(linear_in=(0,), positions=1)
-
-    def __post_init__(self) -> None:
-        self.set("sizes", tuple(map(int, self.sizes)))
+    jvp = jvp_in_first
+    int_fields = ("sizes",)
 
     def infer(self, x: Type, *starts: Type) -> Type:
         return x.with_shape((*check_blocks(x, self.sizes, starts, self.batched), *self.sizes))
@@ -72,9 +72,6 @@ class DynamicSlice(Op):
         alone = not starts or starts[0].type.rank == self.batched
         put = (DynamicUpdateSlice if alone else DynamicUpdateAdd)(self.batched, self.examples)
         return [put(zeros(x.type), g, *starts), *[None] * len(starts)]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], *xs[1:])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         x, *starts = xs

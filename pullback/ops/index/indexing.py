@@ -13,8 +13,10 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError, ShapeError
 from pullback.graph.types import show
 from pullback.ops.factor_rules import placed, rule
+from pullback.ops.helpers import jvp_in_first
 from pullback.ops.index.bounds import in_range, out_of_range, require_in_range
 from pullback.ops.index.lowering import gather
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Parts, Type, constant, spread_all, zeros
 from pullback.ops.samples import integers, real
 from pullback.ops.shape.axes import check_axes
@@ -30,9 +32,7 @@ class Index(Movement, Positioned):
 
     indices: tuple[int, ...]
     text = Text(("indices",), "core-v1")
-
-    def __post_init__(self) -> None:
-        self.set("indices", tuple(map(int, self.indices)))
+    int_fields = ("indices",)
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -54,12 +54,7 @@ class Index(Movement, Positioned):
         return np.asarray(x[self.indices])
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        element = b.op(
-            "stablehlo.slice", x, out=Type((1,) * len(x.shape), x.dtype),
-            start_indices=self.indices, limit_indices=tuple(i + 1 for i in self.indices),
-            strides=(1,) * len(x.shape),
-        )  # fmt: skip
-        return b.reshape(element, ())
+        return b.reshape(sliced(b, x, self.indices, [i + 1 for i in self.indices]), ())
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         shape = xs[0].type.shape
@@ -95,9 +90,7 @@ class ByIndexArrays(Op, abstract=True):
     examples: int = 0
     kinds: ClassVar[str] = "biufc"
     fallible: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        self.set("dims", tuple(map(int, self.dims)))
+    int_fields = ("dims",)
 
     @property
     def layout(self) -> tuple[tuple[int, ...], int, int]:
@@ -109,9 +102,8 @@ class ByIndexArrays(Op, abstract=True):
         shape = index_shape(dims, x, indices, batched)
         rest = [n for i, n in enumerate(x.shape) if i >= batched and i not in dims]
         if not 0 <= before <= len(rest):
-            raise ShapeError(
-                f"{before} dimensions cannot precede the indices', {x} has {len(rest)}"
-            )
+            what = f"{before} dimensions cannot precede the indices', {x} has {len(rest)}"
+            raise ShapeError(what)
         return (*shape[:batched], *rest[:before], *shape[batched:], *rest[before:])
 
     def positions_in(self, x: np.ndarray, indices: Sequence[np.ndarray]) -> tuple[Any, tuple]:
@@ -136,6 +128,7 @@ class IndexArrays(ByIndexArrays):
     """
 
     parts = Parts(linear_in=(0,), positions=1)
+    jvp = jvp_in_first
 
     def infer(self, x: Type, *indices: Type) -> Type:
         return x.with_shape(self.selected(x, indices))
@@ -160,9 +153,6 @@ class IndexArrays(ByIndexArrays):
         put = TABLE["ScatterAdd"](*self.layout, self.examples)
         return [put(zeros(x.type), g, *indices), *[None] * len(indices)]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0], *xs[1:])
-
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         if not any(mapped[1:]) and not self.batched:
             return self.widened(shared=False)(*xs)
@@ -184,7 +174,8 @@ class IndexArrays(ByIndexArrays):
         yield cls((1,)), (real(3, 4), np.zeros((0, 2), np.int16))
         yield cls((0,)), (real(3, 0), np.array([1, 2], np.uint64))
         yield cls((0,)), (real(0, 2), np.zeros((0,), np.int64))
-        yield cls((3, 1), 1, 1), (real(2, 3, 2, 4, 2), *_pair(2, 3))
+        pair = integers(2, 3, high=4), integers(2, 3, high=3, salt=1)
+        yield cls((3, 1), 1, 1), (real(2, 3, 2, 4, 2), *pair)
         yield cls((2,), 2), (real(2, 3, 4), integers(2, 3, high=4))
         yield cls((2,), 0, 2), (real(2, 3, 4), integers(2, 3, high=4))
 
@@ -264,8 +255,3 @@ def with_shared(indices: tuple[np.ndarray, ...], batched: int) -> tuple[np.ndarr
     shape = indices[0].shape
     own = [np.arange(n).reshape(-1, *[1] * (len(shape) - i - 1)) for i, n in enumerate(shape)]
     return (*own[:batched], *indices)
-
-
-def _pair(*shape: int) -> tuple[np.ndarray, np.ndarray]:
-    """Index arrays for sizes of at least 4 and 3."""
-    return integers(*shape, high=4), integers(*shape, high=3, salt=1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.graph.dtypes import bool_, int32, int64
+from pullback.ops.instructions import stacked
 from pullback.ops.prelude import Type
 
 
@@ -18,12 +19,7 @@ def same_integers(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> lis
 
 def index_vectors(b: Any, indices: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """The index arrays side by side along a new last dimension."""
-    columns = [b.reshape(i, (*i.shape, 1)) for i in same_integers(b, indices, shape)]
-    if len(columns) == 1:
-        return columns[0]
-    rank = len(columns[0].shape) - 1
-    out = Type((*columns[0].shape[:-1], len(columns)), columns[0].dtype)
-    return b.op("stablehlo.concatenate", *columns, out=out, dimension=rank)
+    return stacked(b, same_integers(b, indices, shape), len(indices[0].shape))
 
 
 def _window_dims(rank: int, count: int, batched: int, before: int) -> list[int]:

@@ -16,10 +16,12 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_
-from pullback.ops.elementwise.base import check_kind, equal, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import equal, where
 from pullback.ops.factor_rules import alike, placed, rule
 from pullback.ops.helpers import conjugate, ones, same_dtype, spread_all, zeros
 from pullback.ops.index.bounds import in_range, require_in_range
+from pullback.ops.index.dynamic_slice import DynamicUpdateAdd, DynamicUpdateSlice
 from pullback.ops.index.indexing import ByIndexArrays, IndexArrays, index_shape, with_shared
 from pullback.ops.index.lowering import last_writes, same_integers, scatter
 from pullback.ops.prelude import GRADIENT, Axis, Node, Op, Parts, Type
@@ -125,10 +127,10 @@ class Scatter(ByIndexArrays, abstract=True):
 class ScatterAdd(Scatter):
     """`x` with the updates added."""
 
-    ufunc = np.add
-    stablehlo = "add"
+    ufunc, stablehlo = np.add, "add"
     parts = Parts(counted_once=(0,), positions=2)
     text = GRADIENT
+    jvp = DynamicUpdateAdd.jvp  # type: ignore[assignment]
 
     def pull_x(self, g: Node, *_: Node) -> Node:
         return g
@@ -136,19 +138,14 @@ class ScatterAdd(Scatter):
     def pull_updates(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
         return self.take(g, indices)
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        if ts[1] is None:
-            return ts[0]
-        return self(ts[0] or zeros(xs[0].type), ts[1], *xs[2:])
-
 
 class ScatterSet(Scatter):
     """`x` with elements replaced by the updates; of several for one position the last one stays."""
 
     stablehlo = "set"
-
     kinds = "biufc"
     divisible = False  # the last write counts
+    jvp = DynamicUpdateSlice.jvp  # type: ignore[assignment]
 
     def write(self, out: np.ndarray, positions: tuple, updates: np.ndarray) -> None:
         out[positions] = updates
@@ -176,10 +173,6 @@ class ScatterSet(Scatter):
         shape = (*first.shape[:shared], *(1,) * self.before, *first.shape[shared:], *rest)
         return where(Reshape(shape)(last), taken, 0)
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        x, updates, *indices = xs
-        return self(ts[0] or zeros(x.type), ts[1] or zeros(updates.type), *indices)
-
 
 class ScatterMul(Scatter):
     """`x` with the updates multiplied in.
@@ -188,8 +181,7 @@ class ScatterMul(Scatter):
     to one position and one of them is 0: there the first derivative's zeros count as constant.
     """
 
-    ufunc = np.multiply
-    stablehlo = "multiply"
+    ufunc, stablehlo = np.multiply, "multiply"
     divisible = False
 
     def multipliers(self, x: Node, updates: Node, indices: Sequence[Node]) -> Node:

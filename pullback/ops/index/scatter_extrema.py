@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pullback.ops.elementwise.base import less, where
+from pullback.ops.elementwise.functions import less, where
 from pullback.ops.index.scatter import Scatter
 from pullback.ops.prelude import Node, Parts, ones, zeros
 
@@ -49,14 +49,12 @@ class ScatterExtremum(Scatter, abstract=True):
 class ScatterMin(ScatterExtremum):
     """`x` with the smaller of each element and the updates for it."""
 
-    ufunc = np.minimum
-    stablehlo = "minimum"
+    ufunc, stablehlo = np.minimum, "minimum"
     parts = Parts(combine="min", positions=2)
 
 
 class ScatterMax(ScatterExtremum):
     """`x` with the larger of each element and the updates for it."""
 
-    ufunc = np.maximum
-    stablehlo = "maximum"
+    ufunc, stablehlo = np.maximum, "maximum"
     parts = Parts(combine="max", positions=2)

@@ -1,5 +1,3 @@
 """Products of vectors, matrices and tensors."""
 
-from pullback.ops.linalg import dot_general, einsum, matmul
-
-__all__ = ["dot_general", "einsum", "matmul"]
+from pullback.ops.linalg import dot_general, einsum, matmul  # noqa: F401

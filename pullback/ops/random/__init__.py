@@ -1,5 +1,3 @@
 """Random numbers as functions of keys, the same in every engine to the last bit."""
 
-from pullback.ops.random import affine, bits, discrete, gamma, sampling, truncated
-
-__all__ = ["affine", "bits", "discrete", "gamma", "sampling", "truncated"]
+from pullback.ops.random import affine, bits, discrete, gamma, sampling  # noqa: F401

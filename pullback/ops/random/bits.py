@@ -17,19 +17,11 @@ from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, broadcast_shapes, spread_all
+from pullback.ops.instructions import stacked
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
+from pullback.ops.random import threefry
 from pullback.ops.random.stepwise import NUMPY, lifted
-from pullback.ops.random.threefry import (
-    STREAM_SHIFT,
-    aligned,
-    check_key,
-    check_part,
-    check_size,
-    cipher,
-    hlo_blocks,
-    numpy_blocks,
-    word,
-)
+from pullback.ops.random.threefry import aligned, cipher, hlo_blocks, numpy_blocks, word
 from pullback.ops.samples import integers
 
 NO_PART: tuple[int, ...] = ()
@@ -51,6 +43,7 @@ class PerKey(Op, abstract=True):
     differentiable: ClassVar[bool] = False
     stream = 0
     whole = NO_PART
+    batch = batch_along
 
     def __post_init__(self) -> None:
         self.set("shape", tuple(map(int, self.shape)))
@@ -65,9 +58,9 @@ class PerKey(Op, abstract=True):
         """Return the results from both words of the cipher, as a formula of `stepwise`."""
 
     def infer(self, key: Type, *begin: Type) -> Type:
-        check_key(key)
-        check_part(key, begin, self.whole)
-        check_size(self.whole or self.shape)
+        threefry.check_key(key)
+        threefry.check_part(key, begin, self.whole)
+        threefry.check_size(self.whole or self.shape)
         return Type((*key.shape[:-1], *self.shape), self.result())
 
     def numpy(self, key: np.ndarray, *begin: np.ndarray) -> np.ndarray:
@@ -76,9 +69,6 @@ class PerKey(Op, abstract=True):
     def hlo(self, b: Any, out: Type, key: Any, *begin: Any) -> Any:
         words = hlo_blocks(b, key, self.shape, self.stream, self.whole, *begin)
         return lifted(b, self.draw, *words)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*spread_all(axis, xs, mapped))
 
     def factors(self, key: Type, *begin: Type) -> str:
         return per_key(key, begin, len(self.shape))
@@ -135,23 +125,20 @@ class SplitKey(Op):
 
     shape: tuple[int, ...]
     differentiable: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        self.set("shape", tuple(map(int, self.shape)))
+    batch = batch_along
+    int_fields = ("shape",)
 
     def infer(self, key: Type) -> Type:
-        check_key(key)
-        check_size(self.shape)
+        threefry.check_key(key)
+        threefry.check_size(self.shape)
         return key.with_shape((*key.shape[:-1], *self.shape, 2))
 
     def numpy(self, key: np.ndarray) -> np.ndarray:
         return np.stack(numpy_blocks(key, self.shape, SPLIT, NO_PART), -1)
 
     def hlo(self, b: Any, out: Type, key: Any) -> Any:
-        return _stacked(b, out, hlo_blocks(b, key, self.shape, SPLIT, NO_PART))
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*xs)
+        words = hlo_blocks(b, key, self.shape, SPLIT, NO_PART)
+        return stacked(b, words, out.rank - 1)
 
     def factors(self, key: Type) -> str:
         keys = named(key.rank - 1)
@@ -170,7 +157,7 @@ class FoldIn(Op):
     differentiable: ClassVar[bool] = False
 
     def infer(self, key: Type, data: Type) -> Type:
-        check_key(key)
+        threefry.check_key(key)
         if data.dtype is not uint64:
             raise DTypeError(f"data must be u64, got {data}", code="E2005")
         return key.with_shape((*broadcast_shapes(key.shape[:-1], data.shape), 2))
@@ -182,7 +169,7 @@ class FoldIn(Op):
 
     def hlo(self, b: Any, out: Type, key: Any, data: Any) -> Any:
         parts = b.broadcast_all((word(b, key, 0), word(b, key, 1), data), out.shape[:-1])
-        return _stacked(b, out, lifted(b, _folded, *parts))
+        return stacked(b, lifted(b, _folded, *parts), out.rank - 1)
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
@@ -202,7 +189,7 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
     """Encrypt both halves of the integer, the second with the result of the first as key."""
     for stream, half in ((FOLD_HIGH, data >> 32), (FOLD_LOW, data)):
         low = m.convert(half, uint32)
-        k0, k1 = cipher(k0, k1, (low ^ low) | (stream << STREAM_SHIFT), low)
+        k0, k1 = cipher(k0, k1, (low ^ low) | (stream << threefry.STREAM_SHIFT), low)
     return k0, k1
 
 
@@ -229,9 +216,3 @@ def beginning(key: Node, out: Type, begin: Callable[[int], Node]) -> Node:
 def joined(m: Any, first: Any, second: Any) -> Any:
     """Join both words of a block into one of 64 bits."""
     return (m.convert(first, uint64) << 32) | m.convert(second, uint64)
-
-
-def _stacked(b: Any, out: Type, words: tuple) -> Any:
-    """Stack two arrays of words into an array of keys."""
-    parts = [b.reshape(w, (*w.shape, 1)) for w in words]
-    return b.op("stablehlo.concatenate", *parts, out=out, dimension=len(out.shape) - 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,15 +13,7 @@ from pullback.graph.types import show
 from pullback.ops.elementwise.base import Binary, check_kind
 from pullback.ops.factor_rules import alike, named, rule
 from pullback.ops.index.lowering import gather
-from pullback.ops.prelude import (
-    Axis,
-    Node,
-    Op,
-    Type,
-    batch_along,
-    broadcast_types,
-    spread_all,
-)
+from pullback.ops.prelude import Op, Type, batch_along, broadcast_types
 from pullback.ops.random.formulas import exp
 from pullback.ops.random.stepwise import NUMPY, bits_of, lifted
 from pullback.ops.samples import integers, positive, real
@@ -74,6 +65,7 @@ class RelativeWeights(Op):
     axis: int
     kinds = "f"
     differentiable: ClassVar[bool] = False
+    batch = batch_along
 
     def infer(self, x: Type) -> Type:
         check_kind(x.dtype, self.kinds)
@@ -91,9 +83,6 @@ class RelativeWeights(Op):
         top = b.reduce("maximum", x, -math.inf, (self.axis,))
         kept = [i for i in range(out.rank) if i != self.axis]
         return lifted(b, _weight, x, b.broadcast_in_dim(top, out.shape, kept))
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return batch_along(self, axis, xs, mapped)
 
     def factors(self, x: Type) -> str:
         return alike(x.rank, (self.axis,))
@@ -137,13 +126,13 @@ class CountUpTo(Op):
     """The number of elements of sorted rows i64[..., n] that are <= each of numbers i64[..., k]."""
 
     differentiable: ClassVar[bool] = False
+    batch = batch_along
 
     def infer(self, rows: Type, numbers: Type) -> Type:
         for x in (rows, numbers):
             if x.dtype is not int64 or not x.rank or x.shape[:-1] != rows.shape[:-1]:
-                raise ShapeError(
-                    f"operands must be i64[...,n] and i64[...,k], got {rows} and {numbers}"
-                )
+                what = f"operands must be i64[...,n] and i64[...,k], got {rows} and {numbers}"
+                raise ShapeError(what)
         return numbers
 
     def numpy(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -184,9 +173,6 @@ class CountUpTo(Op):
         start = b.constant(1 << (n.bit_length() - 1), index), b.full(flat, 0)
         count = b.loop(start, condition, body, stops=False)[1]
         return b.reshape(b.convert(count, int64), out.shape)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*spread_all(axis, xs, mapped))
 
     def factors(self, rows: Type, numbers: Type) -> str:
         dims = named(numbers.rank)

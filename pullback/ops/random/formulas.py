@@ -68,10 +68,8 @@ MILLS_AT_0 = math.sqrt(math.pi / 2)
 
 
 def ends(m: Any, k: Any, to: Any) -> tuple[Any, Any]:
-    """Return t = (k + 1/2) / 2**n and 1 - t for random integers k of n = 31 or 63 bits.
-
-    Each is rounded separately, so t is accurate near 0, and 1 - t near 1.
-    """
+    """Return t = (k + 1/2) / 2**n and 1 - t for random integers k of n = 31 or 63 bits. Each is
+    rounded separately, so t is accurate near 0, and 1 - t near 1."""
     bits = bits_of(k) - 1
     other = k ^ ((1 << bits) - 1)
     return tuple((m.convert(v, to) + 0.5) * 2.0**-bits for v in (k, other))  # type: ignore
@@ -148,10 +146,7 @@ def normal(m: Any, k: Any) -> Any:
 
 def quantile(m: Any, base: Any, energy: Any) -> Any:
     """Return the distance from base >= 0 at which the normal upper tail is exp(-energy) times that
-    of base.
-
-    The logarithm of the tail is nearly a parabola, whose root has an error below 4 %.
-    """
+    of base. The logarithm of the tail is nearly a parabola, whose root has an error below 4 %."""
     ratio = mills(base)
     slope = 1.0 / ratio
     twice = energy * 2.0

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, bool_, dtype, float32, float64, int32, int64, uint32
 from pullback.ops.elementwise.base import check_kind
-from pullback.ops.prelude import Axis, Node, Op, Type, spread_all
+from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
 from pullback.ops.random.formulas import ends, exp, log, minus_log, normal, polynomial
@@ -42,6 +42,7 @@ class RandomGamma(Op):
 
     whole: tuple[int, ...] = ()  # the shape of which a part is drawn, as in PerKey
     kinds = "f"
+    batch = batch_along
 
     def infer(self, key: Type, a: Type, *begin: Type) -> Type:
         check_key(key)
@@ -94,9 +95,6 @@ class RandomGamma(Op):
         made = lifted(b, finished, made, wide, *blocks(0))
         return b.convert(b.convert(made, _rounded_in(out.dtype)), out.dtype)
 
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*spread_all(axis, xs, mapped))
-
     def factors(self, key: Type, a: Type, *begin: Type) -> str:
         return per_key(key, begin, a.rank - key.rank + 1, like=1)
 
@@ -120,9 +118,6 @@ class RandomGamma(Op):
         yield cls(), (KEY, np.array([1e-4, 0.02, 1.0, 1e3, 1e12, 1e300, np.inf, 0.0, -1.0, np.nan]))
         yield cls(), (KEY, positive(0, 3))
         yield cls((6, 5)), (KEY, positive(2, 3), np.array([4, 1]))
-
-
-# -- the formulas ---------------------------------------------------------------------------------
 
 
 def _constants(m: Any, a: Any) -> tuple[Any, Any]:

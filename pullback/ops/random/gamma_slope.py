@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, dtype, float64
-from pullback.ops.elementwise.base import cast, check_kind, less, where
-from pullback.ops.prelude import (
-    TABLE,
-    Axis,
-    Composite,
-    Node,
-    Type,
-    op_functions,
-    same_dtype,
-    spread_all,
-)
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast, less, where
+from pullback.ops.prelude import TABLE, Composite, Node, Type, batch_along, op_functions, same_dtype
 from pullback.ops.samples import positive, real
 
 exp, expm1, log, log1p, sqrt = op_functions("Exp", "Expm1", "Log", "Log1p", "Sqrt")
@@ -38,6 +29,7 @@ class GammaSlope(Composite):
     """
 
     kinds = "f"
+    batch = batch_along
 
     def infer(self, a: Type, x: Type) -> Type:
         check_kind(same_dtype(self.title, a, x), self.kinds)
@@ -56,9 +48,6 @@ class GammaSlope(Composite):
         upper = _upper(a, right, psi, nodes) * weights
         total = TABLE["Sum"]((given.rank,), False)(where(below, -lower, upper))
         return cast(TABLE["Reshape"](given.shape)(x) * total, given.dtype)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
-        return self(*spread_all(axis, xs, mapped))
 
     @classmethod
     def samples(cls) -> Any:

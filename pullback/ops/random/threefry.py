@@ -16,6 +16,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted
 from pullback.ops.samples import integers
@@ -91,9 +92,6 @@ class Threefry(Op):
         yield cls(), (key, np.zeros((), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3))
 
 
-# -- blocks of bits for every position of a shape -------------------------------------------------
-
-
 def numpy_blocks(
     key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:
@@ -167,12 +165,7 @@ def _counters(b: Any, position: Any, stream: Any) -> tuple:
 def word(b: Any, key: Any, i: int) -> Any:
     """Return word `i` of every key."""
     shape = key.shape[:-1]
-    part = b.op(
-        "stablehlo.slice", key, out=Type((*shape, 1), key.dtype),
-        start_indices=(*(0 for _ in shape), i), limit_indices=(*shape, i + 1),
-        strides=(1,) * len(key.shape),
-    )  # fmt: skip
-    return b.reshape(part, shape)
+    return b.reshape(sliced(b, key, (*(0 for _ in shape), i), (*shape, i + 1)), shape)
 
 
 def aligned(xs: Sequence[Node], mapped: Sequence[bool]) -> list[Node]:
@@ -191,13 +184,11 @@ def check_part(key: Type, begin: Sequence[Type], whole: tuple[int, ...]) -> None
     """Raise unless the last operand is the start of the part of `whole` to draw, for each key."""
     wanted = (Type((*key.shape[:-1], len(whole)), int64),) if whole else ()
     if begin != wanted:
-        raise ShapeError(
-            f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
-        )
+        what = f"the start of a part of {whole} must be {show(wanted) or None}, got {show(begin)}"
+        raise ShapeError(what)
 
 
 def check_size(shape: tuple[int, ...]) -> None:
     if math.prod(shape) > 1 << POSITION_BITS:
-        raise ShapeError(
-            f"one key can draw at most 2**{POSITION_BITS} numbers, got shape {list(shape)}"
-        )
+        what = f"one key can draw at most 2**{POSITION_BITS} numbers, got shape {list(shape)}"
+        raise ShapeError(what)

@@ -1,5 +1,3 @@
 """Reductions over axes."""
 
-from pullback.ops.reduce import extrema, reductions, softmax
-
-__all__ = ["extrema", "reductions", "softmax"]
+from pullback.ops.reduce import extrema, reductions, softmax  # noqa: F401

@@ -10,7 +10,8 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, int64
-from pullback.ops.elementwise.base import cast, check_kind, either, equal, not_equal, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast, either, equal, not_equal, where
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.prelude import Expandable, Node, Parts, Type, batch_along, constant, zeros
 from pullback.ops.reduce.reductions import Reduction, Sum, accumulator, widened

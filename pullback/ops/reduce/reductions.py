@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
-from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.imported import Imported
 from pullback.ops.parts import Parts
@@ -179,10 +180,8 @@ class Prod(Reduction):
         return Sum(self.axes, self.keepdims)(ts[0] * self.others(xs[0]))
 
     def others(self, x: Node) -> Node:
-        """For each element, the product of all others that it is combined with.
-
-        The product of all before it and all after it needs no division, so zeros are exact.
-        """
+        """For each element, the product of all others that it is combined with. The product of all
+        before it and all after it needs no division, so zeros are exact."""
         shape = x.type.shape
         if len(self.axes) == 1:
             return _product_of_others(x, self.axes[0])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pullback.ops.elementwise.base import check_kind, where
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import where
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.transcendental import Exp, Log
 from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along

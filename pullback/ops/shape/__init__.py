@@ -1,5 +1,3 @@
 """Ops that rearrange elements without computing on them, and iota."""
 
-from pullback.ops.shape import axes, concat_pad, iota, movement, slicing
-
-__all__ = ["axes", "concat_pad", "iota", "movement", "slicing"]
+from pullback.ops.shape import axes, concat_pad, iota, movement, slicing  # noqa: F401

@@ -34,6 +34,9 @@ class AlongAxes(Movement, abstract=True):
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
 
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        return b.reshape(x, out.shape)
+
 
 class _ExpandDimsText(Text):
     def read(self, cls: Any, xs: Sequence[Type], *, axes: tuple[int, ...]) -> Op:
@@ -58,9 +61,6 @@ class ExpandDims(AlongAxes):
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.expand_dims(x, self.axes)
-
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.reshape(x, out.shape)
 
     def factors(self, x: Type) -> str:
         old = named(x.rank)
@@ -95,9 +95,6 @@ class Squeeze(AlongAxes):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.squeeze(x, self.axes)
 
-    def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return b.reshape(x, out.shape)
-
     def factors(self, x: Type) -> str:
         old = named(x.rank, self.axes)
         return rule([old], [[w for w in old if w != "_"]])
@@ -116,11 +113,7 @@ class Squeeze(AlongAxes):
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
 
-    imported = Imported(("reverse",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["dimensions"])
+    imported = Imported(("reverse",), ("dimensions",))
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)

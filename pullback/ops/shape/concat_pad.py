@@ -10,7 +10,8 @@ import numpy as np
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_
 from pullback.graph.types import show
-from pullback.ops.elementwise.base import align, where
+from pullback.ops.elementwise.base import align
+from pullback.ops.elementwise.functions import where
 from pullback.ops.factor_rules import alike, named, rule
 from pullback.ops.helpers import batch_along, same_dtype, zeros
 from pullback.ops.prelude import GRADIENT, TABLE, Axis, Imported, Node, Op, Type, constant
@@ -34,15 +35,8 @@ class Pad(Op, Positioned):
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
     text = GRADIENT
-    imported = Imported(("pad",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["edge_padding_low"], i["edge_padding_high"], i["interior_padding"])
-
-    def __post_init__(self) -> None:
-        for field in ("low", "high", "interior"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    imported = Imported(("pad",), ("edge_padding_low", "edge_padding_high", "interior_padding"))
+    int_fields = ("low", "high", "interior")
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -106,10 +100,7 @@ class Pad(Op, Positioned):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x = xs[0].type
-        return [
-            self._pull(g, x) if need[0] else None,
-            self._pull_value(g, x) if need[1] else None,
-        ]
+        return [self._pull(g, x) if need[0] else None, self._pull_value(g, x) if need[1] else None]
 
     def _pull(self, g: Node, x: Type) -> Node:
         """Slice the elements out again; those that were cropped are zero."""
@@ -160,11 +151,7 @@ class Concat(Op):
     linear: ClassVar[bool] = True
     batch = batch_along
     cheap: ClassVar[bool] = True
-    imported = Imported(("concatenate",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["dimension"])
+    imported = Imported(("concatenate",), ("dimension",))
 
     def infer(self, *xs: Type) -> Type:
         if not xs:

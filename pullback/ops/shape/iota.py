@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.dtypes import DType, dtype, int32, int64
-from pullback.ops.elementwise.base import cast, check_kind
+from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.prelude import Imported, Node, Op, Type
 from pullback.ops.shape.axes import check_axes

@@ -139,14 +139,8 @@ class Transpose(Movement):
 
     perm: tuple[int, ...]
     text = _TransposeText(("perm",), "core-v1", spellings={"permutation": "perm"})
-    imported = Imported(("transpose",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["permutation"])
-
-    def __post_init__(self) -> None:
-        self.set("perm", tuple(map(int, self.perm)))
+    imported = Imported(("transpose",), ("permutation",))
+    int_fields = ("perm",)
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):

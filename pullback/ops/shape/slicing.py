@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.factor_rules import alike
+from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type, constant
 from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
@@ -45,15 +46,8 @@ class Slice(Movement, Positioned):
     stops: tuple[int, ...]
     steps: tuple[int, ...]
     text = _SliceText(("ranges",), "core-v1", spellings={"ends": "stops"})
-    imported = Imported(("slice",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["start_indices"], i["limit_indices"], i["strides"])
-
-    def __post_init__(self) -> None:
-        for field in ("starts", "stops", "steps"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    imported = Imported(("slice",), ("start_indices", "limit_indices", "strides"))
+    int_fields = ("starts", "stops", "steps")
 
     def inside(self, x: Type) -> Slice:
         """The same slice with its bounds clamped to the operand; an invalid one unchanged."""
@@ -96,13 +90,8 @@ class Slice(Movement, Positioned):
         return np.asarray(x[tuple(slice(r.start, r.stop, r.step) for r in self.ranges(x.shape))])
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        ranges = self.ranges(x.shape)
-        return b.op(
-            "stablehlo.slice", x, out=out,
-            start_indices=tuple(r.start for r in ranges),
-            limit_indices=tuple(r.stop for r in ranges),
-            strides=tuple(r.step for r in ranges),
-        )  # fmt: skip
+        inside = self.inside(x.type)
+        return sliced(b, x, inside.starts, inside.stops, inside.steps)
 
     def factors(self, x: Type) -> str:
         cut = [i for i, r in enumerate(self.ranges(x.shape)) if r != range(x.shape[i])]

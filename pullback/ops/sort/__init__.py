@@ -1,5 +1,3 @@
 """Sorting along an axis."""
 
-from pullback.ops.sort import sort
-
-__all__ = ["sort"]
+from pullback.ops.sort import sort  # noqa: F401

@@ -11,7 +11,7 @@ from pullback.graph.dtypes import bool_, float64, int32
 from pullback.graph.graph import Graph
 from pullback.ops.control.cond import Choice
 from pullback.ops.control.holder import run
-from pullback.ops.elementwise.base import either, equal, negated
+from pullback.ops.elementwise.functions import either, equal, negated
 from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input

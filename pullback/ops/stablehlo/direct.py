@@ -17,26 +17,12 @@ from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 
 # Elementwise instructions, and the ops that have their meaning and derivative.
 MEANINGS = {
-    "abs": "Abs",
-    "cbrt": "Cbrt",
-    "ceil": "Ceil",
-    "cosine": "Cos",
-    "exponential": "Exp",
-    "exponential_minus_one": "Expm1",
-    "floor": "Floor",
-    "log": "Log",
-    "log_plus_one": "Log1p",
-    "logistic": "Logistic",
-    "maximum": "Maximum",
-    "minimum": "Minimum",
-    "power": "Pow",
-    "round_nearest_even": "Round",
-    "rsqrt": "Rsqrt",
-    "sine": "Sin",
-    "sqrt": "Sqrt",
-    "tan": "Tan",
+    "abs": "Abs", "cbrt": "Cbrt", "ceil": "Ceil", "cosine": "Cos", "exponential": "Exp",
+    "exponential_minus_one": "Expm1", "floor": "Floor", "log": "Log", "log_plus_one": "Log1p",
+    "logistic": "Logistic", "maximum": "Maximum", "minimum": "Minimum", "power": "Pow",
+    "round_nearest_even": "Round", "rsqrt": "Rsqrt", "sine": "Sin", "sqrt": "Sqrt", "tan": "Tan",
     "tanh": "Tanh",
-}
+}  # fmt: skip
 
 
 class Direct(Composite):
@@ -105,10 +91,7 @@ class BroadcastInDim(Composite):
     text = Text(("shape", "dims"))
     kinds: ClassVar[str] = "biufc"
     imported = Imported(("broadcast_in_dim",), last=True)
-
-    def __post_init__(self) -> None:
-        for field in ("shape", "dims"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    int_fields = ("shape", "dims")
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -207,11 +190,7 @@ class SliceAt(Composite):
     sizes: tuple[int, ...]
     text = Text(("sizes",))
     kinds: ClassVar[str] = "biufc"
-    imported = Imported(("dynamic_slice",))
-
-    @classmethod
-    def from_hlo(cls, i: Any) -> Op:
-        return cls(i["slice_sizes"])
+    imported = Imported(("dynamic_slice",), ("slice_sizes",))
 
     def expand(self, x: Node, *starts: Node) -> Node:
         return TABLE["DynamicSlice"](self.sizes)(x, *fitted(x.type, self.sizes, starts))

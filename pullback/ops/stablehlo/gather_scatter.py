@@ -15,7 +15,7 @@ from pullback.graph.types import show
 from pullback.ops.factor_rules import rule
 from pullback.ops.prelude import Imported, Op, Type, same_dtype
 from pullback.ops.samples import real
-from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, combined, elementwise
+from pullback.ops.stablehlo.reduce_sort import Combining, added, check_body, elementwise, region
 
 Dims = tuple[int, ...]
 
@@ -36,10 +36,7 @@ class Blocks(Combining, abstract=True):
     mapped: tuple[int, ...]
     vectors: int
     words: ClassVar[tuple[str, ...]]  # StableHLO's names of the dimensions
-
-    def __post_init__(self) -> None:
-        for field in ("windows", "dropped", "batched", "batched_indices", "mapped"):
-            self.set(field, tuple(map(int, getattr(self, field))))
+    int_fields = ("windows", "dropped", "batched", "batched_indices", "mapped")
 
     @property
     def numbers(self) -> str:
@@ -49,8 +46,7 @@ class Blocks(Combining, abstract=True):
 
     @classmethod
     def read_numbers(cls, found: dict) -> dict[str, Any]:
-        fields = ("windows", "dropped", "batched", "batched_indices", "mapped")
-        made = {f: found.get(w, ()) for f, w in zip(fields, cls.words, strict=True)}
+        made = {f: found.get(w, ()) for f, w in zip(cls.int_fields, cls.words, strict=True)}
         return made | {"vectors": found.get("index_vector_dim", 0)}
 
     def check(self, x: Type, indices: Type) -> None:
@@ -60,19 +56,15 @@ class Blocks(Combining, abstract=True):
         inside = all(0 <= d < x.rank for d in (*places, *self.mapped))
         lists = len(self.batched) == len(self.batched_indices)
         if not inside or not lists or len(set(places)) != len(places):
-            raise ShapeError(
-                f"dimension numbers do not fit {show((x, indices))}: {self.numbers}", code="E3004"
-            )
+            what = f"dimension numbers do not fit {show((x, indices))}: {self.numbers}"
+            raise ShapeError(what, code="E3004")
         if not 0 <= self.vectors <= indices.rank:
-            raise ShapeError(
-                f"index_vector_dim must be a dimension of {indices}, got {self.vectors}",
-                code="E3004",
-            )
+            what = f"index_vector_dim must be a dimension of {indices}, got {self.vectors}"
+            raise ShapeError(what, code="E3004")
         width = 1 if self.vectors == indices.rank else indices.shape[self.vectors]
         if width != len(self.mapped):
-            raise ShapeError(
-                f"index vectors must have {len(self.mapped)} elements, got {indices}", code="E3002"
-            )
+            what = f"index vectors must have {len(self.mapped)} elements, got {indices}"
+            raise ShapeError(what, code="E3002")
 
     def own(self, rank: int) -> Dims:
         """Return the dimensions of `x` that a block has in the result."""
@@ -240,7 +232,7 @@ class ScatterBlocks(Blocks):
 
     def hlo(self, b: Any, out: Type, x: Any, indices: Any, updates: Any) -> Any:
         return b.op(
-            "stablehlo.scatter", x, indices, updates, out=out, regions=combined(b, self.body),
+            "stablehlo.scatter", x, indices, updates, out=out, regions=region(b, self.body),
             scatter_dimension_numbers=f"#stablehlo.scatter<{self.numbers}>",
             indices_are_sorted=self.sorted_indices, unique_indices=self.unique,
         )  # fmt: skip

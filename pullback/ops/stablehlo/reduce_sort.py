@@ -13,9 +13,10 @@ from pullback.graph.graph import Graph
 from pullback.graph.types import show
 from pullback.ops.control.holder import run
 from pullback.ops.control.masked import one_after_the_other
-from pullback.ops.elementwise.base import Elementwise, less, where
+from pullback.ops.elementwise.base import Elementwise
+from pullback.ops.elementwise.functions import less, where
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import TABLE, Axis, Imported, Node, Op, Type
+from pullback.ops.prelude import TABLE, Imported, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.axes import check_axes
 from pullback.ops.sources import Input
@@ -26,9 +27,7 @@ class Combining(Op, abstract=True):
 
     differentiable = False
     imported = Imported(last=True)
-
-    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        return one_after_the_other(self, axis, xs, mapped)
+    batch = one_after_the_other
 
 
 class Reduce(Combining):
@@ -41,9 +40,7 @@ class Reduce(Combining):
     axes: tuple[int, ...]
     body: Graph
     imported = Imported(("reduce",), last=True)
-
-    def __post_init__(self) -> None:
-        self.set("axes", tuple(map(int, self.axes)))
+    int_fields = ("axes",)
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -68,7 +65,7 @@ class Reduce(Combining):
         return tuple(total)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
-        body = combined(b, self.body)
+        body = region(b, self.body)
         return b.op("stablehlo.reduce", *xs, out=out, regions=body, dimensions=self.axes)
 
     def factors(self, *xs: Type) -> str:
@@ -130,7 +127,7 @@ class SortBy(Combining):
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         return b.op(
-            "stablehlo.sort", *xs, out=out, regions=combined(b, self.precedes),
+            "stablehlo.sort", *xs, out=out, regions=region(b, self.precedes),
             dimension=self.axis, is_stable=self.stable,
         )  # fmt: skip
 
@@ -147,9 +144,6 @@ class SortBy(Combining):
         op = cls(1, True, Graph((x, y, i, j), (less(x, y),)))
         yield op, (keys, np.arange(8).reshape(2, 4))
         yield op, (np.zeros((2, 0)), np.zeros((2, 0), np.int64))
-
-
-# -- programs over scalars ------------------------------------------------------------------------
 
 
 def check_combined(body: Graph, xs: Sequence[Type]) -> tuple[Type, ...]:
@@ -178,7 +172,7 @@ def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> 
         )
 
 
-def combined(b: Any, body: Graph) -> str:
+def region(b: Any, body: Graph) -> str:
     """Write `body` as a region of an instruction."""
     return b.region([x.type for x in body.inputs], lambda *xs: b.inline(body, xs))
 

@@ -15,13 +15,7 @@ from pullback.ops.factor_rules import rule
 from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.shape.concat_pad import Pad
-from pullback.ops.stablehlo.reduce_sort import (
-    Combining,
-    added,
-    check_combined,
-    combined,
-    elementwise,
-)
+from pullback.ops.stablehlo.reduce_sort import Combining, added, check_combined, elementwise, region
 
 
 class ReduceWindow(Combining):
@@ -53,9 +47,8 @@ class ReduceWindow(Combining):
         lists = self.window, self.strides, self.base_dilation, self.window_dilation
         rank = tensors[0].rank
         if any(len(numbers) != rank or min(numbers, default=1) < 1 for numbers in lists):
-            raise ShapeError(
-                f"window, strides and dilations must be {rank} positive numbers each", code="E3002"
-            )
+            what = f"window, strides and dilations must be {rank} positive numbers each"
+            raise ShapeError(what, code="E3002")
         if len(self.padding) != rank:
             raise ShapeError(f"padding must be {rank} pairs, got {self.padding}", code="E3002")
         return tuple([x.with_shape(self.counts(x.shape)) for x in tensors])
@@ -83,7 +76,7 @@ class ReduceWindow(Combining):
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:
         border = ", ".join(f"[{low}, {high}]" for low, high in self.padding)
         return b.op(
-            "stablehlo.reduce_window", *xs, out=out, regions=combined(b, self.body),
+            "stablehlo.reduce_window", *xs, out=out, regions=region(b, self.body),
             window_dimensions=self.window, window_strides=self.strides,
             base_dilations=self.base_dilation, window_dilations=self.window_dilation,
             padding=f"dense<{f'[{border}]' if border else ''}> : tensor<{len(self.window)}x2xi64>",

@@ -1,5 +1,3 @@
 """Ops that wrap a value or a graph: calls, checkpoints, custom rules, identities."""
 
-from pullback.ops.wrap import call, checkpoint, custom, identity
-
-__all__ = ["call", "checkpoint", "custom", "identity"]
+from pullback.ops.wrap import call, checkpoint, custom, identity  # noqa: F401

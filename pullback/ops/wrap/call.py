@@ -93,7 +93,5 @@ def check_operands(graph: Graph, xs: Sequence[Type]) -> None:
     """Raise unless operands have the types of the graph's inputs."""
     wanted = [x.type.plain for x in graph.inputs]
     if list(xs) != wanted:
-        raise ShapeError(
-            f"operands must have the types of the graph's inputs, {show(wanted)}, got {show(xs)}",
-            code="E2001",
-        )
+        what = f"operands must have the types of the graph's inputs, {show(wanted)}, got {show(xs)}"
+        raise ShapeError(what, code="E2001")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,12 +138,8 @@ class Checkpoint(Call, HigherOrder):
             return []
         graph = self.graph
         outputs = [*graph.outputs, *[n for n in saved if n not in graph.outputs]]
-        made = results(self._of(Graph(graph.inputs, outputs, graph.names))(*xs))
+        made = results(replace(self, graph=Graph(graph.inputs, outputs, graph.names))(*xs))
         return [made[outputs.index(n)] for n in saved]
-
-    def _of(self, graph: Graph) -> Checkpoint:
-        """Return a checkpoint of another graph with the same policy."""
-        return Checkpoint(self.label, graph, self.dots, self.names)
 
     def _recomputed(self, inputs: Sequence[Node], saved: dict[Node, Node]) -> list[Node]:
         """Return the outputs, recomputed from the inputs and the saved values."""
@@ -173,13 +170,13 @@ class Checkpoint(Call, HigherOrder):
         graph = Graph(all_inputs, [t for t in pushed if t is not None])
         if not graph.outputs:
             return None
-        made = iter(results(self._of(graph)(*xs, *[t for t in ts if t is not None])))
+        made = iter(results(replace(self, graph=graph)(*xs, *[t for t in ts if t is not None])))
         return tuple([None if t is None else next(made) for t in pushed])
 
     def batch(
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
     ) -> Node:
-        return self._of(batched_graph(self.graph, axis, mapped)[0])(*xs)
+        return replace(self, graph=batched_graph(self.graph, axis, mapped)[0])(*xs)
 
     def within(self, xs: Sequence[Node], other: Any, ys: Sequence[Node]) -> Sequence[int] | None:
         """`other` must be the same graph, perhaps with further results."""

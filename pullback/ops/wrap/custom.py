@@ -81,8 +81,11 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         # An argument shared by all examples along an axis gets the sum of their contributions,
         # except along axes on which only the results' cotangents vary.
         own = {a for c in g for a in c.type.varying} - {a for y in out for a in y.type.varying}
-        pairs = zip(args, rule.pull(args, out, g), strict=True)
-        return [*[None] * self.count, *[_contributions(x, c, own) for x, c in pairs]]
+        pulled = [
+            None if c is None else total(c, without(c.type.varying, *own, *x.type.varying))
+            for x, c in zip(args, rule.pull(args, out, g), strict=True)
+        ]
+        return [*[None] * self.count, *pulled]
 
     def jvp(self, out: Any, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Any:
         rule = self._checked_rule([t is not None for t in ts])
@@ -102,10 +105,6 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         if any(need[: self.count]):
             raise closes_over(self.title, thread.where)
         return self.rule
-
-
-def _contributions(x: Node, c: Node | None, own: set[str]) -> Node | None:
-    return None if c is None else total(c, without(c.type.varying, *own, *x.type.varying))
 
 
 def closes_over(name: str, where: Any) -> UnsupportedOp:

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph.kinds import Detached, Distinct, SparseCotangents, Transparent
 from pullback.ops.factor_rules import named, rule
 from pullback.ops.imported import Imported
-from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.prelude import Axis, Node, Op, Type, jvp_in_first
 from pullback.ops.samples import real
 
 
@@ -62,6 +62,7 @@ class OptimizationBarrier(Identity, Distinct):
 
     cheap: ClassVar[bool] = False
     imported = Imported(("optimization_barrier",))
+    jvp = jvp_in_first
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op | None:
@@ -72,9 +73,6 @@ class OptimizationBarrier(Identity, Distinct):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
-
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else self(ts[0])
 
 
 class Barrier(Op, Distinct, SparseCotangents):

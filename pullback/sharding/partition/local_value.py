@@ -13,7 +13,7 @@ from pullback.graph.dtypes import DType, int64
 from pullback.graph.node import Node
 from pullback.ops.collective.move import AllGather, AllToAll, PSlice, ReduceScatter
 from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
-from pullback.ops.elementwise.base import equal, less, where
+from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.prelude import Op, Type, constant, full
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.iota import Iota

@@ -276,7 +276,7 @@ def test_rules_of_core_instructions_stay_in_the_gradient_profile():
                 if node.op.text.profile:
                     types = [x.type for x in node.inputs]
                     guarded = isinstance(node.op, Guarded)
-                    plain = node.op.unguarded() if guarded else node.op  # as in Core v1
+                    plain = node.op.unguarded if guarded else node.op  # as in Core v1
                     needed = PROFILES[plain.text.least_profile(plain, types)].level
                     assert needed <= gradient, (name, node.op.name)
                     level = max(level, needed)

@@ -1,0 +1,32 @@
+"""StableHLO instructions that ops of several families write, with the types of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pullback.graph.types import Type
+
+
+def sliced(
+    b: Any, x: Any, starts: Sequence[int], stops: Sequence[int], strides: Sequence[int] = ()
+) -> Any:
+    """Write a slice; without `strides`, of adjacent elements."""
+    strides = strides or (1,) * len(starts)
+    shape = tuple([len(range(*bounds)) for bounds in zip(starts, stops, strides, strict=True)])
+    return b.op(
+        "stablehlo.slice", x, out=Type(shape, x.dtype), start_indices=tuple(starts),
+        limit_indices=tuple(stops), strides=tuple(strides),
+    )  # fmt: skip
+
+
+def stacked(b: Any, xs: Sequence[Any], axis: int) -> Any:
+    """Write values of one type side by side along a new dimension."""
+    shape = list(xs[0].shape)
+    shape.insert(axis, 1)
+    parts = [b.reshape(x, tuple(shape)) for x in xs]
+    shape[axis] = len(xs)
+    if len(xs) == 1:
+        return parts[0]
+    out = Type(tuple(shape), xs[0].dtype)
+    return b.op("stablehlo.concatenate", *parts, out=out, dimension=axis)
