@@ -1,7 +1,7 @@
-"""What a program on a mesh communicates, beside what JAX's partitioner makes of the same program.
+"""Compare the communication of programs on a mesh with JAX's partitioner on the same programs.
 
 Collectives are counted in pullback's per-device program, and in the HLO that XLA compiled for JAX
-on eight virtual CPU devices, with the results laid out alike. Bytes are what each device sends in
+on eight virtual CPU devices, with equal layouts of the results. Bytes are what each device sends in
 a ring: all_reduce 2 (N-1)/N of its operand, all_gather and reduce_scatter (N-1)/N of the larger
 side, all_to_all (N-1)/N of what a device has, collective_permute all of it.
 
@@ -28,7 +28,7 @@ AXES = {"dp": 2, "tp": 4}
 BATCH, LENGTH, WIDTH, HEADS, HIDDEN = 16, 32, 64, 8, 256
 Spec = tuple[str | None, ...]
 
-# Of each program: shapes, and for each way to split it the specs of parameters, input and result.
+# For each program: shapes, and for each way to split it the specs of parameters, input, result.
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "mlp": {"up": (WIDTH, HIDDEN), "down": (HIDDEN, WIDTH)},
     "attention": dict.fromkeys(("q", "k", "v", "out"), (WIDTH, WIDTH)),
@@ -73,7 +73,7 @@ def cases() -> list[tuple[str, str, str]]:
 
 
 def whole_program(m: Any, program: str, way: str) -> Callable[..., Any]:
-    """The result, or the loss and its gradients by all parameters and the input."""
+    """The result, or the loss and its gradients with respect to all parameters and the input."""
     forward = PROGRAMS[program]
     if way == "forward":
         return lambda p, x: forward(m, p, x)
@@ -181,7 +181,7 @@ def group_size(line: str) -> int:
 
 
 def measured(library: str) -> list[list[tuple[str, float]]]:
-    """The exchanges of every case, found in a process of its own."""
+    """The collectives of every case, measured in a separate process."""
     flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={math.prod(AXES.values())}"}
     run = [sys.executable, __file__, library]
     done = subprocess.run(run, env=os.environ | flags, capture_output=True, text=True, check=True)

@@ -1,8 +1,8 @@
-"""How long a compiled training step takes before it first runs, beside JAX.
+"""Measure the time to the first result of a compiled training step, beside JAX.
 
-The model is a transformer whose equal layers are written as a Python loop. Measured is the first
-call of its training step: tracing, compiling and running once. Every measurement has a process of
-its own; the libraries take turns, and nothing is taken from a disk cache.
+The model is a transformer whose equal layers are written as a Python loop. The first call of
+its training step is timed: tracing, compiling and running once. Every measurement runs in its own
+process without a disk cache, and the libraries alternate.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ LIBRARIES = {"pullback": first_pullback, "jax": first_jax}
 
 
 def measure(name: str, depth: int) -> list[float]:
-    """One measurement, in a process of its own that finds nothing on the disk."""
+    """Take one measurement in a separate process with an empty disk cache."""
     command = [sys.executable, __file__, "--measure", name, str(depth)]
     environment = {**os.environ, "PULLBACK_CACHE": "0"}
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)

@@ -1,9 +1,9 @@
-"""How long the static IR takes: parsing, linking, differentiating, printing.
+"""Time the static IR: parsing, linking, differentiating, printing.
 
     python benchmarks/ir.py
 
 Prints milliseconds, the best of several runs, for 1,000 instructions of matmul, add and mul, and
-how differentiating grows from 10 to 100,000 instructions of a chain.
+the growth of differentiation from 10 to 100,000 instructions of a chain.
 """
 
 from __future__ import annotations

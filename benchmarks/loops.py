@@ -1,7 +1,7 @@
-"""An LSTM by scan, forward and with its gradient, beside JAX's in one run, printed as ratios.
+"""Compare an LSTM with scan, forward and with its gradient, with JAX's; print ratios.
 
-The two take turns, so that a slow moment of the machine is slow for both; the median is printed.
-pullback's time includes recording the step anew at each call.
+The libraries alternate, so that a slow moment of the machine affects both; medians are printed.
+pullback's time includes recording the step at each call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def data(steps: int, batch: int, width: int) -> tuple[dict[str, np.ndarray], np.
 
 
 def lstm(scan: Callable, tanh: Callable, sigmoid: Callable, zeros: Callable) -> Callable:
-    """The mean square of all states, written in the words of a library."""
+    """The mean square of all states, in the namespace of a library."""
 
     def loss(params: dict, xs: Any) -> Any:
         width = params["wh"].shape[0]

@@ -1,7 +1,7 @@
-"""What pullback costs beside JAX and PyTorch, measured in one run and printed as ratios.
+"""Compare the overheads of pullback, JAX and PyTorch in one run; print ratios.
 
-Every library runs in a process of its own. The processes take turns, round by round, so that a
-slow minute of the machine is slow for all of them, and the median over the rounds is printed.
+Every library runs in its own process. The processes alternate, round by round, so that a slow
+minute of the machine affects all of them, and medians over the rounds are printed.
 A library that is not installed is left out (`pip install pullback[bench]` brings JAX).
 """
 
@@ -129,7 +129,7 @@ class Pullback:
         return found
 
     def programs(self) -> dict[str, float]:
-        """Programs a step; apart from the times, because counting looks at every object alive."""
+        """Programs per step, measured separately because counting visits every live object."""
         ran = self.pb.engine_info().programs_run
         for _ in range(10):
             self.step()
@@ -261,9 +261,9 @@ FIRST = {  # what a cold process prints first
 
 
 def serve(name: str) -> None:
-    """Measure what each line of the input names, and answer with one line."""
+    """Measure what each input line names and answer with one line."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # nothing that a library prints may mix with the answers
+    os.dup2(2, 1)  # output of the libraries must not mix with the answers
     library = LIBRARIES[name]()
     for line in sys.stdin:
         print(json.dumps(getattr(library, line.strip())()), file=answers)
@@ -304,7 +304,7 @@ class Worker:
 
 
 def cold(code: str, **environment: str) -> float:
-    """A process of its own, without programs of earlier ones unless `environment` says so."""
+    """Run a process without cached programs, unless `environment` provides them."""
     environment = {**os.environ, "PULLBACK_CACHE": "0", **environment}
     command = [sys.executable, "-c", code]
     start = time.perf_counter()
@@ -313,7 +313,7 @@ def cold(code: str, **environment: str) -> float:
 
 
 def warm(code: str) -> float:
-    """A process that finds the programs of an earlier one on the disk."""
+    """Run a process that finds the programs of an earlier one on disk."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"PULLBACK_CACHE": "1", "PULLBACK_CACHE_DIR": folder}
         cold(code, **environment)

@@ -1,10 +1,9 @@
-"""What propagation adds to recording an op, measured side by side and printed in microseconds.
+"""Measure what propagation adds to recording an op, in microseconds.
 
-Recording asks an op for its result's type, which is remembered by the operands' types: in a loop
-propagation runs once. `known types` is that case, `new types` the one where shapes are new every
-time, and `new rule` the one where in addition no op of that rule was seen with such specs before.
-A function of several ops is measured per op. The last line says what tensors on no mesh pay: the
-same code with propagation cut out.
+Recording caches the type of a result by the types of the operands, so propagation runs once in a
+loop. `known types` is that case; in `new types` shapes are new every time; in `new rule` no op with
+that rule was seen with such specs either. A function of several ops is measured per op. The last
+line shows the cost for tensors without a mesh: the same code with propagation removed.
 """
 
 from __future__ import annotations
@@ -62,12 +61,12 @@ PLACES = pb.tensor(np.array([3, 1, 2], np.int32))
 
 
 def operands(shape: tuple[int, int], on: bool) -> tuple[Any, Any]:
-    """A matrix and a row, on or off the mesh; they are promises, and take no memory."""
+    """A matrix and a row, on or off the mesh; they are not computed and take no memory."""
     x, y = pb.broadcast_to(ONE, shape), pb.broadcast_to(ONE, shape[1:])
     return (x.shard(MESH, pb.P("dp", "tp")), y.shard(MESH, pb.P("tp"))) if on else (x, y)
 
 
-# No shape comes twice; all extents can be split.
+# No shape occurs twice; all sizes can be split.
 SHAPES = ((8 * m, 8 * n) for m in itertools.count(1) for n in range(1, 9))
 
 
@@ -83,7 +82,7 @@ def recorded(made: Any, xs: tuple) -> int:
 
 
 def timed(f: Callable, xs: Sequence[tuple], forget: Callable[[], Any] | None = None) -> float:
-    """Microseconds of this thread per recorded op, before each of which something is forgotten."""
+    """Microseconds of this thread per recorded op; `forget` runs before each."""
     held = []
     start = time.thread_time()
     for x in xs:
@@ -117,7 +116,7 @@ def new_rules(f: Callable, on: bool, count: int) -> float:
 
 
 def forget_rules() -> None:
-    """All that propagation remembers."""
+    """Clear all caches of propagation."""
     factors._FORMS.clear()
     for remembering in (factors.parse, propagate._plan, spec.on_mesh):
         remembering.cache_clear()
@@ -131,8 +130,7 @@ def bare(self: Op, types: tuple) -> Any:
 
 
 def cost_off_the_mesh(rounds: int) -> float:
-    """What a type rule pays for asking whether operands are on a mesh; when types are
-    remembered, it is not asked at all."""
+    """The cost of checking whether operands are on a mesh; cached types skip the check."""
     x, add = operands((8, 8), on=False)[0]._node.type, pb.op("Add")
     whole = Op._derive_type
     least = [min(_repeated(f, add, x) for _ in range(rounds)) for f in (whole, bare)]

@@ -1,9 +1,9 @@
-"""How long later steps of a compiled training step take, beside JAX, on whatever device is there.
+"""Time steady-state training steps of compiled functions, beside JAX, on the available device.
 
-Three models (a perceptron, a transformer, a convolutional network), one text for both libraries,
+Three models (a perceptron, a transformer, a convolutional network), one source for both libraries,
 plain gradient descent, donated parameters. Parameters are f32; `--dtype bf16` computes in bf16.
-JAX is asked for products in full f32 too (`jax_default_matmul_precision`), which pullback always
-has. Each library has a process of its own, and the processes take turns.
+JAX also computes products in full f32 (`jax_default_matmul_precision`), as pullback always does.
+Each library runs in its own process, and the processes alternate.
 """
 
 from __future__ import annotations
@@ -168,9 +168,9 @@ def prepare(library: Any, model: str, sizes: Any, dtype: str) -> Any:
 
 
 def serve(name: str) -> None:
-    """Measure what each line of the input says, and answer with one line."""
+    """Measure what each input line names and answer with one line."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # nothing that a library prints may mix with the answers
+    os.dup2(2, 1)  # output of the libraries must not mix with the answers
     library, ready = LIBRARIES[name](), {}
     for line in sys.stdin:
         model, sizes, dtype, count = json.loads(line)

@@ -1,4 +1,4 @@
-"""A line chart as an SVG file, with nothing but the standard library."""
+"""Draw a line chart as SVG with the standard library alone."""
 
 from __future__ import annotations
 

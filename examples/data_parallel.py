@@ -1,7 +1,7 @@
-"""Data parallel training: every device has all parameters, and a part of each batch.
+"""Data-parallel training: every device has all parameters and a shard of each batch.
 
-The training step is the one of a single device. Only where parameters and batches are made does
-the script say how they lie; the gradients are then summed over the devices, in one exchange.
+The training step is the same as on a single device. Only the code that creates parameters and
+batches chooses their layout; gradients are summed over the devices with one all_reduce.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def split(batch: np.ndarray) -> pb.Tensor:
 
 
 def explained() -> object:
-    """What the devices exchange in one step."""
+    """Return the collectives of one step."""
     arrays, ((x, y), *_) = data()
     params = [whole(pb.tensor(a)) for a in arrays]
     return pb.debug.explain_sharding(step)(params, optimizer.init(params), split(x), split(y))

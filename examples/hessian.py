@@ -1,4 +1,4 @@
-"""The Hessian of a small network, by the four combinations of forward and reverse mode."""
+"""Compute the Hessian of a small network by all four combinations of forward and reverse mode."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Differentiate through a solver by the implicit function theorem.
 
-`fixed_point` iterates z = f(params, z) until it stands still, however long that takes. Its
-derivative does not go back through the iterations: at the solution it is that of the equation,
-and asks for one more fixed point. So the backward pass keeps the solution and nothing else.
+`fixed_point` iterates z = f(params, z) until it converges. Its derivative does not go back through
+the iterations: it is the derivative of the equation at the solution, which is another fixed point.
+The backward pass therefore keeps only the solution.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOLERANCE = 1e-12
 
 
 def iterate(f: Callable, z: pb.Tensor) -> pb.Tensor:
-    """Apply `f` until nothing changes: plain Python, which looks at values."""
+    """Apply `f` until the value converges, in plain Python that reads values."""
     while True:
         new = f(z)
         if float(abs(new - z).max()) < TOLERANCE:

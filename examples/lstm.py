@@ -1,7 +1,7 @@
-"""An LSTM by `pb.scan`: it learns to remember the first sign of a sequence to its end.
+"""An LSTM with `pb.scan` that learns to remember the sign of the first input of a sequence.
 
-The scan is one node whatever the length, and its gradient another one. The gradient is checked
-against the same network written as a Python loop.
+The scan is one node for any length, and so is its gradient. The gradient is checked against the
+same network written as a Python loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def initial_params(rng: np.random.Generator) -> Params:
         return pb.tensor((rng.standard_normal((m, n)) / np.sqrt(m)).astype(np.float32))
 
     bias = np.zeros(4 * HIDDEN, np.float32)
-    bias[HIDDEN : 2 * HIDDEN] = 2  # the forget gates begin open
+    bias[HIDDEN : 2 * HIDDEN] = 2  # the forget gates start open
     return {
         "input": scaled(1, 4 * HIDDEN),
         "state": scaled(HIDDEN, 4 * HIDDEN),
@@ -31,7 +31,7 @@ def initial_params(rng: np.random.Generator) -> Params:
 
 
 def cell(params: Params, state: tuple[pb.Tensor, pb.Tensor], x: pb.Tensor) -> Any:
-    """One step: what goes in, what is forgotten, what is new, what is shown."""
+    """One step, with input, forget, cell and output gates."""
     h, c = state
     gates = x @ params["input"] + h @ params["state"] + params["bias"]
     i, f, g, o = (gates[:, k * HIDDEN : (k + 1) * HIDDEN] for k in range(4))
@@ -40,7 +40,7 @@ def cell(params: Params, state: tuple[pb.Tensor, pb.Tensor], x: pb.Tensor) -> An
 
 
 def scanned(params: Params, xs: pb.Tensor) -> pb.Tensor:
-    """The last hidden state; `xs` has the steps first."""
+    """Return the last hidden state; the first dimension of `xs` is time."""
     start = pb.zeros((xs.shape[1], HIDDEN)), pb.zeros((xs.shape[1], HIDDEN))
     (h, _), _ = pb.scan(lambda state, x: (cell(params, state, x), None), start, xs)
     return h
@@ -54,13 +54,13 @@ def looped(params: Params, xs: pb.Tensor) -> pb.Tensor:
 
 
 def loss(params: Params, xs: pb.Tensor, signs: pb.Tensor, run: Any = scanned) -> pb.Tensor:
-    """The logistic loss of the sign that the last state tells."""
+    """The logistic loss of the sign predicted from the last state."""
     score = (run(params, xs) @ params["out"])[:, 0]
     return pb.softplus(-score * signs).mean()
 
 
 def batch(rng: np.random.Generator) -> tuple[pb.Tensor, pb.Tensor]:
-    """Noise, of which the first entry's sign is the answer."""
+    """Noise sequences; the label is the sign of the first entry."""
     xs = rng.standard_normal((LENGTH, BATCH, 1)).astype(np.float32)
     return pb.tensor(xs), pb.tensor(np.sign(xs[0, :, 0]))
 

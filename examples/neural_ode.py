@@ -1,7 +1,7 @@
 """A neural ODE: the right-hand side of a differential equation, learned from its solution.
 
 The solver is a scan of Runge-Kutta steps. Each step is a checkpoint, so the backward pass keeps
-one state a step and computes the rest again; the gradient is the same.
+one state per step and recomputes the rest; the gradient is the same.
 """
 
 from __future__ import annotations

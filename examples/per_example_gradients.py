@@ -1,7 +1,7 @@
-"""Gradients of every example by itself: vmap of grad, in one program.
+"""Per-example gradients: vmap of grad, in one program.
 
-They say how much each example pulls at the parameters; clipping them one by one is what private
-training does. A loop over examples gives the same numbers, one program after the other.
+They measure the influence of each example on the parameters; differentially private training clips
+them one by one. A loop over examples gives the same numbers, one program per example.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A pipeline over a mesh axis (GPipe), alone and times data parallelism.
 
-Each device along the axis "stage" holds one layer. Microbatches enter at the first stage one by
-one; after every tick a stage hands its result to the next. The loop over ticks is `pb.scan`, the
-hand-over `pb.ppermute`. Nothing is written for the backward pass: it is the gradient of this
-program, in which the hand-over goes the other way. Values, losses and gradients are compared with
-the same layers one after the other on one device.
+Each device along the axis "stage" holds one layer. Microbatches enter the first stage one by one;
+after every tick a stage sends its result to the next with `pb.ppermute`. The loop over ticks is
+`pb.scan`. The backward pass needs no code of its own: it is the gradient of this program, which
+sends in the other direction. Values, losses and gradients are compared with the same layers run in
+sequence on one device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pullback as pb
 from pullback import P
 
 STAGES, MICROBATCHES, ROWS, WIDTH = 4, 6, 4, 8
-Params = dict[str, pb.Tensor]  # the first dimension of each counts the layers
+Params = dict[str, pb.Tensor]  # the first dimension of each is the layer
 
 
 def initial_params(stages: int, rng: np.random.Generator) -> Params:
@@ -33,18 +33,18 @@ def layer(w: pb.Tensor, b: pb.Tensor, x: pb.Tensor) -> pb.Tensor:
 
 
 def sequential(params: Params, xs: pb.Tensor) -> pb.Tensor:
-    """All layers on all microbatches (the first dimension of `xs`), on one device."""
+    """Apply all layers to all microbatches (the first dimension of `xs`) on one device."""
     for w, b in zip(params["w"], params["b"], strict=True):
         xs = layer(w, b, xs)
     return xs
 
 
 def one_stage(params: Params, xs: pb.Tensor) -> pb.Tensor:
-    """What the device of one stage does, which has one layer and gets all microbatches."""
+    """The program of one stage, which has one layer and receives all microbatches."""
     w, b = params["w"][0], params["b"][0]
     stage, stages = pb.axis_index("stage"), pb.axis_size("stage")
     onward = [(i, i + 1) for i in range(stages - 1)]
-    # The last microbatch leaves so many ticks after it came in.
+    # The last microbatch leaves this many ticks after it entered.
     drain = pb.zeros((stages - 1, *xs.shape[1:]), dtype=xs.dtype)
 
     def tick(arrived: pb.Tensor, x: pb.Tensor) -> Any:
@@ -52,13 +52,13 @@ def one_stage(params: Params, xs: pb.Tensor) -> pb.Tensor:
         return pb.ppermute(y, "stage", onward), y
 
     _, made = pb.scan(tick, pb.zeros_like(xs[0]), pb.concat([xs, drain]))
-    # The results are those of the last stage, from the tick at which it got the first one.
+    # The last stage holds the results, starting with the tick at which the first one arrived.
     last = pb.where(stage == stages - 1, made[stages - 1 :], 0.0)
     return pb.psum(last, "stage")
 
 
 def pipelined(mesh: pb.DeviceMesh) -> Any:
-    """The function of whole tensors; with an axis "data", rows are split along it."""
+    """Return the pipeline as a function of whole tensors; an axis "data" splits rows."""
     rows = "data" if "data" in mesh.axis_names else None
     batch = P(None, rows)
     return pb.shard_map(one_stage, mesh, in_specs=(P("stage"), batch), out_specs=batch)

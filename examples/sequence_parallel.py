@@ -1,9 +1,9 @@
-"""Sequence parallel layers: between the matrices, each device has a part of the sequence.
+"""Sequence-parallel layers: between the matrices, each device has a shard of the sequence.
 
-Inside of a pair of matrices the hidden units are split, as in `tensor_parallel.py`. Outside, where
-each position is treated by itself, the positions are: norms and sums of the residual stream are
-computed once, not on every device. In place of a sum over devices, the sequence is gathered before
-the first matrix, and contributions to it are summed into parts after the second.
+Inside a pair of matrices the hidden units are split, as in `tensor_parallel.py`. Outside, positions
+are independent and the sequence is split: norms and residual sums are computed once, not on every
+device. Instead of an all_reduce, the sequence is gathered before the first matrix and partial sums
+are reduced into shards after the second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def data(seed: int = 0) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
 
 
 def lies(x: pb.Tensor, spec: pb.P) -> pb.Tensor:
-    """The same on one device; on the mesh, laid out as said."""
+    """On a mesh, give `x` this layout; on one device, return it unchanged."""
     return x if x.sharding is None else pb.with_sharding_constraint(x, spec)
 
 
@@ -79,7 +79,7 @@ def train(place) -> tuple[list[np.ndarray], list[float]]:
 
 
 def explained(f) -> object:
-    """What the devices exchange in `f(layers, x)`."""
+    """Return the collectives of `f(layers, x)`."""
     arrays, x = data()
     return pb.debug.explain_sharding(f)(*split(pb.tree.map(pb.tensor, arrays), pb.tensor(x)))
 

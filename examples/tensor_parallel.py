@@ -1,7 +1,7 @@
-"""Tensor parallel layers: the columns of the first matrix and the rows of the second are split.
+"""Tensor-parallel layers: the columns of the first matrix and the rows of the second are split.
 
-Each device computes some of the hidden units and what they contribute to the output: one sum over
-the devices in the forward pass, and one in the backward pass, for each pair of matrices.
+Each device computes some of the hidden units and their contribution to the output. Each pair of
+matrices needs one all_reduce in the forward pass and one in the backward pass.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def train(place) -> tuple[list[np.ndarray], list[float]]:
 
 
 def explained(f) -> object:
-    """What the devices exchange in `f(layers, x)`."""
+    """Return the collectives of `f(layers, x)`."""
     arrays, x = data()
     return pb.debug.explain_sharding(f)(split(pb.tree.map(pb.tensor, arrays)), pb.tensor(x))
 

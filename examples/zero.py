@@ -1,8 +1,8 @@
-"""Training with parameters, gradients and optimizer state in parts, as ZeRO does it.
+"""Training with sharded parameters, gradients and optimizer state, as in ZeRO.
 
-As in `data_parallel.py` each device has a part of every batch. But nothing else is whole either:
-a parameter is gathered where it is used, its gradient is summed into parts, and each device
-updates its own part with its own part of the optimizer's state.
+As in `data_parallel.py`, each device has a shard of every batch. Everything else is sharded too: a
+parameter is gathered where it is used, its gradient is reduced into shards, and each device updates
+its own shard with its own shard of the optimizer's state.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def step(params, state, x, y):
 
 
 def split(array) -> pb.Tensor:
-    """Rows on the devices: of parameters, and of batches."""
+    """Split the rows of parameters and batches over the devices."""
     return pb.tensor(array).shard(MESH, pb.P("dp"))
 
 
@@ -60,12 +60,12 @@ def train(place) -> tuple[list[pb.Tensor], object, list[float]]:
 
 
 def bytes_on(device: int, tree) -> int:
-    """What one device holds of the tensors in a tree."""
+    """Return the bytes of a tree that one device holds."""
     return sum(t.shards()[device].data.nbytes for t in pb.tree.leaves(tree))
 
 
 def explained() -> object:
-    """What the devices exchange in one step."""
+    """Return the collectives of one step."""
     arrays, ((x, y), *_) = data()
     params = [split(a) for a in arrays]
     return pb.debug.explain_sharding(step)(params, optimizer.init(params), split(x), split(y))
