@@ -36,15 +36,15 @@ def data(seed: int = 0) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
     return layers, rng.normal(size=(BATCH, LENGTH, WIDTH))
 
 
-def lies(x: pb.Tensor, spec: pb.P) -> pb.Tensor:
+def constrain(x: pb.Tensor, spec: pb.P) -> pb.Tensor:
     """On a mesh, give `x` this layout; on one device, return it unchanged."""
     return x if x.sharding is None else pb.with_sharding_constraint(x, spec)
 
 
 def block(layer: dict[str, pb.Tensor], x: pb.Tensor) -> pb.Tensor:
     normed = x * layer["gain"] / pb.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-6)
-    whole = lies(normed, pb.P("dp"))
-    return x + lies(pb.relu(whole @ layer["up"]) @ layer["down"], ALONG)
+    whole = constrain(normed, pb.P("dp"))
+    return x + constrain(pb.relu(whole @ layer["up"]) @ layer["down"], ALONG)
 
 
 def forward(layers: list[dict[str, pb.Tensor]], x: pb.Tensor) -> pb.Tensor:
