@@ -109,7 +109,5 @@ def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
         raise ArgumentError(f"{name}: the arguments must have {trees}")
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new:
-            raise ArgumentError(
-                f"{name}: {path} must be {old}, got {new}",
-                hint="The program was compiled ahead of time, for one kind of arguments.",
-            )  # fmt: skip
+            hint = "The program was compiled ahead of time, for one kind of arguments."
+            raise ArgumentError(f"{name}: {path} must be {old}, got {new}", hint=hint)

@@ -18,10 +18,8 @@ def refuse_too_large(graph: Graph) -> None:
             refuse_too_large(inner)
         types = node.type if isinstance(node.type, tuple) else (node.type,)
         if max(map(_nbytes, types), default=0) >= MOST:
-            raise OutOfMemory(
-                f"there is not enough memory for {show(node.type)}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
+            what = f"there is not enough memory for {show(node.type)}"
+            raise OutOfMemory(what, op=node.op.title, where=node.where)
 
 
 def _nbytes(type: Type) -> int:

@@ -201,9 +201,8 @@ def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
     except ShapeError:
         fits = False
     if not fits:
-        raise ShapeError(
-            f"x[...] = : the value must broadcast to {list(shape)}, got {value.type}", code="E3001",
-        )  # fmt: skip
+        what = f"the value must broadcast to {list(shape)}, got {value.type}"
+        raise ShapeError(f"x[...] = : {what}", code="E3001")
     return record_node(Broadcast(shape), value)
 
 

@@ -15,12 +15,11 @@ from pullback.graph.tape import Consumed, LeafToken
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.hooks import hooks
-from pullback.lazy.info import device_of, devices_of
+from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute, forbid_placeholders, read
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
-from pullback.lazy.shards import Shard, shards
 
 if TYPE_CHECKING:
     from pullback.sharding.spec import Sharding
@@ -193,9 +192,8 @@ class Tensor(Operators, Methods):
                 "requires a gradient"
             )
         if on and not self.dtype.is_inexact:
-            raise NonDifferentiableInput(
-                f"requires_grad: needs float or complex elements, got {self._node.type}"
-            )
+            what = f"needs float or complex elements, got {self._node.type}"
+            raise NonDifferentiableInput(f"requires_grad: {what}")
         if any(t.alive and not t.leaf for t in self._node.tokens):
             raise ArgumentError(
                 "requires_grad: this tensor depends on the argument of a derivative in progress, "
@@ -225,9 +223,8 @@ class Tensor(Operators, Methods):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
-            raise ArgumentError(
-                f"grad: a gradient of {self._node.type} must have that type, got {value._node.type}"
-            )
+            what = f"a gradient of {self._node.type} must have that type, got {value._node.type}"
+            raise ArgumentError(f"grad: {what}")
         self._grad = value
 
     def zero_grad(self) -> None:
@@ -273,9 +270,8 @@ class Tensor(Operators, Methods):
         """Set the value of this tensor, keeping its shape, dtype and sharding."""
         new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
-            raise ArgumentError(
-                f"assign: the value must be {self._node.type}, got {new._node.type}"
-            )
+            what = f"the value must be {self._node.type}, got {new._node.type}"
+            raise ArgumentError(f"assign: {what}")
         return self._rebind(node_of(new), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:

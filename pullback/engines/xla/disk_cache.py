@@ -218,13 +218,9 @@ def _from_environment() -> DiskCache:
     if os.environ.get("PULLBACK_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
         return DiskCache(None)
     limit = from_environment("PULLBACK_CACHE_SIZE", _SIZE)
-    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or _default_directory(), limit)
-
-
-def _default_directory() -> str | None:
-    """Return `pullback` in the user's cache directory; None for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "pullback") if os.path.isabs(base) else None
+    default = os.path.join(base, "pullback") if os.path.isabs(base) else None  # there is no home
+    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or default, limit)
 
 
 _current: DiskCache | None = None
