@@ -92,7 +92,7 @@ class Heartbeat:
         """
         self._stopped.set()
         end = time.monotonic() + self._cluster.patience
-        while any(t.is_alive() for t in self._threads) or self._cluster.is_exchanging():
+        while any(t.is_alive() for t in self._threads) or self._cluster.exchanging.busy:
             if time.monotonic() > end:
                 return
             if lost == 0 or (self._proxy is not None and self._proxy.broken.is_set()):

@@ -79,9 +79,7 @@ def number(value: Any) -> Any:
 
 def cast_node(x: Node, dtype: DType) -> Node:
     """Convert a node to a dtype."""
-    if x.type.dtype is dtype:
-        return x
-    return record(TABLE["Cast"](dtype), (x,))._node
+    return x if x.type.dtype is dtype else record(TABLE["Cast"](dtype), (x,))._node
 
 
 def operands(*values: Any) -> list[Node]:
