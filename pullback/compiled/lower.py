@@ -62,10 +62,8 @@ class Lowered(Generic[Parameters, Result]):
         """Compile the program and return the cost of a run."""
         program = self._specialization.program.ready()
         if program.engine.name != "xla":
-            raise EngineError(
-                f"cost: the {program.engine.name} engine does not know the cost of its programs",
-                hint='Use pb.config(engine="xla").',
-            )
+            what = f"the {program.engine.name} engine does not know the cost of its programs"
+            raise EngineError(f"cost: {what}", hint='Use pb.config(engine="xla").')
         memory = program.compiled.memory()
         flops, traffic = program.compiled.work()
         sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)

@@ -76,10 +76,8 @@ def devices_of(tensor: Tensor) -> tuple[str, ...]:
 def device_of(tensor: Tensor) -> str:
     found, sharding = devices_of(tensor), tensor.sharding
     if sharding is not None and len(found) > 1:
-        raise ArgumentError(
-            f"device: the tensor is on {len(found)} devices, {sharding.mesh}",
-            hint="Use x.devices, x.sharding.mesh or x.shards().",
-        )
+        what = f"device: the tensor is on {len(found)} devices, {sharding.mesh}"
+        raise ArgumentError(what, hint="Use x.devices, x.sharding.mesh or x.shards().")
     return found[0]
 
 

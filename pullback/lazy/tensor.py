@@ -49,8 +49,6 @@ class Tensor(Operators, Methods):
     def __init__(self) -> None:
         raise ArgumentError("Tensor: create one with pb.tensor(data) or pb.asarray(data)")
 
-    # -- what is known without computing --------------------------------------------------------
-
     @property
     def shape(self) -> tuple[int, ...]:
         return self._node.type.shape
@@ -101,8 +99,6 @@ class Tensor(Operators, Methods):
         if not self.shape:
             raise ArgumentError("iteration over a rank-0 tensor")
         return (self[i] for i in range(self.shape[0]))
-
-    # -- values ------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the value as a read-only NumPy array."""
@@ -175,8 +171,6 @@ class Tensor(Operators, Methods):
     def __format__(self, spec: str) -> str:
         return format(self.item() if spec else str(self), spec)
 
-    # -- gradients ---------------------------------------------------------------------------
-
     @property
     def requires_grad(self) -> bool:
         if self._token is not None:
@@ -246,8 +240,6 @@ class Tensor(Operators, Methods):
         """Return the same value as a constant of every derivative."""
         return hooks.stop_gradient(self)
 
-    # -- copies ------------------------------------------------------------------------------
-
     def __copy__(self) -> Tensor:
         return self.__deepcopy__({})
 
@@ -263,8 +255,6 @@ class Tensor(Operators, Methods):
 
     def __reduce__(self) -> tuple:
         return _unpickled, (self.numpy(), self._token is not None, self.sharding)
-
-    # -- in place ----------------------------------------------------------------------------
 
     def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding."""

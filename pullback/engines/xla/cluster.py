@@ -132,10 +132,7 @@ class Cluster:
             self.heartbeat.check(group)
 
     def _blame(self, error: EngineError, group: Group) -> None:
-        """Raise `WorkerLost` if a program failed because a process is lost.
-
-        The transport notices that first. Otherwise all processes give another sign of life.
-        """
+        """Raise `WorkerLost` if a program failed because a process is lost: XLA notices first."""
         if not isinstance(error, OutOfMemory):
             before = self.attempt(self.heartbeat.receive, group, self.exchanging)
             self._poll(lambda: self.heartbeat.heard_again(group, before), group)

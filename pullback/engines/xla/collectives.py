@@ -30,11 +30,7 @@ class Collectives(OpBuilder):
     combination: Callable[[DType, str], Block]
 
     def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]:
-        """Reduce each operand over the group of each device.
-
-        `kind` is add, multiply, maximum, minimum, and, or. Operands of one dtype are one
-        instruction. The maximum and minimum with NaN are NaN.
-        """
+        """Reduce operands over groups with add, multiply, maximum, minimum (NaN wins), and, or."""
         results: list[Any] = [None] * len(xs)
         coded: dict[tuple, list] = {}
         for i, x in enumerate(xs):

@@ -75,7 +75,8 @@ class DiskCache:
 
     def write(self, key: bytes, payload: bytes) -> None:
         """Store an executable, unless the disk fails."""
-        content = _wrapped(key, payload)
+        header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _checksum(key, payload))
+        content = header + payload
         if self._unwritable or len(content) > self.limit or not self._usable():
             return
         try:
@@ -196,11 +197,6 @@ def _checksum(key: bytes, payload: bytes) -> bytes:
     digest = hashlib.sha256(key)
     digest.update(payload)
     return digest.digest()
-
-
-def _wrapped(key: bytes, payload: bytes) -> bytes:
-    header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _checksum(key, payload))
-    return header + payload
 
 
 def _unwrapped(key: bytes, content: bytes) -> bytes | None:
