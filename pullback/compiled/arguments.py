@@ -166,10 +166,8 @@ def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[
     positions = []
     for i in chosen:
         if type(i) is not int or not (i >= 0 if count is None else -count <= i < count):
-            more = "" if count is None else f" for a function of {count}"
-            raise ArgumentError(
-                f"compile: {what} must be positions of arguments, got {given!r}{more}"
-            )
+            got = f"{given!r}" + ("" if count is None else f" for a function of {count}")
+            raise ArgumentError(f"compile: {what} must be positions of arguments, got {got}")
         positions.append(i % count if count else i)
     return tuple(positions)
 

@@ -59,8 +59,7 @@ def _check(loss: Tensor) -> None:
 
 def _path(loss: Node) -> list[Node]:
     """Return the nodes between the loss and its leaves; raise if one was already consumed."""
-    stack = [loss]
-    seen = {loss}
+    stack, seen = [loss], {loss}
     for node in stack:
         mark = consumption(node)
         if mark is not None and (node.number < mark.before or not node.inputs):

@@ -208,9 +208,8 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
             reason = str(error).strip().splitlines()[0]
         if platform == "cuda" or joined is not None:
             raise EngineError(f"no GPU can be used: {reason}", code="E6002")
-        warnings.warn(
-            f"no GPU can be used ({reason}): values are computed on the CPU", stacklevel=2
-        )
+        message = f"no GPU can be used ({reason}): values are computed on the CPU"
+        warnings.warn(message, stacklevel=2)
     elif platform not in (None, "cpu"):
         what = f"no engine for platform {platform!r}: its plugin is not installed"
         hint = "Install it with `pip install pullback[cuda13]`."
