@@ -210,8 +210,6 @@ def one_level(node: Any) -> tuple[list[Any], Any]:
 def rebuild(name: str, data: Any, children: Any) -> Any:
     """Return an instance of the class that is registered under a name."""
     if name not in _registered:
-        raise ArgumentError(
-            f"tree: the class {name} is not registered here",
-            hint="Import the module that calls pb.tree.register for it.",
-        )
+        hint = "Import the module that calls pb.tree.register for it."
+        raise ArgumentError(f"tree: the class {name} is not registered here", hint=hint)
     return _registered[name][2](None if data is None else Static(data), children)

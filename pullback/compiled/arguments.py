@@ -90,7 +90,10 @@ class Options:
         known = self.positional
         count = None if more else len(known)
         positions = _numbers("static_argnums", nums, count)
-        chosen = _strings(names)
+        chosen = (names,) if isinstance(names, str) else tuple(names)
+        if not all(isinstance(name, str) for name in chosen):
+            what = f"must be names of arguments, got {names!r}"
+            raise ArgumentError(f"compile: static_argnames {what}")
         for name in chosen:
             if not more and name not in (*known, *named):
                 takes = ", ".join([*known, *named]) or "no arguments"
@@ -163,19 +166,10 @@ def _numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[
     positions = []
     for i in chosen:
         if type(i) is not int or not (i >= 0 if count is None else -count <= i < count):
-            more = "" if count is None else f" for a function of {count}"
-            raise ArgumentError(
-                f"compile: {what} must be positions of arguments, got {given!r}{more}"
-            )
+            got = f"{given!r}" + ("" if count is None else f" for a function of {count}")
+            raise ArgumentError(f"compile: {what} must be positions of arguments, got {got}")
         positions.append(i % count if count else i)
     return tuple(positions)
-
-
-def _strings(given: str | Sequence[str]) -> tuple[str, ...]:
-    chosen = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(name, str) for name in chosen):
-        raise ArgumentError(f"compile: static_argnames must be names of arguments, got {given!r}")
-    return chosen
 
 
 def types_of(kinds: Iterable[Kind]) -> list[Type]:

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def missed(before: Specialization | None, call: Invocation, evicted: bool) -> Cause:
-    """Count a miss and return its cause; raise within `no_recompile`.
-
-    `before` is the specialization that was used last, or the last one for such arguments.
-    """
+    """Count a miss and return how the call differs from `before`; raise in `no_recompile`."""
     cause = _cause(before, call, evicted)
     if not call.mode.may_compile:
         raise refuse(call.name, cause)

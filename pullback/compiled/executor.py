@@ -39,10 +39,8 @@ class Executor(ABC):
         """Run on leaves of the right kinds, or record one node under a transform."""
         handles = [x for x in leaves if type(x) is Tensor] + self.captured
         if any(isinstance(x, Type) for x in leaves):
-            raise ArgumentError(
-                f"{self.program.name}: a type has no value to run on",
-                hint="Only `lower` takes types instead of tensors.",
-            )  # fmt: skip
+            hint = "Only `lower` takes types instead of tensors."
+            raise ArgumentError(f"{self.program.name}: a type has no value to run on", hint=hint)
         if thread.tracing_from or _under_derivative(handles):
             return self.record(leaves)
         program = self.program.ready()

@@ -62,10 +62,8 @@ class Lowered(Generic[Parameters, Result]):
         """Compile the program and return the cost of a run."""
         program = self._specialization.program.ready()
         if program.engine.name != "xla":
-            raise EngineError(
-                f"cost: the {program.engine.name} engine does not know the cost of its programs",
-                hint='Use pb.config(engine="xla").',
-            )
+            what = f"the {program.engine.name} engine does not know the cost of its programs"
+            raise EngineError(f"cost: {what}", hint='Use pb.config(engine="xla").')
         memory = program.compiled.memory()
         flops, traffic = program.compiled.work()
         sizes = (memory.arguments, memory.results, memory.temporaries, memory.peak)
@@ -109,7 +107,5 @@ def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
         raise ArgumentError(f"{name}: the arguments must have {trees}")
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new:
-            raise ArgumentError(
-                f"{name}: {path} must be {old}, got {new}",
-                hint="The program was compiled ahead of time, for one kind of arguments.",
-            )  # fmt: skip
+            hint = "The program was compiled ahead of time, for one kind of arguments."
+            raise ArgumentError(f"{name}: {path} must be {old}, got {new}", hint=hint)

@@ -135,10 +135,8 @@ def _opened(name: str, path: str | os.PathLike) -> tuple[dict, list[bytes]]:
 
 
 def _unreadable(name: str, why: str) -> SavedProgramError:
-    return SavedProgramError(
-        f"load_compiled: {name} cannot be read, {why}",
-        hint="Write it again with pb.compile(f).lower(*args).save(path).",
-    )  # fmt: skip
+    hint = "Write it again with pb.compile(f).lower(*args).save(path)."
+    return SavedProgramError(f"load_compiled: {name} cannot be read, {why}", hint=hint)
 
 
 class Loaded(Executor):

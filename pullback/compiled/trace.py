@@ -83,9 +83,8 @@ def _staged(call: Invocation) -> Staged:
 
 
 def _placeholder(kind: Any, placeholder: Tensor) -> Any:
-    if isinstance(kind, Number):
-        return unknown(kind[0], placeholder._node, kind[1])
-    return placeholder
+    number = isinstance(kind, Number)
+    return unknown(kind[0], placeholder._node, kind[1]) if number else placeholder
 
 
 def _separate(tensors: list[Tensor]) -> None:

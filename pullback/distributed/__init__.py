@@ -4,25 +4,8 @@ Every process runs the same program. Start them with `python -m pullback.distrib
 train.py`, or with any other launcher, and let each call `initialize` first.
 """
 
-from pullback.distributed.membership import (
-    Device,
-    agree,
-    barrier,
-    devices,
-    exchange,
-    initialize,
-    launch,
-    local_devices,
-    process_count,
-    process_index,
-    shutdown,
-)
-from pullback.errors import ProcessMismatch, WorkerLost
-
-__all__ = [
-    "Device", "ProcessMismatch", "WorkerLost", "agree", "barrier", "devices", "exchange",
-    "initialize", "launch", "local_devices", "process_count", "process_index", "shutdown",
-]  # fmt: skip
+from pullback.distributed.membership import *  # noqa: F403
+from pullback.distributed.membership import __all__
 
 
 def __dir__() -> list[str]:

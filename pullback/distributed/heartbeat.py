@@ -92,7 +92,7 @@ class Heartbeat:
         """
         self._stopped.set()
         end = time.monotonic() + self._cluster.patience
-        while any(t.is_alive() for t in self._threads) or self._cluster.is_exchanging():
+        while any(t.is_alive() for t in self._threads) or self._cluster.exchanging.busy:
             if time.monotonic() > end:
                 return
             if lost == 0 or (self._proxy is not None and self._proxy.broken.is_set()):
@@ -189,11 +189,9 @@ class Heartbeat:
             if theirs.started >= mine.count:
                 continue
             if self._in_vain(k):
-                return ProcessMismatch(
-                    f"process {k}{name} waits for all at {said['waits']['tag']}, where "
-                    f"process {me} started another program on {group.name}",
-                    hint=_SAME_ORDER,
-                )
+                tag = said["waits"]["tag"]
+                there = f"where process {me} started another program on {group.name}"
+                return _mismatch(f"process {k}{name} waits for all at {tag}, {there}")
             if said.get("state") in (ENDED, LEFT):
                 return ProcessMismatch(
                     f"process {k}{name} has ended, and started {theirs.started} programs on "
@@ -244,11 +242,9 @@ class Heartbeat:
         """Return an error if one of some processes waits for this one at another tag."""
         for k in processes:
             if self._in_vain(k):
-                return ProcessMismatch(
-                    f"process {k}{self.names[k]} waits for all at {self._said[k]['waits']['tag']}, "
-                    f"and process {self._cluster.process} at {self.waits and self.waits['tag']}",
-                    hint=_SAME_ORDER,
-                )
+                theirs, mine = self._said[k]["waits"]["tag"], self.waits and self.waits["tag"]
+                here = f"and process {self._cluster.process} at {mine}"
+                return _mismatch(f"process {k}{self.names[k]} waits for all at {theirs}, {here}")
         return None
 
     def overtaken(self, group: Group, processes: list[int], word: str) -> PullbackError | None:
@@ -256,10 +252,8 @@ class Heartbeat:
         started = self._cluster.log(group).count
         for k in processes:
             if self._log(k, group).started > started:
-                return ProcessMismatch(
-                    f"process {k}{self.names[k]} started another program instead of {word}",
-                    hint=_SAME_ORDER,
-                )
+                what = f"started another program instead of {word}"
+                return _mismatch(f"process {k}{self.names[k]} {what}")
         return None
 
     def _beat(self) -> None:
@@ -293,7 +287,9 @@ class Heartbeat:
     def heard_again(self, group: Group, before: dict[int, int]) -> bool:
         """Whether all processes of a group have sent something since then."""
         now = {k: self._said.get(k, {}) for k in group.processes if k != self._cluster.process}
-        return all(
-            said.get("state") == LEFT or said.get("count", 0) > before.get(k, 0)
-            for k, said in now.items()
-        )
+        waits = [k for k, said in now.items() if said.get("count", 0) <= before.get(k, 0)]
+        return all(now[k].get("state") == LEFT for k in waits)
+
+
+def _mismatch(what: str) -> ProcessMismatch:
+    return ProcessMismatch(what, hint=_SAME_ORDER)

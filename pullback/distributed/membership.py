@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 from pullback.engines import processes
 from pullback.engines.registry import engine, is_created
-from pullback.errors import ArgumentError, ProcessMismatch
+from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
+
+__all__ = [
+    "Device", "ProcessMismatch", "WorkerLost", "agree", "barrier", "devices", "exchange",
+    "initialize", "launch", "local_devices", "process_count", "process_index", "shutdown",
+]  # fmt: skip
 
 _PARENT_DEATH_SIGNAL = 1
 _HINT = (
@@ -164,10 +169,8 @@ def compare(tag: str, words: dict[int, str]) -> None:
         groups.setdefault(word, []).append(k)
     if len(groups) > 1:
         lines = [f"  {processes.show(ks)}: {word}" for word, ks in groups.items()]
-        raise ProcessMismatch(
-            f"processes disagree about {tag}:\n" + "\n".join(lines),
-            hint="Every process must run the same programs in the same order.",
-        )
+        hint = "Every process must run the same programs in the same order."
+        raise ProcessMismatch(f"processes disagree about {tag}:\n" + "\n".join(lines), hint=hint)
 
 
 def _error(what: str, hint: str) -> ArgumentError:

@@ -54,10 +54,9 @@ class Rendezvous:
         try:
             while self._missing:
                 if time.monotonic() > end:
-                    raise _error(
-                        f"{show(self._missing)} did not come within {self._timeout:g} s",
-                        "Every process must call it, with the same coordinator_address.",
-                    )
+                    what = f"{show(self._missing)} did not come within {self._timeout:g} s"
+                    hint = "Every process must call it, with the same coordinator_address."
+                    raise _error(what, hint)
                 for key, _ in self._selector.select(_POLL):
                     self._receive(key.fileobj)
         except EngineError as error:
@@ -137,10 +136,8 @@ def join(host: str, port: int, count: int, index: int, timeout: float) -> list[s
             raise _error(answer["error"], answer["hint"])
         else:
             return answer["names"]
-    raise _error(
-        f"no coordinator at {host}:{port} within {timeout:g} s ({last})",
-        "It is process 0: has it started, with the same coordinator_address?",
-    )
+    hint = "It is process 0: has it started, with the same coordinator_address?"
+    raise _error(f"no coordinator at {host}:{port} within {timeout:g} s ({last})", hint)
 
 
 def _answers(host: str, port: int, mine: bytes, end: float) -> Iterator[dict | str]:
@@ -164,10 +161,8 @@ def _answers(host: str, port: int, mine: bytes, end: float) -> Iterator[dict | s
 def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens at the coordinator's address."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
-        raise _error(
-            f"another program listens at {host}:{port}",
-            "Choose another port; and only one process may have process_id 0.",
-        )
+        hint = "Choose another port; and only one process may have process_id 0."
+        raise _error(f"another program listens at {host}:{port}", hint)
     # The launcher may hold the port for us, and XLA's service will listen there next.
     options: dict[str, Any] = {"reuse_port": hasattr(socket, "SO_REUSEPORT")}
     try:

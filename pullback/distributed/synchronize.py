@@ -18,10 +18,7 @@ def gather(
     cluster: Cluster, heartbeat: Heartbeat, tag: str, word: str, timeout: float,
     devices: DeviceGroup | None = None,
 ) -> dict[int, str]:  # fmt: skip
-    """Return what each process says when it reaches a tag, as many times as this one has.
-
-    The processes are all, or those of `devices`, which are about to start a program there.
-    """
+    """Return what each process, or each of `devices`, says when it reaches a tag as often."""
     heartbeat.require_all(tag)
     turn = heartbeat.turns[tag] = heartbeat.turns.get(tag, 0) + 1
     among = devices or heartbeat.everyone

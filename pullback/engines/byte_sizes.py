@@ -33,8 +33,6 @@ def from_environment(name: str, default: int) -> int:
     try:
         return bytes_of(text)
     except ValueError:
-        logging.getLogger("pullback").warning(
-            'pullback: %s must be a size such as 4096 or "500M", got %r: the default is used',
-            name, text,
-        )  # fmt: skip
+        message = 'pullback: %s must be a size such as 4096 or "500M", got %r: the default is used'
+        logging.getLogger("pullback").warning(message, name, text)
         return default

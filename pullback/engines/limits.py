@@ -6,7 +6,7 @@ import math
 
 from pullback.errors import OutOfMemory
 from pullback.graph.graph import Graph
-from pullback.graph.types import Type, show
+from pullback.graph.types import show
 
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
 
@@ -17,13 +17,8 @@ def refuse_too_large(graph: Graph) -> None:
         for inner in node.op.graphs:
             refuse_too_large(inner)
         types = node.type if isinstance(node.type, tuple) else (node.type,)
-        if max(map(_nbytes, types), default=0) >= MOST:
-            raise OutOfMemory(
-                f"there is not enough memory for {show(node.type)}",
-                op=node.op.title, where=node.where,
-            )  # fmt: skip
-
-
-def _nbytes(type: Type) -> int:
-    """Return the size of a value; zero dimensions count as one, as XLA multiplies the others."""
-    return math.prod([n or 1 for n in type.shape]) * type.dtype.numpy.itemsize
+        # Zero dimensions count as one, as XLA multiplies the others.
+        counts = [math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize for t in types]
+        if max(counts, default=0) >= MOST:
+            what = f"there is not enough memory for {show(node.type)}"
+            raise OutOfMemory(what, op=node.op.title, where=node.where)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Check, Program, ProgramBase
-from pullback.engines.reference import ReferenceEngine
+from pullback.engines.base import Check, Engine, Program, ProgramBase
 from pullback.errors import HostReadError, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
@@ -39,34 +38,27 @@ class OnMesh(ABC):
 
     def gathered(self) -> np.ndarray:
         """Return the whole value on the host; every part must be in this process."""
-        parts = self.parts()
-        if not self._is_complete(parts):
+        parts, sharding, shape = self.parts(), self.sharding, self.type.shape
+        positions = (parts, range(sharding.mesh.size))
+        here, needed = ({str(places(sharding, shape, k)) for k in ks} for ks in positions)
+        if here != needed:
             raise HostReadError(
                 f"reading a value: this process has only parts of {self.type}, which is on "
-                f"{self.sharding.mesh} with layout {self.sharding.spec}",
+                f"{sharding.mesh} with layout {sharding.spec}",
                 hint="Read them with x.shards(), or call pb.evaluate(y) on every process for "
                 "y = pb.reshard(x, pb.P()), and read y.",
             )
-        return join(parts, self.sharding, self.type.shape)
-
-    def _is_complete(self, parts: Iterable[int]) -> bool:
-        """Whether the devices at these positions have all parts of the value."""
-        every = range(self.sharding.mesh.size)
-        here, needed = (
-            {str(places(self.sharding, self.type.shape, k)) for k in ks} for ks in (parts, every)
-        )
-        return here == needed
+        return join(parts, sharding, shape)
 
 
 class MeshEngine(ABC):
     """An engine that stores values and runs programs on the devices of a mesh."""
 
-    name: str
-    platform: str
     spans_processes = False  # whether other processes have some of the devices
 
-    def __init__(self, mesh: DeviceMesh) -> None:
-        self.mesh, self.whole = mesh, Sharding(mesh, P())
+    def __init__(self, mesh: DeviceMesh, single: Engine) -> None:
+        self.mesh, self.whole, self.single = mesh, Sharding(mesh, P()), single
+        self.name, self.platform = single.name, single.platform
         # Copies, on all devices, of values that are on no mesh.
         self.copies: weakref.WeakKeyDictionary[Node, OnMesh] = weakref.WeakKeyDictionary()
 
@@ -94,9 +86,8 @@ class MeshEngine(ABC):
     def copy(self, value: OnMesh) -> OnMesh:
         return self.put(value.gathered(), value.type)
 
-    @abstractmethod
     def give_back(self) -> None:
-        """Return the memory of dropped programs to the system."""
+        self.single.give_back()
 
     def partitioned(self, graph: Graph) -> tuple[Graph, dict[Node, Node]]:
         """Return the program of one device, and for each of its nodes that of `graph`."""
@@ -138,20 +129,13 @@ class Stack(OnMesh):
 class SimulatedMesh(MeshEngine):
     """The reference engine on a mesh: one program simulates all devices."""
 
-    def __init__(self, mesh: DeviceMesh, reference: ReferenceEngine) -> None:
-        super().__init__(mesh)
-        self.reference, self.name, self.platform = reference, reference.name, reference.platform
-
     def put(self, array: np.ndarray, type: Type) -> Stack:
         parts = np.stack(self.parts_of(array, type))
         return Stack(self, type, parts.reshape(*self.mesh.shape, *parts.shape[1:]))
 
-    def give_back(self) -> None:
-        self.reference.give_back()
-
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> SimulatedProgram:
         local, _ = self.partitioned(graph)
-        compiled = self.reference.compile(simulated(local, self.mesh))
+        compiled = self.single.compile(simulated(local, self.mesh))
         return SimulatedProgram(self, graph, local, compiled)
 
 

@@ -75,9 +75,7 @@ def _copy(node: Node, new: dict[Node, Node]) -> None:
         missing = [x for x in n.inputs if x not in new]
         if missing:
             stack.extend(missing)
-            continue
-        stack.pop()
-        if n not in new:
+        elif stack.pop() not in new:
             xs = tuple([new[x] for x in n.inputs])
             new[n] = Node(n.op, xs, n.type, n.where, (), n.backward)
 

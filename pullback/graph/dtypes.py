@@ -56,7 +56,7 @@ ALL = (
     float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
 NAMES = {d.name: d for d in ALL} | {d.public: d for d in ALL}
-_BY_NUMPY = {d.numpy: d for d in ALL}
+BY_NUMPY = {d.numpy: d for d in ALL}
 _OF_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
 
 
@@ -70,7 +70,7 @@ def dtype(spec: Any) -> DType:
         return _OF_PYTHON[spec]
     try:
         if spec is not None:  # NumPy reads None as float64
-            return _BY_NUMPY[np.dtype(spec).newbyteorder("=")]
+            return BY_NUMPY[np.dtype(spec).newbyteorder("=")]
     except (TypeError, KeyError, ValueError):
         pass
     known = ", ".join(d.public for d in ALL)

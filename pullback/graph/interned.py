@@ -90,10 +90,9 @@ class Interned(type):
         try:
             hash(key)
         except TypeError as error:
-            raise ArgumentError(
-                f"{cls.__name__}: parameters must be hashable, {error}",
-                hint="Use a tuple for a list, and bytes or an operand for an array.",
-            ) from None  # fmt: skip
+            what = f"{cls.__name__}: parameters must be hashable, {error}"
+            hint = "Use a tuple for a list, and bytes or an operand for an array."
+            raise ArgumentError(what, hint=hint) from None
         with _lock:
             known = cls._canonical.get(key)
             found = known() if known is not None else None

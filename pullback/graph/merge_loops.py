@@ -15,10 +15,7 @@ Place = tuple[Node, Sequence[int]]  # an application, and positions of some of i
 
 
 def subsume(graph: Graph) -> tuple[Graph, dict[Node, Node]] | None:
-    """Return the graph without applications that others contain, and the new node of each old one.
-
-    Return None if there are none. The order of recording is kept as far as possible.
-    """
+    """Return the graph without applications that others contain, and each new node; or None."""
     found = [n for n in graph.nodes if isinstance(n.op, HigherOrder)]
     holders = [n for n in found if isinstance(n.type, tuple)]
     if len(holders) < 2:

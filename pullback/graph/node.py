@@ -150,6 +150,4 @@ def results(node: Node) -> tuple[Node, ...]:
     return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])
 
 
-@lru_cache(maxsize=64)
-def _selection(i: int) -> Op:
-    return TABLE["Result"](i)
+_selection = lru_cache(maxsize=64)(lambda i: TABLE["Result"](i))

@@ -12,10 +12,7 @@ from pullback.graph.table import TABLE
 
 
 def embed(part: Graph, whole: Graph, inputs: Sequence[int]) -> list[Node] | None:
-    """Return the nodes of `whole` that compute the outputs of `part`; None if one is missing.
-
-    `inputs[i]` is the input of `whole` that input `i` of `part` stands for.
-    """
+    """Return the nodes of `whole` that compute `part` on inputs at these positions; or None."""
     inner = whole.nodes[len(whole.inputs) :]
     known = {_key(n, n.inputs): n for n in inner if not isinstance(n.op, Distinct)}
     holders = [n for n in whole.nodes if isinstance(n.op, HigherOrder)]

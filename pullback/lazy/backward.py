@@ -47,10 +47,8 @@ def backward(loss: Tensor) -> None:
 
 def _check(loss: Tensor) -> None:
     if loss.shape != ():
-        raise UnsupportedShape(
-            f"backward() needs a scalar loss, got {loss._node.type}",
-            hint="Reduce it first, with .sum() or .mean().",
-        )  # fmt: skip
+        hint = "Reduce it first, with .sum() or .mean()."
+        raise UnsupportedShape(f"backward() needs a scalar loss, got {loss._node.type}", hint=hint)
     if not any(t.leaf or type(t) is Consumed for t in loss._node.tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
@@ -61,8 +59,7 @@ def _check(loss: Tensor) -> None:
 
 def _path(loss: Node) -> list[Node]:
     """Return the nodes between the loss and its leaves; raise if one was already consumed."""
-    stack = [loss]
-    seen = {loss}
+    stack, seen = [loss], {loss}
     for node in stack:
         mark = consumption(node)
         if mark is not None and (node.number < mark.before or not node.inputs):

@@ -119,10 +119,7 @@ class Cache:
     def store(
         self, entry: CacheEntry, outputs: tuple[int, ...], program: Program, limit: int
     ) -> bool:
-        """Add a program; evict the least recently used until all take at most `limit` bytes.
-
-        Return whether so much was evicted that memory should be returned to the system.
-        """
+        """Add a program and evict others beyond `limit` bytes; return whether to trim memory."""
         self.compiles += program.origin in ("missed", "compiler")
         self.disk_hits += program.origin == "disk"
         self.disk_misses += program.origin == "missed"

@@ -19,24 +19,15 @@ class Hooks:
         "reshard", "stack", "stop_gradient",
     )  # fmt: skip
 
-    # pullback
-    namespace: ModuleType  # what `__array_namespace__` returns
-
-    # pullback.functions
-    functions: ModuleType  # itself: `hooks.functions.sum(x)`
-    reshard: Callable[[Any, Sharding], Tensor]
+    namespace: ModuleType  # pullback: what `__array_namespace__` returns
+    functions: ModuleType  # pullback.functions: `hooks.functions.sum(x)`
+    reshard: Callable[[Any, Sharding], Tensor]  # also from there, as are the next two
     stack: Callable[[Sequence[Any]], Tensor]
     stop_gradient: Callable[[Any], Tensor]
-
-    # pullback.interop.numpy
-    call_ufunc: Callable[[Any, str, tuple, dict], Any]
+    call_ufunc: Callable[[Any, str, tuple, dict], Any]  # pullback.interop.numpy
     call_function: Callable[[Any, tuple, dict], Any]
-
-    # pullback.lazy.indexing
-    indexing: ModuleType  # itself: `hooks.indexing.get(x, index)`
-
-    # pullback.lazy.host_data
-    asarray: Callable[..., Tensor]
+    indexing: ModuleType  # pullback.lazy.indexing: `hooks.indexing.get(x, index)`
+    asarray: Callable[..., Tensor]  # pullback.lazy.host_data
 
 
 hooks = Hooks()

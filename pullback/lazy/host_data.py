@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError
-from pullback.graph.dtypes import DType, complex64, complex128, float64, int64
+from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
@@ -72,7 +72,7 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         raise ArgumentError("tensor: nested lists must have equal lengths at each depth") from None
     if array.dtype == object and all(isinstance(v, int) for v in array.flat):
         raise DTypeError(f"tensor: an integer does not fit into {wanted or int64}")
-    if array.dtype == object or (array.dtype.kind in "USmMV" and not _known(array.dtype)):
+    if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
         raise DTypeError(f"tensor: cannot hold {type(data).__name__} data of dtype {array.dtype}")
     if wanted is None and not has_dtype:
         wanted = _default(array.dtype)
@@ -82,14 +82,6 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
-
-
-def _known(dtype: np.dtype) -> bool:
-    try:
-        dtype_of(dtype)
-    except DTypeError:
-        return False
-    return True
 
 
 def _default(found: np.dtype) -> DType | None:

@@ -141,9 +141,8 @@ def _range(part: slice, size: int) -> range:
     except (TypeError, ValueError) as error:
         if isinstance(error, errors.PullbackError):
             raise
-        raise ArgumentError(
-            f"index: the bounds and step of a slice must be integers, the step not 0, got {part}"
-        ) from None
+        what = "the bounds and step of a slice must be integers, the step not 0"
+        raise ArgumentError(f"index: {what}, got {part}") from None
     return taken if len(taken) else range(0)
 
 
@@ -164,9 +163,8 @@ def read(index: Any) -> list[Any]:
 
 def _expand_ellipsis(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """Replace `...` by full slices; without one, add them at the end."""
-    used = sum(
-        p is not None and p is not Ellipsis and not (isinstance(p, Pick) and p.fresh) for p in parts
-    )
+    fresh = [p is None or p is Ellipsis or (isinstance(p, Pick) and p.fresh) for p in parts]
+    used = fresh.count(False)
     if used > len(shape):
         message = f"index: too many indices, a tensor of rank {len(shape)} got {used}"
         raise AxisError(message, code="E4006")

@@ -27,7 +27,7 @@ from pullback.ops.elementwise.select import Where
 from pullback.ops.index.indexing import Gather, Index, IndexArrays
 from pullback.ops.index.scatter import ScatterAdd, ScatterMul, ScatterSet
 from pullback.ops.index.scatter_extrema import ScatterMax, ScatterMin
-from pullback.ops.prelude import Op, broadcast_shapes
+from pullback.ops.prelude import broadcast_shapes
 from pullback.ops.shape.axes import ExpandDims, Flip, Squeeze
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pullback import typing
 
 # The modes of an update: the op on a block, and the scatter for index arrays
-_MODES: dict[str, tuple[Op | None, Any]] = {
+_MODES: dict[str, tuple[Any, Any]] = {
     "set": (None, ScatterSet), "add": (Add(), ScatterAdd), "multiply": (Mul(), ScatterMul),
     "min": (Minimum(), ScatterMin), "max": (Maximum(), ScatterMax),
 }  # fmt: skip
@@ -78,7 +78,7 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     if steps.picks:
         new = _scattered(_view(target, steps), new, steps, mode)
     elif mode != "set":
-        new = _combine(mode, _view(target, steps), new)
+        new = record_node(_MODES[mode][0], _view(target, steps), new)
     return handle(_put_back(target, new, steps))
 
 
@@ -182,10 +182,9 @@ def _value(value: Any, x: Tensor) -> Node:
 
 def _check_kind(kind: str, shown: str, x: Tensor) -> None:
     if _KIND_RANK[kind] > _KIND_RANK[x.dtype.kind]:
-        raise DTypeError(
-            f"x[...] = : cannot write {shown} into {x._node.type} without loss",
-            hint="Cast the value with astype, or create the tensor with that dtype.",
-        )  # fmt: skip
+        what = f"x[...] = : cannot write {shown} into {x._node.type} without loss"
+        hint = "Cast the value with astype, or create the tensor with that dtype."
+        raise DTypeError(what, hint=hint)
 
 
 def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
@@ -201,9 +200,8 @@ def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
     except ShapeError:
         fits = False
     if not fits:
-        raise ShapeError(
-            f"x[...] = : the value must broadcast to {list(shape)}, got {value.type}", code="E3001",
-        )  # fmt: skip
+        what = f"the value must broadcast to {list(shape)}, got {value.type}"
+        raise ShapeError(f"x[...] = : {what}", code="E3001")
     return record_node(Broadcast(shape), value)
 
 
@@ -220,17 +218,11 @@ def _where_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
     rest = x.type.shape[mask.ndim :]
     value = _broadcast_value(value, rest) if value.type.shape else value
     if mode != "set":
-        value = _combine(mode, x, value)
+        value = record_node(_MODES[mode][0], x, value)
     condition = node_of(mask)
     if rest and mask.shape:
         condition = record_node(Reshape((*mask.shape, *(1,) * len(rest))), condition)
     return record(Where(), (condition, value, x))
-
-
-def _combine(mode: str, old: Node, new: Node) -> Node:
-    op, _ = _MODES[mode]
-    assert op is not None
-    return record_node(op, old, new)
 
 
 def _scattered(view: Node, value: Node, steps: IndexPlan, mode: str) -> Node:

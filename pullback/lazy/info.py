@@ -1,4 +1,4 @@
-"""Information about the engine, the program cache and the devices of tensors."""
+"""Information about the engine, the program cache, and the devices and shards of tensors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pullback.engines.registry import engine
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.launch import lock, state
+from pullback.lazy.pending import readable
 from pullback.lazy.settings import current
+from pullback.sharding.parts import places
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
@@ -72,8 +76,31 @@ def devices_of(tensor: Tensor) -> tuple[str, ...]:
 def device_of(tensor: Tensor) -> str:
     found, sharding = devices_of(tensor), tensor.sharding
     if sharding is not None and len(found) > 1:
-        raise ArgumentError(
-            f"device: the tensor is on {len(found)} devices, {sharding.mesh}",
-            hint="Use x.devices, x.sharding.mesh or x.shards().",
-        )
+        what = f"device: the tensor is on {len(found)} devices, {sharding.mesh}"
+        raise ArgumentError(what, hint="Use x.devices, x.sharding.mesh or x.shards().")
     return found[0]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The shard of one device of a mesh."""
+
+    position: int  # of the device in the mesh
+    device: int  # its number
+    index: tuple[slice, ...]  # of the shard in the tensor
+    data: np.ndarray  # without padding
+
+
+def shards(tensor: Tensor) -> list[Shard]:
+    sharding, shape = tensor.sharding, tensor.shape
+    if sharding is None:
+        hint = "Shard it first: x.shard(mesh, spec)."
+        raise ArgumentError("shards: the tensor must be on a mesh", hint=hint)
+    made = []
+    for k, data in readable(tensor).parts().items():
+        sides = zip(places(sharding, shape, k), shape, strict=True)
+        index = tuple([slice(min(s.start, n), min(s.stop, n)) for s, n in sides])
+        cut = np.asarray(data[tuple([slice(s.stop - s.start) for s in index])])
+        cut.setflags(write=False)
+        made.append(Shard(k, sharding.mesh.devices[k], index, cut))
+    return made

@@ -126,10 +126,8 @@ def _prepare(
 
 def refuse(what: str, cause: Cause) -> RecompileError:
     """Return the error that `no_recompile` raises."""
-    return RecompileError(
-        f"{what}: a program would be compiled inside no_recompile: {cause}",
-        where=cause.where, cause=cause,
-    )  # fmt: skip
+    message = f"{what}: a program would be compiled inside no_recompile: {cause}"
+    return RecompileError(message, where=cause.where, cause=cause)
 
 
 def _required_alone(needed: list[Node], mode: Settings) -> Launch | None:

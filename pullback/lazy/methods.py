@@ -121,11 +121,8 @@ class Methods:
         """The transpose of a matrix."""
         type = self._node.type  # type: ignore[attr-defined]
         if type.rank != 2:
-            raise ShapeError(
-                f"T: needs rank 2, got {type}",
-                code="E3002",
-                hint="Use .mT for the last two dimensions, or .transpose() to reverse all.",
-            )
+            hint = "Use .mT for the last two dimensions, or .transpose() to reverse all."
+            raise ShapeError(f"T: needs rank 2, got {type}", code="E3002", hint=hint)
         return hooks.functions.matrix_transpose(self)
 
     @property

@@ -79,9 +79,7 @@ def number(value: Any) -> Any:
 
 def cast_node(x: Node, dtype: DType) -> Node:
     """Convert a node to a dtype."""
-    if x.type.dtype is dtype:
-        return x
-    return record(TABLE["Cast"](dtype), (x,))._node
+    return x if x.type.dtype is dtype else record(TABLE["Cast"](dtype), (x,))._node
 
 
 def operands(*values: Any) -> list[Node]:
@@ -267,10 +265,9 @@ class Operators:
     def _update(self, new: Tensor, symbol: str) -> Tensor:
         type = self._node.type
         if new.shape != type.shape or new.dtype is not type.dtype:
-            raise ArgumentError(
-                f"{symbol}: the result is {new._node.type}, but the tensor is {type}",
-                hint="Write it as `x = x + ...` to get a tensor of the new type.",
-            )
+            what = f"{symbol}: the result is {new._node.type}, but the tensor is {type}"
+            hint = "Write it as `x = x + ...` to get a tensor of the new type."
+            raise ArgumentError(what, hint=hint)
         return self._rebind(new._node, symbol)  # type: ignore[attr-defined]
 
     def __contains__(self, value: ArrayLike) -> bool:

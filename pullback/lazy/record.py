@@ -171,16 +171,13 @@ def wrap(node: Node) -> Tensor:
     """Return a new handle on a node."""
     tensor = _new(_Tensor)
     if node.op is SCALAR:  # a number of a program becomes a tensor
-        node = _leaf_of_scalar(node)
+        dtype = node.type.dtype.numpy
+        data = np.array(node.value, np.uint64).tobytes()[: dtype.itemsize]
+        value = np.frombuffer(data, dtype).reshape(()).copy()
+        node = Node(LEAF, (), node.type, node.where, (), False, value)
     tensor._node = node
     tensor._token = tensor._grad = None
     return tensor
-
-
-def _leaf_of_scalar(node: Node) -> Node:
-    data = np.array(node.value, np.uint64).tobytes()[: node.type.dtype.numpy.itemsize]
-    value = np.frombuffer(data, node.type.dtype.numpy).reshape(()).copy()
-    return Node(LEAF, (), node.type, node.where, (), False, value)
 
 
 def bind_tensor(cls: type[Tensor]) -> None:

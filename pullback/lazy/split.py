@@ -72,7 +72,6 @@ def phase(nodes: list[Node], size: int) -> int:
         n = nodes[i]
         if n.op is first.op and n.where == first.where and n.backward == first.backward:
             return i
-    cut = size
-    while cut < len(nodes) and any(isinstance(x.type, tuple) for x in nodes[cut].inputs):
-        cut += 1
-    return cut
+    while size < len(nodes) and any(isinstance(x.type, tuple) for x in nodes[size].inputs):
+        size += 1
+    return size

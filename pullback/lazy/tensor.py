@@ -15,12 +15,11 @@ from pullback.graph.tape import Consumed, LeafToken
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.hooks import hooks
-from pullback.lazy.info import device_of, devices_of
+from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
 from pullback.lazy.pending import compute, forbid_placeholders, read
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
-from pullback.lazy.shards import Shard, shards
 
 if TYPE_CHECKING:
     from pullback.sharding.spec import Sharding
@@ -49,8 +48,6 @@ class Tensor(Operators, Methods):
 
     def __init__(self) -> None:
         raise ArgumentError("Tensor: create one with pb.tensor(data) or pb.asarray(data)")
-
-    # -- what is known without computing --------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,8 +99,6 @@ class Tensor(Operators, Methods):
         if not self.shape:
             raise ArgumentError("iteration over a rank-0 tensor")
         return (self[i] for i in range(self.shape[0]))
-
-    # -- values ------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the value as a read-only NumPy array."""
@@ -176,8 +171,6 @@ class Tensor(Operators, Methods):
     def __format__(self, spec: str) -> str:
         return format(self.item() if spec else str(self), spec)
 
-    # -- gradients ---------------------------------------------------------------------------
-
     @property
     def requires_grad(self) -> bool:
         if self._token is not None:
@@ -193,9 +186,8 @@ class Tensor(Operators, Methods):
                 "requires a gradient"
             )
         if on and not self.dtype.is_inexact:
-            raise NonDifferentiableInput(
-                f"requires_grad: needs float or complex elements, got {self._node.type}"
-            )
+            what = f"needs float or complex elements, got {self._node.type}"
+            raise NonDifferentiableInput(f"requires_grad: {what}")
         if any(t.alive and not t.leaf for t in self._node.tokens):
             raise ArgumentError(
                 "requires_grad: this tensor depends on the argument of a derivative in progress, "
@@ -225,9 +217,8 @@ class Tensor(Operators, Methods):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
-            raise ArgumentError(
-                f"grad: a gradient of {self._node.type} must have that type, got {value._node.type}"
-            )
+            what = f"a gradient of {self._node.type} must have that type, got {value._node.type}"
+            raise ArgumentError(f"grad: {what}")
         self._grad = value
 
     def zero_grad(self) -> None:
@@ -249,8 +240,6 @@ class Tensor(Operators, Methods):
         """Return the same value as a constant of every derivative."""
         return hooks.stop_gradient(self)
 
-    # -- copies ------------------------------------------------------------------------------
-
     def __copy__(self) -> Tensor:
         return self.__deepcopy__({})
 
@@ -267,15 +256,12 @@ class Tensor(Operators, Methods):
     def __reduce__(self) -> tuple:
         return _unpickled, (self.numpy(), self._token is not None, self.sharding)
 
-    # -- in place ----------------------------------------------------------------------------
-
     def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding."""
         new = hooks.asarray(value, dtype=self.dtype)
         if new.shape != self.shape:
-            raise ArgumentError(
-                f"assign: the value must be {self._node.type}, got {new._node.type}"
-            )
+            what = f"the value must be {self._node.type}, got {new._node.type}"
+            raise ArgumentError(f"assign: {what}")
         return self._rebind(node_of(new), "assign")
 
     def _rebind(self, node: Node, what: str) -> Tensor:

@@ -51,8 +51,6 @@ class Unknown:
             return complex128 if default is float64 else complex64
         return default if self.kind is float else int64
 
-    # -- arithmetic ---------------------------------------------------------------------------
-
     def _wide(self, dtype: DType) -> Any:
         return wrap(self.cast(dtype))
 
@@ -79,8 +77,6 @@ class Unknown:
 
     def __abs__(self) -> Any:
         return number(abs(self._wide(self.dtype)))
-
-    # -- what needs the value --------------------------------------------------------------------
 
     def _unknown(self) -> NoReturn:
         raise HostReadError(

@@ -31,10 +31,7 @@ class Names:
 
 @lru_cache(maxsize=4096)
 def names_of(code: CodeType) -> Names:
-    """Return all names in a function's code, and in the functions defined inside it.
-
-    Strings that could be names count as attributes: `getattr(x, "scale")` reads one.
-    """
+    """Return the names in the code of a function and of inner ones; strings may be attributes."""
     found, parts = Names(), [code]
     for part in parts:
         parts.extend(c for c in part.co_consts if isinstance(c, CodeType))
@@ -69,10 +66,7 @@ def texts(x: Any) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def code_key(code: CodeType) -> tuple:
-    """Return what a function does, to compare: without its file, lines and names of locals.
-
-    The names of its arguments count, because callers may use them.
-    """
+    """Return what a function does, to compare: without lines and locals other than arguments."""
     count = code.co_argcount + code.co_kwonlyargcount
     return (
         code.co_code, code.co_names, code.co_varnames[:count], code.co_flags, code.co_argcount,

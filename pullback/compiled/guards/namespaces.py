@@ -91,9 +91,8 @@ class InstanceNamespace:
     """The attributes of an object that code reads, or all of them."""
 
     def __init__(self, prefix: str, x: Any) -> None:
-        self.prefix, self.x = prefix, x
+        self.prefix, self.x, self.at = prefix, x, 0
         self.whole = is_read_unseen(type(x))
-        self.at = 0
         self._own: dict[str, None] = {}
         self._slots: dict[str, None] = {}
         self._absent: dict[str, None] = {}

@@ -111,11 +111,6 @@ class Walk:
         self.places[place] = (owner, value)
         return True
 
-    def all_checks(self) -> Checks:
-        for namespace in self.namespaces:
-            namespace.add_checks(self.checks)
-        return self.checks
-
     def _look(self, path: str, where: Line, value: Any) -> None:
         if is_plain(value):
             self.note(path, where, plain_key(value), repr(value))
@@ -322,5 +317,7 @@ class Snapshot:
         self.key = tuple(walk.key)
         self.notes = walk.notes  # for each part of the key: path, line, and how it is shown
         self.tensors, self.paths = walk.tensors, walk.tensor_paths
+        for namespace in walk.namespaces:
+            namespace.add_checks(walk.checks)
         # Whether nothing has changed: certain if true; if false, a new walk must compare.
-        self.same = walk.all_checks().same
+        self.same = walk.checks.same

@@ -43,11 +43,7 @@ class Builder(ControlFlow, Collectives):
         self, mnemonic: str, *xs: HloValue, out: Any, regions: Block | Sequence[Block] = (),
         **attributes: Any,
     ) -> Any:  # fmt: skip
-        """Add an instruction; `out` is the type of its result, or a tuple of types.
-
-        Attributes are written by kind: a tuple of ints is a dense i64 array, an int is i64, a
-        bool is a bool, a string is MLIR text.
-        """
+        """Add an instruction; `out` is its type, or a tuple; `attribute_text` writes attributes."""
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)

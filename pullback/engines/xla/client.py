@@ -208,14 +208,12 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
             reason = str(error).strip().splitlines()[0]
         if platform == "cuda" or joined is not None:
             raise EngineError(f"no GPU can be used: {reason}", code="E6002")
-        warnings.warn(
-            f"no GPU can be used ({reason}): values are computed on the CPU", stacklevel=2
-        )
+        message = f"no GPU can be used ({reason}): values are computed on the CPU"
+        warnings.warn(message, stacklevel=2)
     elif platform not in (None, "cpu"):
-        raise EngineError(
-            f"no engine for platform {platform!r}: its plugin is not installed",
-            code="E6002", hint="Install it with `pip install pullback[cuda13]`.",
-        )  # fmt: skip
+        what = f"no engine for platform {platform!r}: its plugin is not installed"
+        hint = "Install it with `pip install pullback[cuda13]`."
+        raise EngineError(what, code="E6002", hint=hint)
     count = _cpu_devices()
     if joined is not None:
         return joined.make_cpu_client(count)
@@ -243,11 +241,9 @@ def _cpu_devices() -> int:
 
 def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:
     each = -(-wanted // processes)
+    what = f"there is no device {platform}:{wanted - 1}, only {there}"
     hint = f"Set the environment variable PULLBACK_CPU_DEVICES={each} before Python starts."
-    return EngineError(
-        f"there is no device {platform}:{wanted - 1}, only {there}",
-        code="E6002", hint=hint if platform == "cpu" else None,
-    )  # fmt: skip
+    return EngineError(what, code="E6002", hint=hint if platform == "cpu" else None)
 
 
 def _cuda_plugin() -> pathlib.Path | None:

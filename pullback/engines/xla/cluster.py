@@ -48,7 +48,7 @@ class Cluster:
         )  # fmt: skip
         self._logs: dict[str, ProgramLog] = {}
         self._kept: list[Any] = [self._runtime]
-        self._starting, self._exchanging = WorkerThread(), WorkerThread()
+        self._starting, self.exchanging = WorkerThread(), WorkerThread()
 
     def connect(self, timeout: float) -> None:
         """Return when all processes are connected. XLA's own timeout would end the process."""
@@ -132,12 +132,9 @@ class Cluster:
             self.heartbeat.check(group)
 
     def _blame(self, error: EngineError, group: Group) -> None:
-        """Raise `WorkerLost` if a program failed because a process is lost.
-
-        The transport notices that first. Otherwise all processes give another sign of life.
-        """
+        """Raise `WorkerLost` if a program failed because a process is lost: XLA notices first."""
         if not isinstance(error, OutOfMemory):
-            before = self.attempt(self.heartbeat.receive, group, self._exchanging)
+            before = self.attempt(self.heartbeat.receive, group, self.exchanging)
             self._poll(lambda: self.heartbeat.heard_again(group, before), group)
 
     def _failed(self, error: EngineError, group: Group) -> None:
@@ -165,13 +162,10 @@ class Cluster:
             self.write(key, value)
             return self.read(directory)
 
-        return self.attempt(write_and_read, group, self._exchanging)
+        return self.attempt(write_and_read, group, self.exchanging)
 
     def forget(self, key: str) -> None:
-        self._exchanging.submit(lambda: self._runtime.key_value_delete(key))
-
-    def is_exchanging(self) -> bool:
-        return self._exchanging.busy
+        self.exchanging.submit(lambda: self._runtime.key_value_delete(key))
 
     def leave(self) -> None:
         """Disconnect; all processes do."""
@@ -182,20 +176,16 @@ class Cluster:
         """Never free objects that wait for a lost process: their destructors would wait, too."""
         if self._kept:
             _keep_forever(self._kept)
-            _end_without_destructors()
             self._kept = []
+            # End with Python's status, without C++ destructors: they abort if threads are in XLA.
+            with contextlib.suppress(AttributeError, OSError):  # where the C library has it
+                library = ctypes.CDLL(None)
+                library.on_exit(library._exit, None)
 
 
 def _keep_forever(objects: Sequence[Any]) -> None:
     for kept in objects:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-
-
-def _end_without_destructors() -> None:
-    """End with Python's status, without C++ destructors: they abort if threads are in XLA."""
-    with contextlib.suppress(AttributeError, OSError):  # where the C library has it
-        library = ctypes.CDLL(None)
-        library.on_exit(library._exit, None)
 
 
 class WorkerThread:

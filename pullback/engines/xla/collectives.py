@@ -30,11 +30,7 @@ class Collectives(OpBuilder):
     combination: Callable[[DType, str], Block]
 
     def all_reduce(self, xs: Sequence[HloValue], groups: Groups, kind: str) -> list[HloValue]:
-        """Reduce each operand over the group of each device.
-
-        `kind` is add, multiply, maximum, minimum, and, or. Operands of one dtype are one
-        instruction. The maximum and minimum with NaN are NaN.
-        """
+        """Reduce operands over groups with add, multiply, maximum, minimum (NaN wins), and, or."""
         results: list[Any] = [None] * len(xs)
         coded: dict[tuple, list] = {}
         for i, x in enumerate(xs):
@@ -60,9 +56,8 @@ class Collectives(OpBuilder):
             return self._parts_reduced(parts, dim, len(groups[0]), kind)
         key, how = _encode(self, x, kind)
         out, body = _scaled(key.type, dim, 1, len(groups[0])), self.combination(key.dtype, how)
-        found = self._exchange(
-            "reduce_scatter", [key], groups, [out], regions=body, scatter_dimension=dim
-        )
+        more = {"regions": body, "scatter_dimension": dim}
+        found = self._exchange("reduce_scatter", [key], groups, [out], **more)
         return _decode(self, found[0], x.dtype, kind)
 
     def all_gather(self, x: HloValue, groups: Groups, dim: int) -> HloValue:

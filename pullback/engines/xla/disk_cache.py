@@ -75,7 +75,8 @@ class DiskCache:
 
     def write(self, key: bytes, payload: bytes) -> None:
         """Store an executable, unless the disk fails."""
-        content = _wrapped(key, payload)
+        header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _checksum(key, payload))
+        content = header + payload
         if self._unwritable or len(content) > self.limit or not self._usable():
             return
         try:
@@ -198,11 +199,6 @@ def _checksum(key: bytes, payload: bytes) -> bytes:
     return digest.digest()
 
 
-def _wrapped(key: bytes, payload: bytes) -> bytes:
-    header = _HEADER.pack(_MAGIC, FORMAT, key, len(payload), _checksum(key, payload))
-    return header + payload
-
-
 def _unwrapped(key: bytes, content: bytes) -> bytes | None:
     """Return the payload of a file, if it is complete, of this format, and of this key."""
     if len(content) < _HEADER.size:
@@ -218,13 +214,9 @@ def _from_environment() -> DiskCache:
     if os.environ.get("PULLBACK_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
         return DiskCache(None)
     limit = from_environment("PULLBACK_CACHE_SIZE", _SIZE)
-    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or _default_directory(), limit)
-
-
-def _default_directory() -> str | None:
-    """Return `pullback` in the user's cache directory; None for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "pullback") if os.path.isabs(base) else None
+    default = os.path.join(base, "pullback") if os.path.isabs(base) else None  # there is no home
+    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or default, limit)
 
 
 _current: DiskCache | None = None

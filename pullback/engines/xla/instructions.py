@@ -236,12 +236,9 @@ class _Normal:
             regions = tuple([self.block(r, known) for r in i.regions])
             results = self.fresh(i.results)
             known.update(zip(i.results, results, strict=True))
-            attributes = without_defaults(i.attributes)
-            made.append(
-                dataclasses.replace(
-                    i, operands=operands, results=results, attributes=attributes, regions=regions
-                )
-            )
+            new = dataclasses.replace(i, operands=operands, results=results, regions=regions)
+            new.attributes = without_defaults(i.attributes)
+            made.append(new)
         results = tuple([value(y) for y in block.results])
         return dataclasses.replace(block, arguments=arguments, instructions=made, results=results)
 

@@ -36,10 +36,7 @@ def driver() -> bytes:
 
 
 def library(path: str | os.PathLike) -> bytes:
-    """Return what identifies a build of a shared library: its size, beginning and end.
-
-    The beginning holds the addresses of its functions, the end the sizes of its sections.
-    """
+    """Return what identifies a build of a shared library: its size, beginning and end."""
     try:
         with open(path, "rb") as file:
             head = file.read(_SAMPLE)

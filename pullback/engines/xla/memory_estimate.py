@@ -112,11 +112,6 @@ class _Step:
     writes: list[HloValue]
     inside: int  # bytes that only exist while it runs
 
-    @property
-    def overwrites(self) -> bool:
-        """Whether it may overwrite an operand that is not read afterwards."""
-        return self.instruction.name not in _WHOLE or self.instruction.name == "while"
-
 
 @dataclass
 class _Loop:
@@ -315,7 +310,8 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
 def _reused(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
     """The bytes that a step writes over operands which it is the last to read."""
     total = 0
-    for size in written.values() if step.overwrites else ():
+    overwrites = step.instruction.name not in _WHOLE or step.instruction.name == "while"
+    for size in written.values() if overwrites else ():
         if size in dying:
             dying.remove(size)
             total += size

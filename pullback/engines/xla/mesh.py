@@ -39,9 +39,8 @@ class XlaMesh(MeshEngine):
     """XLA on a mesh: every device runs the same program on its parts."""
 
     def __init__(self, mesh: DeviceMesh, xla: XlaEngine) -> None:
-        super().__init__(mesh)
-        self.xla, self.name, self.platform = xla, xla.name, xla.platform
-        self.group = xla.group(mesh)
+        super().__init__(mesh, xla)
+        self.xla, self.group = xla, xla.group(mesh)
         if not self.group.here:
             raise EngineError(
                 f"process {processes.current().index} has no device of {mesh}: they belong to "
@@ -49,9 +48,6 @@ class XlaMesh(MeshEngine):
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size
-
-    def give_back(self) -> None:
-        self.xla.give_back()
 
     def put(self, array: np.ndarray, type: Type) -> Spread:
         parts, whole = self.parts_of(array, type), not any(layout(type))

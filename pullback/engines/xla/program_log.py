@@ -29,10 +29,7 @@ class LogSummary(NamedTuple):
 
 
 class ProgramLog:
-    """The programs that were started on a group, in order; `failure` is the last one.
-
-    Threads that start programs, that wait for results and that talk to other processes share it.
-    """
+    """The programs that were started on a group, in order; several threads share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,8 +40,7 @@ class ProgramLog:
         self._programs, self._values = array("I"), array("I")
 
     def begin(self, program: int, values: int) -> None:
-        """Log a program that is about to start, by checksums of the program and of those of its
-        inputs that must be the same on all processes."""
+        """Log a program about to start, by checksums of it and of the inputs that all share."""
         with self._lock:
             for sums, checksum in ((self._programs, program), (self._values, values)):
                 if len(sums) == _CAPACITY:
