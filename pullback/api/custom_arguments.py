@@ -45,10 +45,8 @@ class RuleArguments:
         Leaves that are not tensors are those of the call, or `others` if it is given.
         """
         rest = iter(tensors)
-        leaves = [
-            next(rest) if x is None else x[0] if others is None else others for x in self.template
-        ]
-        return tree.unflatten(self.in_tree, leaves)
+        own = [x if x is None or others is None else (others,) for x in self.template]
+        return tree.unflatten(self.in_tree, [next(rest) if x is None else x[0] for x in own])
 
     def __call__(self, f: Callable, tensors: Sequence[Any]) -> Any:
         """Call `f` on the arguments, with these tensors."""

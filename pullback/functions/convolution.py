@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import (
-    float_node,
-    float_operands,
-    literal,
-    node,
-    per_dimension,
-    placed,
-    record_as,
-)
+from pullback.functions import arguments
+from pullback.functions.arguments import float_node, float_operands, node, per_dimension, record_as
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -97,7 +90,7 @@ def avg_pool(
     counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
     if counts.size and (counts == counts.flat[0]).all():
         counts = counts.flat[0]
-    return record_as("avg_pool", op, a) / literal(counts, a.type.dtype)
+    return record_as("avg_pool", op, a) / arguments.literal(counts, a.type.dtype)
 
 
 def _window(
@@ -121,7 +114,7 @@ def _padding(
     if not isinstance(padding, str) and not pairs:
         message = f'padding must be "VALID", "SAME" or {len(sizes)} pairs, got {padding!r}'
         raise ShapeError(message, op=op)
-    return placed(op, resolve_padding, padding, sizes, window, strides, dilation)
+    return arguments.placed(op, resolve_padding, padding, sizes, window, strides, dilation)
 
 
 __all__ = ["avg_pool", "conv", "conv2d", "max_pool"]

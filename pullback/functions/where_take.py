@@ -8,15 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import (
-    along,
-    axis_of,
-    fresh,
-    node,
-    placed,
-    record_as,
-    shape_of,
-)
+from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
