@@ -109,10 +109,9 @@ def _scan(
         nonlocal emitted
         result = f(state.unflatten(values[:count]), tree.unflatten(rows_tree, values[count:]))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise ArgumentError(
-                f"{name}: the body must return a pair (state, result), got {type(result).__name__}",
-                hint="Return `state, None` if there is no result.",
-            )
+            got, hint = type(result).__name__, "Return `state, None` if there is no result."
+            what = f"the body must return a pair (state, result), got {got}"
+            raise ArgumentError(f"{name}: {what}", hint=hint)
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
@@ -143,11 +142,10 @@ def _while(state: Carry, cond: Callable, body: Callable) -> Any:
     ends = stage_types(name, test, state.types)
     answer = [y.type.plain for y in ends.graph.outputs]
     if answer != [Type((), bool_)]:
-        raise ArgumentError(
-            f"{name}: the condition must return one scalar bool, got "
-            f"{tree.unflatten(ends.structure, answer)!r}",
-            hint="Write a comparison; reduce several with pb.all or pb.any.",
-        )
+        got = tree.unflatten(ends.structure, answer)
+        message = f"{name}: the condition must return one scalar bool, got {got!r}"
+        hint = "Write a comparison; reduce several with pb.all or pb.any."
+        raise ArgumentError(message, hint=hint)
     joined = Joined([ends, work], count)
     first, second = joined.graphs
     first, second = while_graphs(first, second, joined.axes, count)

@@ -38,11 +38,9 @@ def conv(
     a, b = float_operands(as_tensor(x), as_tensor(filters))
     rank = a.type.rank - 2
     if rank < 0 or b.type.rank != a.type.rank:
-        raise ShapeError(
-            "needs [N, spatial..., C] and [spatial..., C, F] of the same rank, "
-            f"got {a.type} and {b.type}",
-            op="conv", code="E3002",
-        )  # fmt: skip
+        wanted = "[N, spatial..., C] and [spatial..., C, F] of the same rank"
+        message = f"needs {wanted}, got {a.type} and {b.type}"
+        raise ShapeError(message, op="conv", code="E3002")
     steps = per_dimension("conv", strides, rank, "strides")
     apart = per_dimension("conv", dilation, rank, "dilation")
     inner = per_dimension("conv", input_dilation, rank, "input_dilation")

@@ -85,11 +85,9 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
     x, places = as_tensor(x), as_tensor(indices)
     axis = axis_of("take_along_axis", axis, x.ndim)
     if places.ndim != x.ndim:
-        raise ShapeError(
-            "tensor and indices must have the same rank, "
-            f"got {x._node.type} and {places._node.type}",
-            op="take_along_axis", code="E3002",
-        )  # fmt: skip
+        got = f"{x._node.type} and {places._node.type}"
+        message = f"tensor and indices must have the same rank, got {got}"
+        raise ShapeError(message, op="take_along_axis", code="E3002")
     others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
     shape = placed("take_along_axis", broadcast_shapes, *others)
     x, wide = (spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places))
@@ -163,17 +161,13 @@ def _starts(op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, .
             nodes.append(node(start))
             continue
         if not 0 <= start <= n - size:
-            raise IndexOutOfRange(
-                f"start {start} is out of range for a block of {size} in axis {axis} with size {n}",
-                op=op, axis=axis, extent=n,
-            )  # fmt: skip
+            what = f"is out of range for a block of {size} in axis {axis} with size {n}"
+            raise IndexOutOfRange(f"start {start} {what}", op=op, axis=axis, extent=n)
         nodes.append(scalar(start, int64))
     if not len(starts) == len(sizes) == x.ndim:
-        raise ArgumentError(
-            f"needs {x.ndim} starts and sizes for {x._node.type}, "
-            f"got {len(starts)} and {len(sizes)}",
-            op=op,
-        )
+        got = f"{len(starts)} and {len(sizes)}"
+        message = f"needs {x.ndim} starts and sizes for {x._node.type}, got {got}"
+        raise ArgumentError(message, op=op)
     return nodes
 
 

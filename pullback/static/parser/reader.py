@@ -201,26 +201,21 @@ class Reader(Cursor):
 
     def application(self) -> tuple[str, list[int], tuple, dict[str, Any]]:
         """Read `Op(operands and parameters) {key: value}`."""
-        name = self.word("an instruction")
+        name, words = self.word("an instruction"), self.words
         operands: list[int] = []
         arguments: list = []
         keys: dict[str, Any] = {}
-        self.expect("(")
-        words = self.words
-        self.skip()
-        while words[self.at] != ")":
+
+        def argument() -> None:
             if words[self.at][:1] == "%":
                 operands.append(self.identity())
             elif words[self.at][:1] in START and words[self.at + 1] in _ASSIGN:
                 self.key(keys)
             else:
                 arguments.append(self.value())
-            self.skip()
-            if words[self.at] != ",":
-                break
-            self.at += 1
-            self.skip()
-        self.expect(")")
+
+        self.expect("(")
+        self.listed(argument, ")")
         if words[self.at] == "{":
             self.at += 1
             self.listed(lambda: self.key(keys), "}")
