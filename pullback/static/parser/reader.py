@@ -201,21 +201,26 @@ class Reader(Cursor):
 
     def application(self) -> tuple[str, list[int], tuple, dict[str, Any]]:
         """Read `Op(operands and parameters) {key: value}`."""
-        name, words = self.word("an instruction"), self.words
+        name = self.word("an instruction")
         operands: list[int] = []
         arguments: list = []
         keys: dict[str, Any] = {}
-
-        def argument() -> None:
+        self.expect("(")
+        words = self.words
+        self.skip()
+        while words[self.at] != ")":
             if words[self.at][:1] == "%":
                 operands.append(self.identity())
             elif words[self.at][:1] in START and words[self.at + 1] in _ASSIGN:
                 self.key(keys)
             else:
                 arguments.append(self.value())
-
-        self.expect("(")
-        self.listed(argument, ")")
+            self.skip()
+            if words[self.at] != ",":
+                break
+            self.at += 1
+            self.skip()
+        self.expect(")")
         if words[self.at] == "{":
             self.at += 1
             self.listed(lambda: self.key(keys), "}")
