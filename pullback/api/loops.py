@@ -115,18 +115,14 @@ def _scan(
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
-    types = [_row(x._node.type) for x in rows]
+    whole = [x._node.type for x in rows]
+    types = [row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole]  # rows keep their layout
     staged = state.settle(lambda given: stage_types(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
     body = canonical(scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
-
-
-def _row(type: Type) -> Type:
-    """The type of one row, in the layout of all rows."""
-    return row(type).sharded(entry(type.sharding, type.rank, 0))
 
 
 def _while(state: Carry, cond: Callable, body: Callable) -> Any:

@@ -92,17 +92,13 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
     shape = placed("take_along_axis", broadcast_shapes, *others)
     x, wide = (spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places))
     size = x.shape[axis]
-    if places is not indices and places.dtype.is_integer:
-        _check_range(places.numpy(), axis, size)
+    if places is not indices and places.dtype.is_integer:  # the values are known
+        values = places.numpy()
+        wrong = values[(values < -size) | (values >= size)]
+        if wrong.size:
+            raise out_of_range(int(wrong[0]), axis, size)
     index = counted_from_start(node_of(wide), size) if wide.dtype.is_integer else wide._node
     return record(TakeAlongAxis(axis), (node_of(x), index))
-
-
-def _check_range(indices: np.ndarray, axis: int, size: int) -> None:
-    """Check indices whose values are known."""
-    wrong = (indices < -size) | (indices >= size)
-    if wrong.any():
-        raise out_of_range(int(indices[wrong].flat[0]), axis, size)
 
 
 def scatter(
