@@ -56,10 +56,8 @@ def _check(
         gs = _random_like(y, rng)
         left, right = _inner(slope, gs), _inner(ts, pull(gs))
         if not np.isclose(left, right, rtol=tolerance * 10, atol=tolerance * 10):
-            raise GradientVerification(
-                f"check_grads: reverse mode of order {level} disagrees with differences: "
-                f"{right} against {left}"
-            )
+            what = f"reverse mode of order {level} disagrees with differences"
+            raise GradientVerification(f"check_grads: {what}: {right} against {left}")
     if order > 1:
         if "fwd" in modes:
             _check(lambda *xs: jvp(f, xs, ts)[1], args, order - 1, modes, eps, tol, rng, level + 1)
@@ -105,8 +103,6 @@ def _compare(what: str, level: int, got: list, want: list, tolerance: float) -> 
         a, b = np.asarray(a), np.asarray(b)
         size = max(1.0, float(np.abs(b).max(initial=0.0)))
         if not np.allclose(a, b, rtol=tolerance, atol=tolerance * size):
-            worst = float(np.abs(a - b).max())
-            raise GradientVerification(
-                f"check_grads: {what} of order {level} disagrees with differences in result {i}: "
-                f"largest deviation {worst:.3g}"
-            )
+            worst = f"largest deviation {float(np.abs(a - b).max()):.3g}"
+            where = f"{what} of order {level} disagrees with differences in result {i}"
+            raise GradientVerification(f"check_grads: {where}: {worst}")

@@ -198,10 +198,8 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     size = size_of(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
-            raise ArgumentError(
-                f"ppermute: sources and targets must be different numbers below {size}, got "
-                f"{list(pairs)}"
-            )
+            must = f"sources and targets must be different numbers below {size}"
+            raise ArgumentError(f"ppermute: {must}, got {list(pairs)}")
     return record(PPermute(name, pairs), (_varying(x, (name,)),))
 
 
@@ -226,10 +224,8 @@ def _unfolded(what: str, x: Tensor, dim: int, name: str) -> Tensor:
     """Split a dimension into two; the first has one entry for each example along the axis."""
     n, size = x.shape[dim], size_of(name)
     if n % size:
-        raise ShapeError(
-            f"{what}: dimension {dim} must divide into {size} parts along {name!r}, got "
-            f"{x._node.type}"
-        )
+        must = f"dimension {dim} must divide into {size} parts along {name!r}"
+        raise ShapeError(f"{what}: {must}, got {x._node.type}")
     return reshape(x, (*x.shape[:dim], size, n // size, *x.shape[dim + 1 :]))
 
 

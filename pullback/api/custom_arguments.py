@@ -45,10 +45,8 @@ class RuleArguments:
         Leaves that are not tensors are those of the call, or `others` if it is given.
         """
         rest = iter(tensors)
-        leaves = [
-            next(rest) if x is None else x[0] if others is None else others for x in self.template
-        ]
-        return tree.unflatten(self.in_tree, leaves)
+        own = [x if x is None or others is None else (others,) for x in self.template]
+        return tree.unflatten(self.in_tree, [next(rest) if x is None else x[0] for x in own])
 
     def __call__(self, f: Callable, tensors: Sequence[Any]) -> Any:
         """Call `f` on the arguments, with these tensors."""
@@ -64,12 +62,10 @@ class RuleArguments:
         given = self.arguments(xs)
         count = len(found) if isinstance(found, (tuple, list)) else type(found).__name__
         if count != len(given):
-            raise ArgumentError(
-                f"{name}: bwd must return a tuple of {len(given)} cotangents, one for each "
-                f"argument that is not static, got {count}",
-                where=line_of(bwd),
-                hint="None stands for a zero cotangent; (g,) is a tuple of one.",
-            )
+            wanted = f"{len(given)} cotangents, one for each argument that is not static"
+            message = f"{name}: bwd must return a tuple of {wanted}, got {count}"
+            hint = "None stands for a zero cotangent; (g,) is a tuple of one."
+            raise ArgumentError(message, where=line_of(bwd), hint=hint)
         made: list[Node | None] = []
         for i, (argument, c) in enumerate(zip(given, found, strict=True)):
             what = f"the cotangent of argument {i}"
@@ -83,12 +79,10 @@ def _entries(name: str, what: str, bwd: Callable, c: Any, argument: Any) -> list
     """The cotangent of each leaf of an argument; `None` is zero, for any subtree."""
     found = tree.broadcast_prefix(c, argument)
     if found is None or len([g for g in found if g is not None]) != len(tree.leaves(c)):
-        raise ArgumentError(
-            f"{name}: {what} must be a tree like the argument, "
-            f"{tree.show(tree.flatten(argument)[1])}, got {tree.show(tree.flatten(c)[1])}",
-            where=line_of(bwd),
-            hint="None stands for a zero cotangent of any subtree, * for a leaf.",
-        )
+        like, got = (tree.show(tree.flatten(x)[1]) for x in (argument, c))
+        message = f"{name}: {what} must be a tree like the argument, {like}, got {got}"
+        hint = "None stands for a zero cotangent of any subtree, * for a leaf."
+        raise ArgumentError(message, where=line_of(bwd), hint=hint)
     return found
 
 
@@ -126,12 +120,9 @@ def expect(
     """The leaves of `given` as nodes; they must have the tree and the types of `like`."""
     leaves, got = tree.flatten(given)
     if got != structure:
-        raise ArgumentError(
-            f"{name}: {what} must be a tree like the function's result, {tree.show(structure)}, "
-            f"got {tree.show(got)}",
-            where=line_of(f),
-            hint="* stands for a leaf.",
-        )
+        trees = f"{tree.show(structure)}, got {tree.show(got)}"
+        message = f"{name}: {what} must be a tree like the function's result, {trees}"
+        raise ArgumentError(message, where=line_of(f), hint="* stands for a leaf.")
     return [fitting(name, what, f, x, y.type) for x, y in zip(leaves, like, strict=True)]
 
 

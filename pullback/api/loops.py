@@ -109,25 +109,20 @@ def _scan(
         nonlocal emitted
         result = f(state.unflatten(values[:count]), tree.unflatten(rows_tree, values[count:]))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise ArgumentError(
-                f"{name}: the body must return a pair (state, result), got {type(result).__name__}",
-                hint="Return `state, None` if there is no result.",
-            )
+            got, hint = type(result).__name__, "Return `state, None` if there is no result."
+            what = f"the body must return a pair (state, result), got {got}"
+            raise ArgumentError(f"{name}: {what}", hint=hint)
         ys, emitted = tree.flatten(returned_values(name, result[1]))
         return (*state.returned(result[0]), *ys)
 
-    types = [_row(x._node.type) for x in rows]
+    whole = [x._node.type for x in rows]
+    types = [row(t).sharded(entry(t.sharding, t.rank, 0)) for t in whole]  # rows keep their layout
     staged = state.settle(lambda given: stage_types(name, step, [*given, *types]))
     joined = Joined([staged], count + len(rows))
     body = canonical(scan_body(joined.graphs[0], joined.axes, count))
     op = Scan(body, count, len(rows), length, bool(reverse), unroll)
     made = joined.apply(op, [*state.nodes(), *[node_of(x) for x in rows]])
     return state.unflatten(made[:count]), tree.unflatten(emitted, made[count:])
-
-
-def _row(type: Type) -> Type:
-    """The type of one row, in the layout of all rows."""
-    return row(type).sharded(entry(type.sharding, type.rank, 0))
 
 
 def _while(state: Carry, cond: Callable, body: Callable) -> Any:
@@ -143,11 +138,10 @@ def _while(state: Carry, cond: Callable, body: Callable) -> Any:
     ends = stage_types(name, test, state.types)
     answer = [y.type.plain for y in ends.graph.outputs]
     if answer != [Type((), bool_)]:
-        raise ArgumentError(
-            f"{name}: the condition must return one scalar bool, got "
-            f"{tree.unflatten(ends.structure, answer)!r}",
-            hint="Write a comparison; reduce several with pb.all or pb.any.",
-        )
+        got = tree.unflatten(ends.structure, answer)
+        message = f"{name}: the condition must return one scalar bool, got {got!r}"
+        hint = "Write a comparison; reduce several with pb.all or pb.any."
+        raise ArgumentError(message, hint=hint)
     joined = Joined([ends, work], count)
     first, second = joined.graphs
     first, second = while_graphs(first, second, joined.axes, count)

@@ -33,11 +33,10 @@ class bind:
         self.mesh = mesh
         for name in self.sizes:
             if name in thread.axis_sizes:
-                raise ArgumentError(
-                    f"{'vmap' if mesh is None else 'shard_map'}: the axis name {name!r} is already "
-                    "bound by an enclosing function",
-                    hint="Choose another name, so that collectives can tell the axes apart.",
-                )
+                what = f"the axis name {name!r} is already bound by an enclosing function"
+                hint = "Choose another name, so that collectives can tell the axes apart."
+                function = "vmap" if mesh is None else "shard_map"
+                raise ArgumentError(f"{function}: {what}", hint=hint)
 
     def __enter__(self) -> None:
         thread.axis_sizes |= self.sizes

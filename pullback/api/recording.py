@@ -116,21 +116,18 @@ def differentiable(name: str, x: Any, i: int, selected: Tree) -> Tensor:
         return x
     made = as_value(name, x, i, selected)
     if not made.dtype.is_inexact:
-        raise NonDifferentiableInput(
-            f"{name}: can only differentiate with respect to float or complex values, got "
-            f"{made._node.type} at argument{tree.paths(selected)[i]}",
-            hint="Select other arguments with argnums, or write the number as a float: 1.0 for 1.",
-        )
+        what = "can only differentiate with respect to float or complex values"
+        got = f"{made._node.type} at argument{tree.paths(selected)[i]}"
+        hint = "Select other arguments with argnums, or write the number as a float: 1.0 for 1."
+        raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
     return made
 
 
 def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     """Leaf `i` of the selected arguments, as a tensor."""
     if not is_value(x):
-        raise ArgumentError(
-            f"{name}: arguments must be tensors, arrays or numbers, got {type(x).__name__} at "
-            f"argument{tree.paths(selected)[i]}"
-        )
+        got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"
+        raise ArgumentError(f"{name}: arguments must be tensors, arrays or numbers, got {got}")
     return asarray(x)
 
 
@@ -148,10 +145,8 @@ def prefix_entries(transform: str, name: str, kind: str, prefix: Tree, like: Tre
         prefix = tuple(prefix)
     found = tree.broadcast_prefix(prefix, like)
     if found is None:
-        raise ArgumentError(
-            f"{transform}: {name} must be {kind}, or a tree of them that is a prefix of the "
-            f"{'arguments' if inward else 'results'}, got {prefix!r}"
-        )
+        whole = f"a tree of them that is a prefix of the {'arguments' if inward else 'results'}"
+        raise ArgumentError(f"{transform}: {name} must be {kind}, or {whole}, got {prefix!r}")
     return found
 
 
@@ -163,10 +158,8 @@ def normal_argnums(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
         raise ArgumentError(f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}")
     selected = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(isinstance(i, int) and -count <= i < count for i in selected):
-        raise ArgumentError(
-            f"{name}: argnums {argnums} but the function was called with {count} positional "
-            "arguments"
-        )
+        called = f"the function was called with {count} positional arguments"
+        raise ArgumentError(f"{name}: argnums {argnums} but {called}")
     made = tuple(i % count for i in selected)
     if len(set(made)) != len(made):
         raise ArgumentError(f"{name}: argnums {argnums} names an argument twice")

@@ -63,10 +63,8 @@ def shard_map(
         if inside is None:
             return call.recorded()
         if inside is not mesh:
-            raise ArgumentError(
-                f"shard_map: inside a shard_map on {inside}, the mesh must be the same, got {mesh}",
-                hint="Make one mesh with the axes of both.",
-            )
+            what = f"inside a shard_map on {inside}, the mesh must be the same, got {mesh}"
+            raise ArgumentError(f"shard_map: {what}", hint="Make one mesh with the axes of both.")
         return call.inlined()
 
     return mapped
@@ -142,12 +140,9 @@ class _Call:
 
     def inlined(self) -> Any:
         for x, dims in zip(self.nodes, self.dims, strict=True):
-            for a in _axes(dims):
-                if a in x.type.varying:
-                    raise ArgumentError(
-                        f"shard_map: a value that is already split along {a!r} cannot be split "
-                        f"along it again, got {x.type} with the spec {P(*dims)}"
-                    )
+            for a in [a for a in _axes(dims) if a in x.type.varying]:
+                what = f"a value that is already split along {a!r} cannot be split along it again"
+                raise ArgumentError(f"shard_map: {what}, got {x.type} with the spec {P(*dims)}")
         with deriving(user_line()):
             pairs = zip(self.nodes, self.dims, strict=True)
             parts = iter([deliver(take_part(x, dims, self.mesh)) for x, dims in pairs])
@@ -196,9 +191,6 @@ def _refuse_layouts(made: Sequence[Node]) -> None:
     for node in ancestors(made):
         types = node.type if isinstance(node.type, tuple) else (node.type,)
         if any(t.sharding is not None for t in types):
-            raise ArgumentError(
-                f"shard_map: {node.op.title} lays a value out on a mesh, but inside a value is one "
-                "device's shard",
-                where=node.where,
-                hint="Lay tensors out before or after, or use another pb.shard_map.",
-            )
+            why = "lays a value out on a mesh, but inside a value is one device's shard"
+            hint = "Lay tensors out before or after, or use another pb.shard_map."
+            raise ArgumentError(f"shard_map: {node.op.title} {why}", where=node.where, hint=hint)

@@ -117,11 +117,9 @@ def hvp(
 
 def _arguments(name: str, xs: Any) -> tuple:
     if not isinstance(xs, (tuple, list)):
-        raise ArgumentError(
-            f"{name}: arguments must be a tuple with one entry per argument of the function, got "
-            f"{type(xs).__name__}",
-            hint=f"Write pb.{name}(f, (x,), (t,)) for a function of one argument.",
-        )
+        must = "arguments must be a tuple with one entry per argument of the function"
+        hint = f"Write pb.{name}(f, (x,), (t,)) for a function of one argument."
+        raise ArgumentError(f"{name}: {must}, got {type(xs).__name__}", hint=hint)
     return tuple(xs)
 
 

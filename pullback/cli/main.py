@@ -68,9 +68,8 @@ def _run_and_report(args: argparse.Namespace) -> int:
     except OSError:
         raise
     except MemoryError:
-        return diagnostics.report_command_error(
-            CommandError("not enough memory", status=1), args.json
-        )
+        full = CommandError("not enough memory", status=1)
+        return diagnostics.report_command_error(full, args.json)
     except Exception as error:
         if os.environ.get("PULLBACK_TRACEBACK"):
             raise
@@ -94,11 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(work=lambda args: _without_command(parser, args))
     groups = parser.add_subparsers(metavar="ir")
     ir = groups.add_parser(
-        "ir",
-        help="verify, print, differentiate, run and compare modules",
+        "ir", help="verify, print, differentiate, run and compare modules",
         description="Work on modules of the static IR. A file may be - for the standard input.",
         epilog="docs/ir.md describes the language and shows every command.",
-    )
+    )  # fmt: skip
     ir.set_defaults(work=lambda args: _without_command(ir, args))
     names = ir.add_subparsers(metavar="command", title="commands")
     for family in (commands, run, diff, conformance):

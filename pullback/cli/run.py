@@ -75,10 +75,8 @@ def _read_inputs(given: Sequence[str], graph: Graph) -> dict[str, Any]:
         if not equals:
             made.update(_all(text, types))
         elif name not in types:
-            raise CommandError(
-                f"--input {name}: the module has no such input, its inputs are "
-                f"{', '.join(types) or 'none'}"
-            )
+            known = f"its inputs are {', '.join(types) or 'none'}"
+            raise CommandError(f"--input {name}: the module has no such input, {known}")
         else:
             made[name] = _one(name, value, types[name])
     return made

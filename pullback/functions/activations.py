@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pullback.functions.arguments import (
-    apply,
-    axes_of,
-    axis_of,
-    dtype_or,
-    float_node,
-    integer,
-    literal,
-)
+from pullback.functions import arguments
+from pullback.functions.arguments import apply, axes_of, axis_of, float_node, integer, literal
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
@@ -172,7 +165,7 @@ def one_hot(
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
     x = as_tensor(x)
-    wanted = dtype_or("one_hot", dtype, current().default_dtype)
+    wanted = arguments.dtype_or("one_hot", dtype, current().default_dtype)
     count = integer("one_hot", num_classes, "num_classes")
     axis = axis_of("one_hot", axis, x.ndim + 1)
     shape = (*(1,) * axis, count, *(1,) * (x.ndim - axis))

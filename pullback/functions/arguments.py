@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeVar
 
 from pullback.errors import ArgumentError, AxisError, PullbackError, ShapeError
@@ -58,10 +58,7 @@ def bool_node(x: ArrayLike) -> Node:
 def float_operands(*values: ArrayLike) -> list[Node]:
     """Like `operands`, but if all are integers or bools, they become the default float dtype."""
     xs = [v if _is_number(v) else as_tensor(v) for v in map(number, values)]
-    inexact = [
-        type(x) in (float, complex) if type(x) in NUMBERS else x.dtype.is_inexact for x in xs
-    ]
-    if any(inexact):
+    if any(type(x) in (float, complex) if type(x) in NUMBERS else x.dtype.is_inexact for x in xs):
         return operands(*xs)
     dtype = current().default_dtype
     return [operators.weak(x, dtype) if _is_number(x) else cast_node(node_of(x), dtype) for x in xs]
@@ -169,8 +166,3 @@ def placed(op: str, f: Callable[..., T], *args: Any) -> T:
         return f(*args)
     except PullbackError as error:
         raise error.at(op, user_line()) from None
-
-
-def tensors(values: Iterable[ArrayLike]) -> list[Tensor]:
-    """Return a list of tensors; a tensor is taken apart along its first dimension."""
-    return [as_tensor(v) for v in values]

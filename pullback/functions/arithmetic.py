@@ -5,14 +5,7 @@ from __future__ import annotations
 from pullback.functions.arguments import apply, fresh, node
 from pullback.functions.factory import UnaryFunction, binary, float_binary, float_unary, unary
 from pullback.graph.node import constant
-from pullback.lazy.operators import (
-    NUMBERS,
-    as_tensor,
-    cast_node,
-    number,
-    operands,
-    scalar_dtype,
-)
+from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, number, operands, scalar_dtype
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub

@@ -8,7 +8,7 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import number
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.weak_compare import FLIPPED, beyond
-from pullback.ops.elementwise import logic
+from pullback.ops.elementwise import logic as ops
 from pullback.ops.elementwise.rounding import IsFinite, IsInf, IsNan, SignBit
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike
@@ -30,24 +30,24 @@ def _comparison(name: str, op: type[Op], summary: str, example: str) -> BinaryFu
 
 
 equal = _comparison(
-    "equal", logic.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
+    "equal", ops.Equal, "Whether elements are equal.", "[1, 2], [1, 3] -> [True, False]"
 )
 not_equal = _comparison(
-    "not_equal", logic.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
+    "not_equal", ops.NotEqual, "Whether elements differ.", "[1, 2], [1, 3] -> [False, True]"
 )
 less = _comparison(
-    "less", logic.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
+    "less", ops.Less, "Whether the first is less than the second.", "[1, 2], 2 -> [True, False]"
 )
 less_equal = _comparison(
-    "less_equal", logic.LessEqual, "Whether the first is at most the second.",
+    "less_equal", ops.LessEqual, "Whether the first is at most the second.",
     "[1, 3], 2 -> [True, False]",
 )  # fmt: skip
 greater = _comparison(
-    "greater", logic.Greater, "Whether the first is greater than the second.",
+    "greater", ops.Greater, "Whether the first is greater than the second.",
     "[1, 3], 2 -> [False, True]",
 )  # fmt: skip
 greater_equal = _comparison(
-    "greater_equal", logic.GreaterEqual, "Whether the first is at least the second.",
+    "greater_equal", ops.GreaterEqual, "Whether the first is at least the second.",
     "[1, 2], 2 -> [False, True]",
 )  # fmt: skip
 
@@ -72,19 +72,19 @@ def _bool_operands(x1: ArrayLike, x2: ArrayLike) -> list[Node]:
 
 
 logical_and = binary(
-    "logical_and", logic.LogicalAnd, "Whether both are true.",
+    "logical_and", ops.LogicalAnd, "Whether both are true.",
     "[True, False], True -> [True, False]", _bool_operands,
 )  # fmt: skip
 logical_or = binary(
-    "logical_or", logic.LogicalOr, "Whether at least one is true.",
+    "logical_or", ops.LogicalOr, "Whether at least one is true.",
     "[True, False], False -> [True, False]", _bool_operands,
 )  # fmt: skip
 logical_xor = binary(
-    "logical_xor", logic.LogicalXor, "Whether exactly one is true.",
+    "logical_xor", ops.LogicalXor, "Whether exactly one is true.",
     "[True, False], True -> [False, True]", _bool_operands,
 )  # fmt: skip
 logical_not = unary(
-    "logical_not", logic.LogicalNot, "Whether each element is false.",
+    "logical_not", ops.LogicalNot, "Whether each element is false.",
     "[True, False] -> [False, True]", bool_node,
 )  # fmt: skip
 
@@ -98,7 +98,7 @@ def isclose(
     [True, False]
     """
     a, b = map(wrap, float_operands(x1, x2))
-    near = apply(logic.LessEqual, abs(a - b)._node, (atol + rtol * abs(b))._node)
+    near = apply(ops.LessEqual, abs(a - b)._node, (atol + rtol * abs(b))._node)
     close = equal(a, b) | (near & isfinite(a) & isfinite(b))
     return close | (isnan(a) & isnan(b)) if equal_nan else close
 

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import (
-    float_node,
-    float_operands,
-    literal,
-    node,
-    per_dimension,
-    placed,
-    record_as,
-)
+from pullback.functions import arguments
+from pullback.functions.arguments import float_node, float_operands, node, per_dimension, record_as
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -45,11 +38,9 @@ def conv(
     a, b = float_operands(as_tensor(x), as_tensor(filters))
     rank = a.type.rank - 2
     if rank < 0 or b.type.rank != a.type.rank:
-        raise ShapeError(
-            "needs [N, spatial..., C] and [spatial..., C, F] of the same rank, "
-            f"got {a.type} and {b.type}",
-            op="conv", code="E3002",
-        )  # fmt: skip
+        wanted = "[N, spatial..., C] and [spatial..., C, F] of the same rank"
+        message = f"needs {wanted}, got {a.type} and {b.type}"
+        raise ShapeError(message, op="conv", code="E3002")
     steps = per_dimension("conv", strides, rank, "strides")
     apart = per_dimension("conv", dilation, rank, "dilation")
     inner = per_dimension("conv", input_dilation, rank, "input_dilation")
@@ -97,7 +88,7 @@ def avg_pool(
     counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
     if counts.size and (counts == counts.flat[0]).all():
         counts = counts.flat[0]
-    return record_as("avg_pool", op, a) / literal(counts, a.type.dtype)
+    return record_as("avg_pool", op, a) / arguments.literal(counts, a.type.dtype)
 
 
 def _window(
@@ -121,7 +112,7 @@ def _padding(
     if not isinstance(padding, str) and not pairs:
         message = f'padding must be "VALID", "SAME" or {len(sizes)} pairs, got {padding!r}'
         raise ShapeError(message, op=op)
-    return placed(op, resolve_padding, padding, sizes, window, strides, dilation)
+    return arguments.placed(op, resolve_padding, padding, sizes, window, strides, dilation)
 
 
 __all__ = ["avg_pool", "conv", "conv2d", "max_pool"]

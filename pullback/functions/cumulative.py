@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import (
-    axis_of,
-    float_node,
-    node,
-    record_as,
-    summand,
-)
+from pullback.functions.arguments import axis_of, float_node, node, record_as, summand
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor

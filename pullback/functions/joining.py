@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import (
-    along,
-    axis_of,
-    fresh,
-    integer,
-    node,
-    one_or_many,
-    ordered_axes,
-    tensors,
-)
+from pullback.functions import arguments
+from pullback.functions.arguments import along, axis_of, fresh, integer, node, one_or_many
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.node import constant
@@ -33,7 +25,7 @@ def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor
     >>> pb.concat([[1, 2], [3]]).tolist()
     [1, 2, 3]
     """
-    parts = tensors(arrays)
+    parts = [as_tensor(x) for x in arrays]
     if not parts:
         raise ArgumentError("needs at least one tensor", op="concat")
     if axis is None:
@@ -48,7 +40,7 @@ def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
-    parts = tensors(arrays)
+    parts = [as_tensor(x) for x in arrays]
     if not parts:
         raise ArgumentError("needs at least one tensor", op="stack")
     shape = parts[0].shape
@@ -194,7 +186,7 @@ def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     [[2, 4], [1, 3]]
     """
     x = as_tensor(x)
-    a, b = ordered_axes("rot90", axes, x.ndim)
+    a, b = arguments.ordered_axes("rot90", axes, x.ndim)
     turns = k % 4
     if turns == 0:
         return fresh(x)

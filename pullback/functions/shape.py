@@ -7,18 +7,8 @@ from collections.abc import Sequence
 from typing import SupportsIndex
 
 from pullback.errors import ShapeError
-from pullback.functions.arguments import (
-    axes_of,
-    axis_of,
-    fresh,
-    integer,
-    node,
-    one_or_many,
-    ordered_axes,
-    placed,
-    record_as,
-    shape_of,
-)
+from pullback.functions import arguments
+from pullback.functions.arguments import axes_of, fresh, integer, node, one_or_many, shape_of
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -75,7 +65,7 @@ def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
     (4, 2, 3)
     """
     a = node(x)
-    return _permuted(a, ordered_axes("permute_dims", tuple(axes), a.type.rank))
+    return _permuted(a, arguments.ordered_axes("permute_dims", tuple(axes), a.type.rank))
 
 
 def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tensor:
@@ -87,7 +77,7 @@ def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tens
     a = node(x)
     if axes is None:
         return _permuted(a, tuple(range(a.type.rank))[::-1])
-    return _permuted(a, ordered_axes("transpose", tuple(axes), a.type.rank))
+    return _permuted(a, arguments.ordered_axes("transpose", tuple(axes), a.type.rank))
 
 
 def _permuted(x: Node, perm: tuple[int, ...]) -> Tensor:
@@ -118,12 +108,11 @@ def moveaxis(x: ArrayLike, source: Shape, destination: Shape) -> Tensor:
     """
     a = node(x)
     rank = a.type.rank
-    old, new = ordered_axes("moveaxis", source, rank), ordered_axes("moveaxis", destination, rank)
+    old, new = (arguments.ordered_axes("moveaxis", axes, rank) for axes in (source, destination))
     if len(old) != len(new):
-        raise ShapeError(
-            f"source and destination must have the same length, got {source} and {destination}",
-            op="moveaxis",
-        )
+        got = f"{source} and {destination}"
+        message = f"source and destination must have the same length, got {got}"
+        raise ShapeError(message, op="moveaxis")
     rest = iter([i for i in range(rank) if i not in old])
     moved = dict(zip(new, old))
     return _permuted(a, tuple(moved[i] if i in moved else next(rest) for i in range(rank)))
@@ -136,7 +125,7 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Tensor:
     (4, 3, 2)
     """
     x = as_tensor(x)
-    a, b = (axis_of("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
+    a, b = (arguments.axis_of("swapaxes", axis, x.ndim) for axis in (axis1, axis2))
     perm = list(range(x.ndim))
     perm[a], perm[b] = b, a
     return _permuted(node(x), tuple(perm))
@@ -178,7 +167,7 @@ def spread(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Broadcast `x`, without a new node if it has the shape already."""
     if x.shape == shape:
         return fresh(x)
-    return record_as("broadcast_to", Broadcast(shape), node(x))
+    return arguments.record_as("broadcast_to", Broadcast(shape), node(x))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -187,7 +176,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> pb.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    return placed("broadcast_shapes", _broadcast_shapes, (), *map(tuple, shapes))
+    return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *map(tuple, shapes))
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
@@ -197,7 +186,7 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:
     [(2, 2), (2, 2)]
     """
     arrays = [as_tensor(x) for x in xs]
-    shape = placed("broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in arrays])
+    shape = arguments.placed("broadcast_arrays", _broadcast_shapes, (), *[x.shape for x in arrays])
     return [spread(x, shape) for x in arrays]
 
 

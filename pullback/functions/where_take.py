@@ -8,15 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
-from pullback.functions.arguments import (
-    along,
-    axis_of,
-    fresh,
-    node,
-    placed,
-    record_as,
-    shape_of,
-)
+from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
@@ -93,26 +85,20 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int = -1) -> Tensor:
     x, places = as_tensor(x), as_tensor(indices)
     axis = axis_of("take_along_axis", axis, x.ndim)
     if places.ndim != x.ndim:
-        raise ShapeError(
-            "tensor and indices must have the same rank, "
-            f"got {x._node.type} and {places._node.type}",
-            op="take_along_axis", code="E3002",
-        )  # fmt: skip
+        got = f"{x._node.type} and {places._node.type}"
+        message = f"tensor and indices must have the same rank, got {got}"
+        raise ShapeError(message, op="take_along_axis", code="E3002")
     others = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, places)]
     shape = placed("take_along_axis", broadcast_shapes, *others)
     x, wide = (spread(t, (*shape[:axis], t.shape[axis], *shape[axis + 1 :])) for t in (x, places))
     size = x.shape[axis]
-    if places is not indices and places.dtype.is_integer:
-        _check_range(places.numpy(), axis, size)
+    if places is not indices and places.dtype.is_integer:  # the values are known
+        values = places.numpy()
+        wrong = values[(values < -size) | (values >= size)]
+        if wrong.size:
+            raise out_of_range(int(wrong[0]), axis, size)
     index = counted_from_start(node_of(wide), size) if wide.dtype.is_integer else wide._node
     return record(TakeAlongAxis(axis), (node_of(x), index))
-
-
-def _check_range(indices: np.ndarray, axis: int, size: int) -> None:
-    """Check indices whose values are known."""
-    wrong = (indices < -size) | (indices >= size)
-    if wrong.any():
-        raise out_of_range(int(indices[wrong].flat[0]), axis, size)
 
 
 def scatter(
@@ -171,17 +157,13 @@ def _starts(op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, .
             nodes.append(node(start))
             continue
         if not 0 <= start <= n - size:
-            raise IndexOutOfRange(
-                f"start {start} is out of range for a block of {size} in axis {axis} with size {n}",
-                op=op, axis=axis, extent=n,
-            )  # fmt: skip
+            what = f"is out of range for a block of {size} in axis {axis} with size {n}"
+            raise IndexOutOfRange(f"start {start} {what}", op=op, axis=axis, extent=n)
         nodes.append(scalar(start, int64))
     if not len(starts) == len(sizes) == x.ndim:
-        raise ArgumentError(
-            f"needs {x.ndim} starts and sizes for {x._node.type}, "
-            f"got {len(starts)} and {len(sizes)}",
-            op=op,
-        )
+        got = f"{len(starts)} and {len(sizes)}"
+        message = f"needs {x.ndim} starts and sizes for {x._node.type}, got {got}"
+        raise ArgumentError(message, op=op)
     return nodes
 
 

@@ -145,11 +145,9 @@ def _on_host(name: str, function: Function, args: tuple, kwargs: dict[str, Any])
     # a function that returns None has written its result somewhere
     lost = result is None or _holds_floats(result)
     if lost and any(map(_is_differentiated, found)):
-        raise UnsupportedOp(
-            f"np.{name}: NumPy would compute on the values of a tensor that is being "
-            "differentiated, and its derivative would be lost",
-            hint="Use a pullback function, or x.detach() to make the tensor a constant.",
-        )
+        what = "NumPy would compute on the values of a tensor that is being differentiated"
+        hint = "Use a pullback function, or x.detach() to make the tensor a constant."
+        raise UnsupportedOp(f"np.{name}: {what}, and its derivative would be lost", hint=hint)
     return result
 
 

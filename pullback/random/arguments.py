@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
 from pullback.functions.arguments import placed, shape_of
-from pullback.graph.dtypes import DType, float32, float64, promote, uint32
+from pullback.graph.dtypes import DType, promote, uint32
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, number, scalar
@@ -49,11 +49,6 @@ def float_dtype(
         expected = "float or complex" if "c" in kinds else "float"
         raise DTypeError(f"dtype must be {expected}, got {requested}", op=op)
     return requested
-
-
-def computed_in(dtype: DType) -> DType:
-    """Return the dtype that samples are computed in: f64 for f64, f32 for all others."""
-    return float64 if dtype is float64 else float32
 
 
 def parameter(op: str, value: ArrayLike, dtype: DType) -> Node:

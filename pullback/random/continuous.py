@@ -20,15 +20,13 @@ from pullback.ops.random.affine import Affine, Between, NormalBetween
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.gamma import RandomGamma
 from pullback.ops.random.sampling import RandomExponential, RandomNormal, RandomUniform
-from pullback.random.arguments import (
-    computed_in,
-    float_dtype,
-    key_of,
-    parameter,
-    require,
-    sample_shape,
-)
+from pullback.random.arguments import float_dtype, key_of, parameter, require, sample_shape
 from pullback.typing import ArrayLike, DTypeLike, Shape
+
+
+def _computed_in(dtype: DType) -> DType:
+    """Return the dtype that samples are computed in: f64 for f64, f32 for all others."""
+    return float64 if dtype is float64 else float32
 
 
 def uniform(
@@ -48,7 +46,7 @@ def uniform(
     require(op, operator.lt, "minval must be less than maxval", minval, maxval)
     node = key_of(op, key)
     with at_one_line():
-        wide = computed_in(wanted)
+        wide = _computed_in(wanted)
         low, high = (parameter(op, v, wide) for v in (minval, maxval))
         shape = sample_shape(op, shape, low, high)
         if _is(minval, 0) and _is(maxval, 1):
@@ -83,7 +81,7 @@ def normal(
     with at_one_line():
         if wanted.is_complex:
             return _complex_normal(op, node, shape, wanted, loc, scale)
-        wide = computed_in(wanted)
+        wide = _computed_in(wanted)
         factor, offset = parameter(op, scale, wide), parameter(op, loc, wide)
         shape = sample_shape(op, shape, factor, offset)
         if _is(loc, 0) and _is(scale, 1):
@@ -113,11 +111,9 @@ def _complex_normal(
         offsets = [node_of(real(center)), node_of(imag(center))]
     shape = sample_shape(op, shape, factor._node, offsets[0])
     unit = record(RandomNormal((*shape, 2), part), (key,))
-    parts = [
-        _scale_and_shift(unit[..., i], factor._node, offset, part)
-        for i, offset in enumerate(offsets)
-    ]
-    return complex_of(*parts)
+    units = unit[..., 0], unit[..., 1]
+    pairs = zip(units, offsets, strict=True)
+    return complex_of(*[_scale_and_shift(x, factor._node, offset, part) for x, offset in pairs])
 
 
 def truncated_normal(
@@ -160,7 +156,7 @@ def exponential(
     node = key_of(op, key)
     require(op, lambda scale: scale >= 0, "scale must not be negative", scale)
     with at_one_line():
-        wide = computed_in(wanted)
+        wide = _computed_in(wanted)
         factor = parameter(op, scale, wide)
         shape = sample_shape(op, shape, factor)
         if _is(scale, 1):

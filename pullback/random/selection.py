@@ -149,11 +149,8 @@ def _draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, .
     wanted = shape_of(op, shape)
     count = len(wanted) - len(batch)
     if count < 0 or wanted[count:] != batch:
-        raise ShapeError(
-            f"shape must end with {list(batch)}, the shape of the logits without the axis, got "
-            f"{list(wanted)}",
-            op=op,
-        )
+        end = f"{list(batch)}, the shape of the logits without the axis"
+        raise ShapeError(f"shape must end with {end}, got {list(wanted)}", op=op)
     return wanted[:count]
 
 

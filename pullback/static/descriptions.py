@@ -82,10 +82,8 @@ def derivative(cls: Any, profile: str = EXTENDED) -> tuple[str, ...] | None:
 def _cotangents(op: Any, arrays: Sequence[Any], to_the_letter: bool) -> list[str]:
     xs, made, ys = _applied_to(op, arrays)
     names = ["g"] if len(ys) == 1 else [f"g{i}" for i in range(len(ys))]
-    seeds = [
-        placeholder(name, y.type) if y.type.inexact else None
-        for name, y in zip(names, ys, strict=True)
-    ]
+    pairs = zip(names, ys, strict=True)
+    seeds = [placeholder(name, y.type) if y.type.inexact else None for name, y in pairs]
     targets = [x for x in xs if x.type.inexact]
     if not targets or not any(seeds):
         return []
@@ -117,11 +115,8 @@ def _formula(g: Node, names: dict[Node, str]) -> str:
     nodes = ancestors([g], names.__contains__)
     inner = [n for n in nodes if n not in names]
     if len(inner) > LONGEST or any(n.op.graphs for n in inner):
-        return "by " + ", ".join(
-            dict.fromkeys(
-                n.op.name for n in inner if n.inputs and not isinstance(n.op, Transparent)
-            )
-        )
+        used = [n.op for n in inner if n.inputs and not isinstance(n.op, Transparent)]
+        return "by " + ", ".join(dict.fromkeys(op.name for op in used))
     texts = dict(names)
     for node in inner:
         xs = [texts[x] for x in node.inputs]
@@ -143,19 +138,6 @@ def _applied(node: Node, xs: Sequence[str]) -> str:
     return f"{op.name}({', '.join(xs)})"
 
 
-# -- all instructions ------------------------------------------------------------------------------
-
-# Instructions that are not ops: name, example, dtypes, summary.
-_SOURCES = (
-    ("Input", 'Input() {name: "x"} : f32[2,3]', "all", "An argument of the module."),
-    ("ConstI64", "ConstI64(7) : i64[]", "i64", "A single number."),
-    ("ConstF32", "ConstF32(0.5) : f32[]", "f32", "A single number."),
-    ("ConstF64", "ConstF64(0.5) : f64[]", "f64", "A single number."),
-    ("ConstTensor", "ConstTensor([[1, 2], [3, 4]]) : i32[2,2]", "all",
-     "Any constant, as nested lists or one flat list."),
-)  # fmt: skip
-
-
 class InstructionEntry(NamedTuple):
     """The description of an instruction.
 
@@ -169,27 +151,32 @@ class InstructionEntry(NamedTuple):
     summary: str
     example: str
     types: str
-    derivative: tuple[str, ...] | None
+    derivative: tuple[str, ...] | None = None
+
+
+# Instructions that are not ops.
+_SOURCES = (
+    InstructionEntry("Input", CORE, "An argument of the module.", 'Input() {name: "x"} : f32[2,3]',
+                     "all"),
+    InstructionEntry("ConstI64", CORE, "A single number.", "ConstI64(7) : i64[]", "i64"),
+    InstructionEntry("ConstF32", CORE, "A single number.", "ConstF32(0.5) : f32[]", "f32"),
+    InstructionEntry("ConstF64", CORE, "A single number.", "ConstF64(0.5) : f64[]", "f64"),
+    InstructionEntry("ConstTensor", CORE, "Any constant, as nested lists or one flat list.",
+                     "ConstTensor([[1, 2], [3, 4]]) : i32[2,2]", "all"),
+)  # fmt: skip
 
 
 def instruction_entries(
     names: Sequence[str] | None = None, profile: str = EXTENDED
 ) -> list[InstructionEntry]:
     """The instructions of a profile, or those in `names`: Core v1 first, then by name."""
-    level = PROFILES[profile].level
-    made = [
-        InstructionEntry(name, CORE, text, example, types, None)
-        for name, example, types, text in _SOURCES
-        if names is None or name in names
-    ]
-    classes = [
-        cls
-        for name, cls in sorted(TABLE.items())
-        if cls.text.profile and is_builtin(cls) and PROFILES[cls.text.profile].level <= level
-        if names is None or name in names
-    ]
-    classes.sort(key=lambda c: PROFILES[c.text.profile].level)
-    return made + [_entry(c, profile) for c in classes]
+    classes = [c for _, c in sorted(TABLE.items()) if c.text.profile and is_builtin(c)]
+    levels = {c: PROFILES[c.text.profile].level for c in classes}
+    kept = [c for c in classes if levels[c] <= PROFILES[profile].level]
+    if names is not None:
+        kept = [c for c in kept if c.name in names]
+    entries = [_entry(c, profile) for c in sorted(kept, key=levels.__getitem__)]
+    return [*[e for e in _SOURCES if names is None or e.name in names], *entries]
 
 
 def is_builtin(cls: type) -> bool:
@@ -229,9 +216,8 @@ def _dtypes(op: Any, types: Sequence[Type]) -> str:
     if not types:
         return ""
     first = types[0].dtype
-    taken = [
-        d for d in ALL if _accepts(op, [t.with_dtype(d) if t.dtype is first else t for t in types])
-    ]
+    given = {d: [t.with_dtype(d) if t.dtype is first else t for t in types] for d in ALL}
+    taken = [d for d, ts in given.items() if _accepts(op, ts)]
     for name, has in _GROUPS.items():
         if taken == [d for d in ALL if has(d)]:
             return name

@@ -101,11 +101,9 @@ class Exact(Flattener):
         op = node.op
         made = _written(node)
         if TABLE.get(op.name) is not type(op) or not all(map(has_literal, made.values())):
-            raise TraceError(
-                "it cannot be written as text: a custom derivative rule, or another parameter, is "
-                "a Python object",
-                op=op.title, where=node.where,
-            )  # fmt: skip
+            why = "a custom derivative rule, or another parameter, is a Python object"
+            what = f"it cannot be written as text: {why}"
+            raise TraceError(what, op=op.title, where=node.where)
         return made
 
 

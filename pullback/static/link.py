@@ -62,9 +62,10 @@ class _Linker:
         i = self.now
         where = TextPosition(i.line, i.column) if i.line else None
         placed = {"line": i.line, "column": i.column} if i.line else {}
+        name = i.op if len(i.op) <= 40 else f"{i.op[:37]}..."
         known: dict[str, Any] = {"instruction": self.index, "value": i.results[0], **placed}
         raise VerificationError(
-            f"instruction {self.index} ({_shown(i.op)}): {error.message}",
+            f"instruction {self.index} ({name}): {error.message}",
             code=error.code, hint=error.hint, where=where, **{**error.values, **known},
         ) from error.__cause__  # fmt: skip
 
@@ -175,7 +176,3 @@ class _Linker:
         if shape_and_dtype(i.types) != shape_and_dtype(types):
             message = f"declared type is {show(i.types)}, its operands give {show(types)}"
             raise VerificationError(message, code="E2001", declared=i.types, inferred=types)
-
-
-def _shown(op: str) -> str:
-    return op if len(op) <= 40 else f"{op[:37]}..."

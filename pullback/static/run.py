@@ -67,11 +67,9 @@ def _values(graph: Graph, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         evaluate(made)
         return [np.array(y.numpy()) for y in made]
     except errors.UnsupportedOp as error:
-        raise errors.EngineError(
-            f"the engine {current().engine} does not support the instruction {error.op}: it "
-            f"{error.message}",
-            code="E6003", where=error.where,
-        ) from None  # fmt: skip
+        what = f"does not support the instruction {error.op}: it {error.message}"
+        message = f"the engine {current().engine} {what}"
+        raise errors.EngineError(message, code="E6003", where=error.where) from None
 
 
 def _on(name: str | None) -> Scope:
@@ -101,10 +99,8 @@ def _finite(
         if node not in spoilt or not spoilt.isdisjoint(node.inputs):
             continue
         kind = errors.NumericOverflow if node.inputs and not has_nan else errors.InvalidNumber
-        raise kind(
-            f"value %{numbers[node]} ({node.op.name}) holds {'NaN' if has_nan else 'infinity'}",
-            where=node.where, value=numbers[node],
-        )  # fmt: skip
+        i, what = numbers[node], "NaN" if has_nan else "infinity"
+        raise kind(f"value %{i} ({node.op.name}) holds {what}", where=node.where, value=i)
     return values
 
 

@@ -109,8 +109,5 @@ def _lexical(word: str) -> tuple[str, str] | None:
     if first == '"':
         closed = len(re.fullmatch(r'"(?:[^"\\]++|\\.)*+("?)', word)[1])  # type: ignore[index]
         return None if closed else ("E1003", "the string is not closed before the end of the line")
-    if len(word) == 1 and not first.isalnum() and first not in _PUNCTUATION and first not in "\n_":
-        return "E1002", f"invalid character {first!r}"
-    if len(word) == 1 and not first.isascii():
-        return "E1002", f"invalid character {first!r}"
-    return None
+    known = first.isascii() and (first.isalnum() or first in _PUNCTUATION or first in "\n_")
+    return ("E1002", f"invalid character {first!r}") if len(word) == 1 and not known else None
