@@ -38,11 +38,9 @@ def placed(
 
 
 def reshaped(old: Sequence[int], new: Sequence[int]) -> str:
-    """Return the rule of a reshape.
-
-    Dimensions are grouped until both sides have equally many elements. If both sides of a group
-    have several dimensions, they share factors only in the first ones.
-    """
+    """Return the rule of a reshape. Dimensions are grouped until both sides have equally many
+    elements. If both sides of a group have several dimensions, they share factors only in the first
+    ones."""
     groups: list[tuple[int, ...]] = []
     i = j = 0
     while i < len(old) or j < len(new):

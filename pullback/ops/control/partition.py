@@ -71,11 +71,9 @@ def local_graph(to: Any, graph: Graph, types: Sequence[Type], wanted: Sequence[D
 def local_body(
     to: Any, graph: Graph, types: Sequence[Type], state: Sequence[Dims]
 ) -> tuple[Graph, list[Any]]:
-    """Return `local_graph` of a loop's body, whose first outputs are the state, and its outputs.
-
-    A state that is only added to, such as the gradient of a constant, may stay a partial sum: it is
-    reduced once after the loop, not in each iteration.
-    """
+    """Return `local_graph` of a loop's body, whose first outputs are the state, and its outputs. A
+    state that is only added to, such as the gradient of a constant, may stay a partial sum: it is
+    reduced once after the loop, not in each iteration."""
     sums = _accumulated(graph, len(state))
     inputs = [to.placeholder(f"x{i}", t) for i, t in enumerate(types)]
     terms = Graph(graph.inputs, [sums.get(i, y) for i, y in enumerate(graph.outputs)])

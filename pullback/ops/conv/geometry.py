@@ -64,10 +64,8 @@ class ThreeRoles(Op, abstract=True):
 
 
 class Convolving(ThreeRoles, Contraction, abstract=True):
-    """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere.
-
-    Input [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O].
-    """
+    """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere. Input
+    [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O]."""
 
     strides: tuple[int, ...]
     padding: Padding

@@ -21,10 +21,8 @@ Numbers = tuple[int, ...]
 
 
 class Windowed(Op, abstract=True):
-    """A window with a size, stride, padding and dilation for every dimension.
-
-    An empty dilation is 1 everywhere.
-    """
+    """A window with a size, stride, padding and dilation for every dimension. An empty dilation is
+    1 everywhere."""
 
     window: tuple[int, ...]
     strides: tuple[int, ...]

@@ -169,11 +169,9 @@ class Taps:
         return self._dynamic("stablehlo.dynamic_update_slice", n, total, total.type, part)
 
     def scatter(self, values: Callable[[int], Any], shape: Sequence[int]) -> Any:
-        """For few taps: add `values(n)` at tap n of every window of a zero tensor of `shape`.
-
-        Taps at positions with the same remainder by the stride are summed first, without gaps;
-        then the remainders are interleaved. Padding each tap with gaps is many times slower.
-        """
+        """For few taps: add `values(n)` at tap n of every window of a zero tensor of `shape`. Taps
+        at positions with the same remainder by the stride are summed first, without gaps; then the
+        remainders are interleaved. Padding each tap with gaps is many times slower."""
         b, rank = self.b, len(self.window)
         rows = tuple(-(-n // s) for n, s in zip(shape, self.strides, strict=True))
         sums: dict[tuple[int, ...], Any] = {}

@@ -30,10 +30,8 @@ from pullback.ops.shape.movement import Reshape
 
 
 class Scatter(ByIndexArrays, abstract=True):
-    """The base of scatters; an op states `ufunc`, `stablehlo` and its rules.
-
-    `pull_x` and `pull_updates` give the cotangents where they are needed.
-    """
+    """The base of scatters; an op states `ufunc`, `stablehlo` and its rules. `pull_x` and
+    `pull_updates` give the cotangents where they are needed."""
 
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]

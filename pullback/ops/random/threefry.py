@@ -95,12 +95,9 @@ class Threefry(Op):
 def numpy_blocks(
     key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:
-    """Return the cipher of every row-major position of `shape` in a stream, for each key
-    u32[..., 2].
-
-    If `shape` is a part of a larger shape `whole`, positions are those in `whole`, and `begin` is
-    the start of the part, i64[..., rank] for each key.
-    """
+    """Return the cipher of every row-major position of `shape` in a stream, for each key u32[...,
+    2]. If `shape` is a part of a larger shape `whole`, positions are those in `whole`, and `begin`
+    is the start of the part, i64[..., rank] for each key."""
     ones = (1,) * len(shape)
     if not begin:
         position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
