@@ -184,16 +184,13 @@ class ShardMap(Holder):
         used = {a for dims in specs for axes in dims for a in axes}.union(self._named_axes)
         for a in split:
             if a not in self.axis_names or a in used:
-                what = "uses this axis" if a in used else f"is on {self.mesh}"
-                raise ArgumentError(
-                    f"the examples of the enclosing vmap cannot be sharded along {a!r}: it {what}",
-                    hint="Choose another axis of the mesh as spmd_axis_name.",
-                )
+                why = "uses this axis" if a in used else f"is on {self.mesh}"
+                what = f"the examples of the enclosing vmap cannot be sharded along {a!r}: it {why}"
+                raise ArgumentError(what, hint="Choose another axis of the mesh as spmd_axis_name.")
         if axis.size % self.mesh.extent(split):
-            raise ShapeError(
-                f"the number of examples of the enclosing vmap must be divisible by the "
-                f"{self.mesh.extent(split)} devices along {split}, got {axis.size}"
-            )
+            devices = f"the {self.mesh.extent(split)} devices along {split}"
+            what = f"the number of examples of the enclosing vmap must be divisible by {devices}"
+            raise ShapeError(f"{what}, got {axis.size}")
 
 
 def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:

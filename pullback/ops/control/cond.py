@@ -225,7 +225,5 @@ class BranchNumber(Op):
 def no_branch(count: int, index: int | None = None) -> IndexOutOfRange:
     """Return the error for an index that selects none of `count` branches."""
     what = "an index" if index is None else f"index {index}"
-    return IndexOutOfRange(
-        f"{what} has no branch: it must be at least 0 and less than {count}",
-        index=index, extent=count,
-    )  # fmt: skip
+    message = f"{what} has no branch: it must be at least 0 and less than {count}"
+    return IndexOutOfRange(message, index=index, extent=count)

@@ -57,10 +57,8 @@ class ThreeRoles(Op, abstract=True):
             shape = op.infer(*[Type(v.shape, dtype(v.dtype)) for v in (x, w)]).shape
             y = (complexes if np.iscomplexobj(x) else real)(*shape, salt=2)
             values = {"input": x, "filter": w, "result": y}
-            yield (
-                op.giving(cls.gives, values[cls.gives].shape),
-                tuple(values[role] for role in cls.operands),
-            )
+            operands = tuple(values[role] for role in cls.operands)
+            yield op.giving(cls.gives, values[cls.gives].shape), operands
 
 
 class Convolving(ThreeRoles, Contraction, abstract=True):

@@ -54,10 +54,8 @@ def resolve_padding(
         raise ArgumentError(f"padding must be VALID, SAME or pairs of numbers, got {padding!r}")
     if padding.upper() == "VALID":
         return ((0, 0),) * len(sizes)
-    totals = [
-        max((-(-n // s) - 1) * s + dilated(k, d) - n, 0)
-        for n, k, s, d in zip(sizes, window, strides, dilation, strict=True)
-    ]
+    sides = zip(sizes, window, strides, dilation, strict=True)
+    totals = [max((-(-n // s) - 1) * s + dilated(k, d) - n, 0) for n, k, s, d in sides]
     return tuple([(total // 2, total - total // 2) for total in totals])
 
 

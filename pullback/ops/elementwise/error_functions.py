@@ -102,10 +102,8 @@ class ErfInv(Transcendental):
         size = absolute(x)
         w = -log((1 - size) * (1 + size))
         middle, reach = (TAIL_START + TAIL_END) / 2, (TAIL_END - TAIL_START) / 2
-        factor = where(
-            less(w, 5), chebyshev(CENTRE, w / 2.5 - 1), chebyshev(TAIL, (sqrt(w) - middle) / reach)
-        )
-        root = size * factor
+        centre, tail = chebyshev(CENTRE, w / 2.5 - 1), chebyshev(TAIL, (sqrt(w) - middle) / reach)
+        root = size * where(less(w, 5), centre, tail)
         if x.type.dtype is float64:  # one step of Halley's method triples the number of digits
             near, far = Erf()(root) - size, (1 - size) - Erfc()(root)
             step = where(less(size, 0.5), near, far) / (exp(-(root * root)) * SLOPE)

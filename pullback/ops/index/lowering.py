@@ -65,9 +65,8 @@ def scatter(
     binary instruction `mnemonic` combines old and new elements. "set" replaces them: no position
     may be selected twice."""
     window = _window_dims(len(updates.shape), len(indices[0].shape), batched, before)
-    return scatter_dims(
-        b, x, updates, indices, dims, mnemonic, range(batched), window, [] if blocks else dims
-    )
+    inserted = [] if blocks else dims
+    return scatter_dims(b, x, updates, indices, dims, mnemonic, range(batched), window, inserted)
 
 
 def scatter_dims(

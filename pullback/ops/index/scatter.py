@@ -88,11 +88,9 @@ class Scatter(ByIndexArrays, abstract=True):
         return math.prod(index.shape[self.batched :]) > 1
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [
-            self.pull_x(g, out, *xs) if need[0] else None,
-            self.pull_updates(g, out, *xs) if need[1] else None,
-            *[None] * len(self.dims),
-        ]
+        of_x = self.pull_x(g, out, *xs) if need[0] else None
+        of_updates = self.pull_updates(g, out, *xs) if need[1] else None
+        return [of_x, of_updates, *[None] * len(self.dims)]
 
     @abstractmethod
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:
