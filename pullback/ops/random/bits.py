@@ -16,7 +16,7 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import fixed, named, rule
 from pullback.ops.instructions import stacked
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
@@ -151,6 +151,7 @@ class FoldIn(Op):
     """A new key for each key u32[..., 2] and integer u64[...]; both broadcast."""
 
     differentiable: ClassVar[bool] = False
+    factors = fixed("... _, ... -> ... _")
 
     def infer(self, key: Type, data: Type) -> Type:
         threefry.check_key(key)
@@ -169,9 +170,6 @@ class FoldIn(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
-
-    def factors(self, key: Type, data: Type) -> str:
-        return "... _, ... -> ... _"
 
     @classmethod
     def samples(cls) -> Any:
