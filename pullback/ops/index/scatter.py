@@ -36,7 +36,6 @@ class Scatter(ByIndexArrays, abstract=True):
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
-    fallible: ClassVar[bool] = True
     parts = Parts(positions=2)
     divisible: ClassVar[bool] = True  # each device may write some of the updates
 
