@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 
@@ -16,6 +16,11 @@ def named(rank: int, whole: Iterable[int] = (), letter: str = "d") -> list[str]:
 def rule(operands: Iterable[Iterable[str]], results: Iterable[Iterable[str]]) -> str:
     """Return the rule with these factors for each dimension of operands and results."""
     return f"{', '.join(map(' '.join, operands))} -> {', '.join(map(' '.join, results))}"
+
+
+def fixed(text: str) -> Callable[..., str]:
+    """Return the `factors` of an op that has the same rule for all operands."""
+    return lambda op, *xs: text
 
 
 @lru_cache(maxsize=1024)  # the same few are asked for at every op
@@ -38,11 +43,9 @@ def placed(
 
 
 def reshaped(old: Sequence[int], new: Sequence[int]) -> str:
-    """Return the rule of a reshape.
-
-    Dimensions are grouped until both sides have equally many elements. If both sides of a group
-    have several dimensions, they share factors only in the first ones.
-    """
+    """Return the rule of a reshape. Dimensions are grouped until both sides have equally many
+    elements. If both sides of a group have several dimensions, they share factors only in the first
+    ones."""
     groups: list[tuple[int, ...]] = []
     i = j = 0
     while i < len(old) or j < len(new):

@@ -12,6 +12,8 @@ from pullback.graph.types import Type
 if TYPE_CHECKING:
     from pullback.ops.op import Op
 
+Begin = Callable[[int], Node]  # where a dimension of a part begins in the whole value
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -41,9 +43,7 @@ def local_op(op: Op, xs: Sequence[Type], out: Any) -> Op:
     return op.local(xs, out) if hasattr(op, "local") else op
 
 
-def local_part(
-    op: Op, xs: Sequence[Node], out: Any, whole: Any, begin: Callable[[int], Node]
-) -> Node:
+def local_part(op: Op, xs: Sequence[Node], out: Any, whole: Any, begin: Begin) -> Node:
     """Apply the op to one device's parts, by its `part` if it defines one."""
     if hasattr(op, "part"):
         return op.part(xs, out, whole, begin)

@@ -76,11 +76,8 @@ class Const(Source, kinds.ConstSource):
     def __post_init__(self) -> None:
         expected = self.dtype.numpy.itemsize * int(np.prod(self.shape, dtype=np.int64))
         if len(self.data) != expected:
-            raise VerificationError(
-                f"constant data must be {expected} bytes for {self.dtype}{list(self.shape)}, "
-                f"got {len(self.data)}",
-                code="E4005",
-            )
+            what = f"constant data must be {expected} bytes for {self.dtype}{list(self.shape)}"
+            raise VerificationError(f"{what}, got {len(self.data)}", code="E4005")
 
     @property
     def array(self) -> np.ndarray:

@@ -28,10 +28,8 @@ class Text:
 
     def read(self, cls: type[Op], xs: Sequence[Type], **stated: Any) -> Op:
         """Return the op that a text states, for operands of these types: inverse of `written`.
-
         Keyword-only parameters of an override replace the fields of the same name, and all fields
-        if it takes no others. An axis may count from the end.
-        """
+        if it takes no others. An axis may count from the end."""
         for name in ("axis", "axes"):
             if xs and name in stated:
                 stated[name] = counted(stated[name], xs[0].rank)

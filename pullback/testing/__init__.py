@@ -3,15 +3,10 @@
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives, linear_map
 from pullback.testing.ops import cast_operands, check_engine, check_op, check_type
-from pullback.testing.programs import (
-    TOLERANCE,
-    Function,
-    assert_close,
-    graph_of,
-    is_differentiable,
-    run,
-    several,
-)
+
+from pullback.testing.programs import (  # isort: skip
+    TOLERANCE, Function, assert_close, graph_of, is_differentiable, run, several,
+)  # fmt: skip
 from pullback.testing.sharding import check_sharded, random_sharding, run_sharded, sharded_graph
 
 __all__ = [

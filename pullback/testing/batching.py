@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from pullback.engines.base import Engine
 from pullback.ops.prelude import Axis, Op
-from pullback.testing.programs import assert_close, graph_of, run
+from pullback.testing.programs import AnyEngine, Arrays, assert_close, graph_of, run
 from pullback.transforms.batch import batched_graph
 
 
-def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Engine[Any] | None = None) -> None:
+def check_batch(op: Op, arrays: Arrays, engine: AnyEngine = None) -> None:
     """Check that the batching rule agrees with the op on one example at a time, for every choice
     of mapped operands (of more than four: one, all but one, all)."""
     many = len(arrays) > 4
@@ -26,11 +24,7 @@ def check_batch(op: Op, arrays: Sequence[np.ndarray], engine: Engine[Any] | None
 
 
 def _check_batch(
-    op: Op,
-    arrays: Sequence[np.ndarray],
-    mapped: Sequence[bool],
-    engine: Engine[Any] | None,
-    size: int = 3,
+    op: Op, arrays: Arrays, mapped: Sequence[bool], engine: AnyEngine, size: int = 3
 ) -> None:
     graph = graph_of(op, arrays)
     stacked = [_examples(a, size) if has else a for a, has in zip(arrays, mapped, strict=True)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pullback.graph import dtypes
@@ -11,12 +9,12 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.prelude import Op, sum_to, zeros
 from pullback.ops.sources import Const, Input
-from pullback.testing.programs import Function, graph_of, is_differentiable, run
+from pullback.testing.programs import Arrays, Function, graph_of, is_differentiable, run
 from pullback.transforms.forward import tangents
 from pullback.transforms.reverse import gradients
 
 
-def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]:
+def linear_map(f: Function, arrays: Arrays) -> tuple[Graph, Graph]:
     """Return the graphs of the jvp (xs, ts -> tangents) and the vjp (xs, gs -> cotangents) of `f`,
     for its float and complex operands and results."""
     base = graph_of(f, arrays)
@@ -29,12 +27,12 @@ def linear_map(f: Function, arrays: Sequence[np.ndarray]) -> tuple[Graph, Graph]
     return Graph([*base.inputs, *ts], pushed), Graph([*base.inputs, *gs], pulled)
 
 
-def _inner(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
+def _inner(xs: Arrays, ys: Arrays) -> float:
     """The real inner product of two lists of arrays."""
     return sum(float(np.real(np.vdot(y, x))) for x, y in zip(xs, ys, strict=True))
 
 
-def _random_like(arrays: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
+def _random_like(arrays: Arrays, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     values = []
     for a in arrays:
@@ -45,7 +43,7 @@ def _random_like(arrays: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
 
 
 def check_derivatives(
-    f: Function, arrays: Sequence[np.ndarray], order: int = 2, eps: float = 1e-6, rtol: float = 1e-5
+    f: Function, arrays: Arrays, order: int = 2, eps: float = 1e-6, rtol: float = 1e-5
 ) -> None:
     """Check the jvp against central differences and the vjp against the jvp, up to `order`.
     Operands that are not float64 or complex128 are constants."""
@@ -77,12 +75,11 @@ def check_derivatives(
     assert abs(left - right) <= 1e-9 * size, f"<jvp t, g> = {left}, <t, vjp g> = {right}"
 
     if order > 1:
-        constants = [np.asarray(g) for g in gs]
 
         def gradient_of(*xs: Node) -> tuple[Node, ...]:
             graph = graph_of(f, arrays)
             ys = [y for y in graph(*xs) if is_differentiable(y.type)]
-            seeds = [_const(g) for g in constants]
+            seeds = [Const(dtypes.dtype(g.dtype), g.shape, g.tobytes())() for g in gs]
             active = [xs[i] for i in where]
             found = gradients(ys, seeds, active)
             return tuple(g if g is not None else zeros(x.type) for x, g in zip(active, found))
@@ -90,11 +87,7 @@ def check_derivatives(
         check_derivatives(gradient_of, arrays, order - 1, eps, rtol * 10)
 
 
-def _const(array: np.ndarray) -> Node:
-    return Const(dtypes.dtype(array.dtype), array.shape, array.tobytes())()
-
-
-def check_cotangent_shapes(op: Op, arrays: Sequence[np.ndarray]) -> None:
+def check_cotangent_shapes(op: Op, arrays: Arrays) -> None:
     """Check that rules of broadcasting ops return cotangents in the shape of the result."""
     graph = graph_of(op, arrays)
     (out,) = graph.outputs

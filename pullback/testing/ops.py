@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Op
 from pullback.testing.batching import check_batch
 from pullback.testing.derivatives import check_cotangent_shapes, check_derivatives
-from pullback.testing.programs import assert_close, graph_of, run
+from pullback.testing.programs import Arrays, assert_close, graph_of, run
 from pullback.testing.sharding import check_sharded
 
 if TYPE_CHECKING:
@@ -23,14 +22,12 @@ if TYPE_CHECKING:
 _WIDE = {"f": np.float64, "c": np.complex128}
 
 
-def check_type(op: Op, arrays: Sequence[np.ndarray]) -> None:
+def check_type(op: Op, arrays: Arrays) -> None:
     """Check the inferred type against NumPy's result: the reference engine compares them."""
     run(graph_of(op, arrays), arrays)
 
 
-def check_engine(
-    op: Op, arrays: Sequence[np.ndarray], engine: Engine[Any], scale: float = 1.0
-) -> None:
+def check_engine(op: Op, arrays: Arrays, engine: Engine[Any], scale: float = 1.0) -> None:
     """Check that an engine agrees with the reference engine, within rounding."""
     graph = graph_of(op, arrays)
     for want, got in zip(run(graph, arrays), run(graph, arrays, engine), strict=True):
@@ -62,7 +59,7 @@ def check_op(op: Op, *arrays: ArrayLike, order: int = 2) -> None:
         check_sharded(op, given, seed)
 
 
-def cast_operands(arrays: Sequence[np.ndarray], dtype: DType) -> list[np.ndarray]:
+def cast_operands(arrays: Arrays, dtype: DType) -> list[np.ndarray]:
     """Convert the float64 operands of a sample to another dtype."""
     with np.errstate(all="ignore"):  # samples contain infinities and NaN
         return [_cast(np.asarray(a), dtype) for a in arrays]

@@ -18,9 +18,11 @@ from pullback.ops.sources import Input
 TOLERANCE = {"f16": 4e-3, "bf16": 4e-2, "f32": 2e-5, "f64": 1e-11, "complex64": 4e-5,
              "complex128": 1e-11}  # fmt: skip
 Function = Callable[..., Any]  # nodes -> a node or a tuple of nodes
+Arrays = Sequence[np.ndarray]
+AnyEngine = Engine[Any] | None
 
 
-def graph_of(f: Function, arrays: Sequence[np.ndarray]) -> Graph:
+def graph_of(f: Function, arrays: Arrays) -> Graph:
     """Return `f` as a graph whose inputs have the types of the arrays."""
     inputs = [Input(f"x{i}", a.shape, dtypes.dtype(a.dtype))() for i, a in enumerate(arrays)]
     return Graph(inputs, several(f(*inputs)))
@@ -33,9 +35,7 @@ def several(result: Node | Iterable[Node]) -> tuple[Node, ...]:
     return tuple(result)
 
 
-def run(
-    graph: Graph, arrays: Sequence[np.ndarray], engine: Engine[Any] | None = None
-) -> list[np.ndarray]:
+def run(graph: Graph, arrays: Arrays, engine: AnyEngine = None) -> list[np.ndarray]:
     """Run a graph on arrays, by default with the reference engine."""
     engine = engine or ReferenceEngine()
     args = [engine.put(np.array(a, order="C"), x.type) for a, x in zip(arrays, graph.inputs)]

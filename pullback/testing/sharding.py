@@ -15,10 +15,10 @@ from pullback.sharding.partition.partitioner import partition
 from pullback.sharding.partition.simulate import simulated
 from pullback.sharding.parts import join, places
 from pullback.sharding.spec import P, Sharding
-from pullback.testing.programs import Function, assert_close, graph_of, run, several
+from pullback.testing.programs import Arrays, Function, assert_close, graph_of, run, several
 
 
-def check_sharded(f: Function, arrays: Sequence[np.ndarray], seed: int = 0) -> None:
+def check_sharded(f: Function, arrays: Arrays, seed: int = 0) -> None:
     """Check that an op, or a function of nodes, gives the same on shards as on whole operands, for
     random meshes and specs on simulated devices. Shards are padded with garbage."""
     rng = np.random.default_rng(seed)
@@ -46,7 +46,7 @@ def random_sharding(rng: np.random.Generator, mesh: DeviceMesh, rank: int) -> Sh
 
 
 def run_sharded(
-    f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding], mesh: DeviceMesh
+    f: Function, arrays: Arrays, shardings: Sequence[Sharding], mesh: DeviceMesh
 ) -> list[np.ndarray]:
     """Return the results of `f` on sharded operands, computed by simulated devices."""
     graph = sharded_graph(f, arrays, shardings)
@@ -60,9 +60,7 @@ def run_sharded(
     return results
 
 
-def sharded_graph(
-    f: Function, arrays: Sequence[np.ndarray], shardings: Sequence[Sharding]
-) -> Graph:
+def sharded_graph(f: Function, arrays: Arrays, shardings: Sequence[Sharding]) -> Graph:
     """Return `f` as a graph over inputs with the given shardings."""
     types = [Type(np.shape(a), dtypes.dtype(a.dtype), s) for a, s in zip(arrays, shardings)]
     inputs = [Input.of_type(f"x{i}", t) for i, t in enumerate(types)]

@@ -105,9 +105,8 @@ class PSlice(Rows):
         starts = [b.constant(0, int64)] * len(x.shape)
         starts[self.dim] = b.by_position([place[self.axis] for place in b.mesh.coordinates])
         sizes = (*x.shape[: self.dim], 1, *x.shape[self.dim + 1 :])
-        row = b.op(
-            "stablehlo.dynamic_slice", x, *starts, out=Type(sizes, x.dtype), slice_sizes=sizes
-        )
+        one = Type(sizes, x.dtype)
+        row = b.op("stablehlo.dynamic_slice", x, *starts, out=one, slice_sizes=sizes)
         return b.reshape(row, out.shape)
 
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:

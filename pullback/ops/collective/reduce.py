@@ -22,11 +22,9 @@ from pullback.ops.traits import HasNamedAxes
 
 
 class Collective(Op, HasNamedAxes, abstract=True):
-    """An op along named axes, of a vmap or a mesh, which must be in scope.
-
-    In a per-device program, `b.mesh.groups(axes)` are the groups of devices that communicate, and
-    `b.mesh.coordinates` are the coordinates of each device.
-    """
+    """An op along named axes, of a vmap or a mesh, which must be in scope. In a per-device program,
+    `b.mesh.groups(axes)` are the groups of devices that communicate, and `b.mesh.coordinates` are
+    the coordinates of each device."""
 
     wire: ClassVar[str] = ""  # what goes between devices: all_reduce, all_gather ...
 

@@ -18,6 +18,9 @@ from pullback.ops.wrap.call import check_operands
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import Dims, Sharding, on_mesh
 
+WithSpecs = Sequence[tuple[Node, Dims]]
+Transformed = tuple["ShardMap", list[int], list[Node]]  # positions of its results, captured values
+
 
 class ShardMap(Holder):
     """Runs `body` on every device of a mesh, on its shards of the operands.
@@ -35,12 +38,7 @@ class ShardMap(Holder):
     out_specs: tuple[tuple[tuple[str, ...], ...], ...]
 
     @classmethod
-    def on(
-        cls,
-        mesh: DeviceMesh,
-        inputs: Sequence[tuple[Node, Dims]],
-        outputs: Sequence[tuple[Node, Dims]],
-    ) -> ShardMap:
+    def on(cls, mesh: DeviceMesh, inputs: WithSpecs, outputs: WithSpecs) -> ShardMap:
         """Return the op whose body computes `outputs` from `inputs`, each with its spec."""
         ys = [vary_over(y, tuple([a for axes in dims for a in axes])) for y, dims in outputs]
         body = hold([x for x, _ in inputs], ys)
@@ -54,8 +52,11 @@ class ShardMap(Holder):
     def infer(self, *xs: Type) -> tuple[Type, ...]:
         pairs = zip(xs, self.in_specs, strict=True)
         check_operands(self.body, [local_type(x, dims, self.mesh) for x, dims in pairs])
-        ys = zip(self.body.outputs, self.out_specs, strict=True)
-        return tuple([_whole_type(y.type, dims, self.mesh) for y, dims in ys])
+        whole = []
+        for y, dims in zip(self.body.outputs, self.out_specs, strict=True):
+            sides = zip(y.type.shape, dims, strict=True)
+            whole.append(Type([n * self.mesh.extent(axes) for n, axes in sides], y.type.dtype))
+        return tuple(whole)
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
         """Results are on the mesh, and vary along the vmap axes of the body's outputs."""
@@ -117,9 +118,7 @@ class ShardMap(Holder):
         made = results(op(*xs, *[g[i] for i in live], *extra)) if reached else ()
         return at_positions(len(xs), reached, made)
 
-    def _pulled(
-        self, live: list[int], needed: list[int], gradients: Callable
-    ) -> tuple[ShardMap, list[int], list[Node]]:
+    def _pulled(self, live: list[int], needed: list[int], gradients: Callable) -> Transformed:
         """Return the op from operands and cotangents of results to cotangents of operands. It
         contains the body again. Where both are inlined, common work is merged."""
         outputs = [self.body.outputs[i] for i in live]
@@ -139,9 +138,7 @@ class ShardMap(Holder):
         made = results(op(*xs, *[ts[i] for i in active], *extra)) if moving else ()
         return tuple(at_positions(len(out), moving, made))
 
-    def _pushed(
-        self, active: list[int], tangents: Callable
-    ) -> tuple[ShardMap, list[int], list[Node]]:
+    def _pushed(self, active: list[int], tangents: Callable) -> Transformed:
         inputs = [self.body.inputs[i] for i in active]
         ts = [placeholder("t", x.type) for x in inputs]
         pushed = tangents(self.body.outputs, inputs, ts)
@@ -151,9 +148,7 @@ class ShardMap(Holder):
         op, extra = self._transformed(given, made)
         return op, moving, extra
 
-    def _transformed(
-        self, given: list[tuple[Node, Dims]], made: list[tuple[Node, Dims]]
-    ) -> tuple[ShardMap, list[Node]]:
+    def _transformed(self, given: WithSpecs, made: WithSpecs) -> tuple[ShardMap, list[Node]]:
         """Return the op of a body with more inputs and other outputs, and captured values."""
         inputs = [*zip(self.body.inputs, self.in_specs, strict=True), *given]
         extra = captured_values([y for y, _ in made], [x for x, _ in inputs])
@@ -189,16 +184,13 @@ class ShardMap(Holder):
         used = {a for dims in specs for axes in dims for a in axes}.union(self._named_axes)
         for a in split:
             if a not in self.axis_names or a in used:
-                what = "uses this axis" if a in used else f"is on {self.mesh}"
-                raise ArgumentError(
-                    f"the examples of the enclosing vmap cannot be sharded along {a!r}: it {what}",
-                    hint="Choose another axis of the mesh as spmd_axis_name.",
-                )
+                why = "uses this axis" if a in used else f"is on {self.mesh}"
+                what = f"the examples of the enclosing vmap cannot be sharded along {a!r}: it {why}"
+                raise ArgumentError(what, hint="Choose another axis of the mesh as spmd_axis_name.")
         if axis.size % self.mesh.extent(split):
-            raise ShapeError(
-                f"the number of examples of the enclosing vmap must be divisible by the "
-                f"{self.mesh.extent(split)} devices along {split}, got {axis.size}"
-            )
+            devices = f"the {self.mesh.extent(split)} devices along {split}"
+            what = f"the number of examples of the enclosing vmap must be divisible by {devices}"
+            raise ShapeError(f"{what}, got {axis.size}")
 
 
 def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
@@ -212,11 +204,6 @@ def local_type(x: Type, dims: Dims, mesh: DeviceMesh) -> Type:
             raise ShapeError(what)
         shape.append(n // count)
     return Type(shape, x.dtype)
-
-
-def _whole_type(y: Type, dims: Dims, mesh: DeviceMesh) -> Type:
-    pairs = zip(y.shape, dims, strict=True)
-    return Type([n * mesh.extent(axes) for n, axes in pairs], y.dtype)
 
 
 def take_part(x: Node, dims: Dims, mesh: DeviceMesh) -> Node:

@@ -18,6 +18,7 @@ from pullback.ops.control import cond_rules, partition
 from pullback.ops.control.holder import Holder, canonical, hold, positions_among, run
 from pullback.ops.control.varying import Axes, axes_of, unify_branches, union
 from pullback.ops.elementwise.functions import equal, less, negated
+from pullback.ops.factor_rules import fixed
 from pullback.ops.index.bounds import require_below
 from pullback.ops.prelude import TABLE, Node, Op, Type, batch_along
 from pullback.ops.samples import real
@@ -193,6 +194,7 @@ class BranchNumber(Op):
     differentiable: ClassVar[bool] = False
     fallible: ClassVar[bool] = True
     batch = batch_along
+    factors = fixed("... -> ...")
 
     def infer(self, index: Type) -> Type:
         if not index.dtype.is_integer:
@@ -212,9 +214,6 @@ class BranchNumber(Op):
             require_below(b, index, self.count, lambda: no_branch(self.count))
         return index
 
-    def factors(self, index: Type) -> str:
-        return "... -> ..."
-
     @classmethod
     def samples(cls) -> Any:
         yield cls(3), (np.array([2, 0, 1]),)
@@ -225,7 +224,5 @@ class BranchNumber(Op):
 def no_branch(count: int, index: int | None = None) -> IndexOutOfRange:
     """Return the error for an index that selects none of `count` branches."""
     what = "an index" if index is None else f"index {index}"
-    return IndexOutOfRange(
-        f"{what} has no branch: it must be at least 0 and less than {count}",
-        index=index, extent=count,
-    )  # fmt: skip
+    message = f"{what} has no branch: it must be at least 0 and less than {count}"
+    return IndexOutOfRange(message, index=index, extent=count)

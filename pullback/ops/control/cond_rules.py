@@ -40,9 +40,8 @@ def vjp(
     index, *operands = xs
     live = tuple([ct is not None for ct in g])
     needed = tuple(need[1:])
-    plan: CondBackward | None = op.derived(
-        ("vjp", needed, live), lambda: _plan(op, needed, live, gradients)
-    )
+    key = ("vjp", needed, live)
+    plan: CondBackward | None = op.derived(key, lambda: _plan(op, needed, live, gradients))
     if plan is None:
         return [None] * len(xs)
     kept = () if plan.forward is op else results(plan.forward(*xs, *plan.extra))[len(out) :]

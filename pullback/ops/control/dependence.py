@@ -42,11 +42,9 @@ def sources(depends: Sequence[int], outputs: int) -> int:
 
 
 def active_inputs(depends: Sequence[int], carries: int, mask: int) -> int:
-    """Return the inputs of a loop's body whose tangent is not zero in some iteration.
-
-    `mask` are those of the first iteration. A state becomes active once its new value depends on an
-    active input.
-    """
+    """Return the inputs of a loop's body whose tangent is not zero in some iteration. `mask` are
+    those of the first iteration. A state becomes active once its new value depends on an active
+    input."""
     while (grown := mask | bits(d & mask for d in depends[:carries])) != mask:
         mask = grown
     return mask

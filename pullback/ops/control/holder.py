@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 class Holder(Op, HigherOrder, HasNamedAxes, abstract=True):
     """An op that runs graphs. It has a tuple of results, and its rules transform the graphs.
-
-    Operands and results vary along the same named axes as inputs and outputs of its graphs.
-    """
+    Operands and results vary along the same named axes as inputs and outputs of its graphs."""
 
     @cached_property
     def fallible(self) -> bool:  # type: ignore[override]

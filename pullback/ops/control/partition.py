@@ -19,7 +19,7 @@ from pullback.graph.node import vary_over
 from pullback.ops.prelude import TABLE, Node, Type
 from pullback.ops.sources import placeholder
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import Dims, Sharding, layout, on_mesh
+from pullback.sharding.spec import Dims, layout, on_mesh
 
 _ATTEMPTS = 4  # layouts of a state to try before it keeps its initial one
 
@@ -31,11 +31,6 @@ def with_layout(type: Type, mesh: DeviceMesh, dims: Dims) -> Type:
 def row_type(type: Type, mesh: DeviceMesh) -> Type:
     """Return the type of one of the values stacked along an unsharded dimension."""
     return with_layout(type.with_shape(type.shape[1:]), mesh, layout(type)[1:])
-
-
-def stacked_sharding(type: Type, mesh: DeviceMesh) -> Sharding:
-    """Return the sharding of a stack of values of the given type."""
-    return on_mesh(mesh, ((), *layout(type)))
 
 
 def output_types(graph: Graph, types: Sequence[Type]) -> list[Type]:
@@ -71,11 +66,9 @@ def local_graph(to: Any, graph: Graph, types: Sequence[Type], wanted: Sequence[D
 def local_body(
     to: Any, graph: Graph, types: Sequence[Type], state: Sequence[Dims]
 ) -> tuple[Graph, list[Any]]:
-    """Return `local_graph` of a loop's body, whose first outputs are the state, and its outputs.
-
-    A state that is only added to, such as the gradient of a constant, may stay a partial sum: it is
-    reduced once after the loop, not in each iteration.
-    """
+    """Return `local_graph` of a loop's body, whose first outputs are the state, and its outputs. A
+    state that is only added to, such as the gradient of a constant, may stay a partial sum: it is
+    reduced once after the loop, not in each iteration."""
     sums = _accumulated(graph, len(state))
     inputs = [to.placeholder(f"x{i}", t) for i, t in enumerate(types)]
     terms = Graph(graph.inputs, [sums.get(i, y) for i, y in enumerate(graph.outputs)])

@@ -9,21 +9,17 @@ from pullback.graph.graph import ancestors, by_number
 from pullback.graph.kinds import Distinct
 from pullback.graph.node import Node
 
+Cost = Callable[[Node], int]
 _UNLIMITED = 1 << 62
 _SOURCE, _SINK = 0, 1
 
 
 def residuals(
-    outputs: Sequence[Node],
-    seeds: Sequence[Node],
-    known: Sequence[Node],
-    cost: Callable[[Node], int],
+    outputs: Sequence[Node], seeds: Sequence[Node], known: Sequence[Node], cost: Cost
 ) -> list[Node]:
-    """Return the forward values to keep for computing `outputs` from `seeds` and `known`.
-
-    The backward pass is what depends on a seed. Forward values that it uses are kept, or recomputed
-    from others where that is cheap: a minimum cut of the graph, by `cost`, decides which.
-    """
+    """Return the forward values to keep for computing `outputs` from `seeds` and `known`. The
+    backward pass is what depends on a seed. Forward values that it uses are kept, or recomputed
+    from others where that is cheap: a minimum cut of the graph, by `cost`, decides which."""
     available = set(known)
     needed = [x for x in _used_by_backward(outputs, set(seeds)) if not _available(x, available)]
     kept = [x for x in needed if not _recomputable(x)]
@@ -46,15 +42,11 @@ def _used_by_backward(outputs: Sequence[Node], seeds: set[Node]) -> list[Node]:
 
 
 class _Network:
-    """A flow network from values that can only be kept to those needed, through cheap ops.
+    """A flow network from values that can only be kept to those needed, through cheap ops. Each
+    value is two vertices, joined by an edge with its cost as capacity. Of the minimum cuts, the one
+    nearest to the sink recomputes the least."""
 
-    Each value is two vertices, joined by an edge with its cost as capacity. Of the minimum cuts,
-    the one nearest to the sink recomputes the least.
-    """
-
-    def __init__(
-        self, needed: Sequence[Node], known: set[Node], cost: Callable[[Node], int]
-    ) -> None:
+    def __init__(self, needed: Sequence[Node], known: set[Node], cost: Cost) -> None:
         self.cost = cost
         self.edges: list[dict[int, int]] = [{}, {}]  # capacities, by tail and head
         self.index: dict[Node, int] = {}

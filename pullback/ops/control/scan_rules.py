@@ -48,9 +48,8 @@ def vjp(
 ) -> list[Node | None]:
     live = tuple([ct is not None for ct in g])
     need = tuple(need)
-    plan: ScanBackward | None = op.derived(
-        ("vjp", need, live), lambda: _plan(op, need, live, gradients)
-    )
+    key = ("vjp", need, live)
+    plan: ScanBackward | None = op.derived(key, lambda: _plan(op, need, live, gradients))
     if plan is None:
         return [None] * len(xs)
     made = out if plan.forward is op else results(plan.forward(*xs))

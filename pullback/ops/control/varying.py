@@ -50,11 +50,9 @@ def stable_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
 
 
 def scan_body(graph: Graph, axes: Sequence[Axes], carries: int) -> Graph:
-    """Return `stable_body` for a scan.
-
-    Where the outputs' axes stay the same, rows and constants vary along all axes: their gradients
-    are then summed along these once, not in every iteration.
-    """
+    """Return `stable_body` for a scan. Where the outputs' axes stay the same, rows and constants
+    vary along all axes: their gradients are then summed along these once, not in every
+    iteration."""
     narrow = stable_body(graph, axes, carries)
     all_axes = union(*axes_of(narrow.inputs))
     rest = len(graph.inputs) - carries

@@ -165,12 +165,9 @@ class While(Holder):
         self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool], batched_graph: Callable
     ) -> Any:
         key = ("batch", axis, tuple(mapped))
-        made = self.derived(key, lambda: self._batched(axis, mapped, batched_graph))
-        loop, begins, flags = made
-        operands = [
-            spread(x, axis) if has and not had else x
-            for x, had, has in zip(xs, mapped, flags, strict=True)
-        ]
+        loop, begins, flags = self.derived(key, lambda: self._batched(axis, mapped, batched_graph))
+        triples = zip(xs, mapped, flags, strict=True)
+        operands = [spread(x, axis) if has and not had else x for x, had, has in triples]
         state, constants = operands[: self.carries], operands[self.carries :]
         going = begins(*operands) if begins is not None else ()
         return results(loop(*state, *going, *constants))[: self.carries]
@@ -226,11 +223,9 @@ class While(Holder):
 
 
 def _until_all_end(condition: Graph, body: Graph, n: int, mapped: Sequence[bool]) -> While:
-    """Return a loop that runs while any example continues; finished ones keep their state.
-
-    Which examples continue is part of the state. If the body may fail, finished examples run it on
-    the state of one that continues.
-    """
+    """Return a loop that runs while any example continues; finished ones keep their state. Which
+    examples continue is part of the state. If the body may fail, finished examples run it on the
+    state of one that continues."""
     inputs = [placeholder("x", x.type) for x in body.inputs]
     state, constants = inputs[:n], inputs[n:]
     (first,) = condition.outputs

@@ -30,9 +30,7 @@ class ImageText(Text):
 
 class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
-
-    `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right)).
-    """
+    `padding` is VALID, SAME (ceil(size / stride) results) or ((top, bottom), (left, right))."""
 
     strides: tuple[int, ...]
     padding: str | Padding

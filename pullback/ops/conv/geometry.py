@@ -57,17 +57,13 @@ class ThreeRoles(Op, abstract=True):
             shape = op.infer(*[Type(v.shape, dtype(v.dtype)) for v in (x, w)]).shape
             y = (complexes if np.iscomplexobj(x) else real)(*shape, salt=2)
             values = {"input": x, "filter": w, "result": y}
-            yield (
-                op.giving(cls.gives, values[cls.gives].shape),
-                tuple(values[role] for role in cls.operands),
-            )
+            operands = tuple(values[role] for role in cls.operands)
+            yield op.giving(cls.gives, values[cls.gives].shape), operands
 
 
 class Convolving(ThreeRoles, Contraction, abstract=True):
-    """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere.
-
-    Input [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O].
-    """
+    """A convolution over any number of spatial dimensions; empty dilations are 1 everywhere. Input
+    [N, spatial..., C], filter [spatial..., C / groups, O], result [N, spatial..., O]."""
 
     strides: tuple[int, ...]
     padding: Padding

@@ -76,11 +76,9 @@ def _complex(b: Any, out: Type, x: Any, w: Any, m: Motion, roles: str) -> Any:
     return b.op("stablehlo.complex", real, imaginary, out=out)
 
 
-# A depthwise convolution is no matrix product: written as elementwise products, one for each tap,
-# it fuses into one loop. (On a CPU the instruction is twenty times slower.)
-
-
 def _depthwise(b: Any, out: Type, x: Any, w: Any, m: Motion) -> Any:
+    """Elementwise products, one for each tap, fuse into one loop: a depthwise convolution is no
+    matrix product. (On a CPU the instruction is twenty times slower.)"""
     channels, window, wide = out.shape[-1], w.shape[:-2], accumulator(x.dtype)
     x, w = b.convert(x, wide), b.convert(b.reshape(w, (math.prod(window), channels)), wide)
     total = b.full(out.with_dtype(wide), 0)

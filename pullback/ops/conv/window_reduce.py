@@ -21,10 +21,8 @@ Numbers = tuple[int, ...]
 
 
 class Windowed(Op, abstract=True):
-    """A window with a size, stride, padding and dilation for every dimension.
-
-    An empty dilation is 1 everywhere.
-    """
+    """A window with a size, stride, padding and dilation for every dimension. An empty dilation is
+    1 everywhere."""
 
     window: tuple[int, ...]
     strides: tuple[int, ...]
@@ -147,9 +145,8 @@ class WindowSum(Windowed):
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         wide = accumulator(x.dtype)
-        total = self.combine_taps(
-            b, out.with_dtype(wide), b.convert(x, wide), "add", 0, self.base_dilation
-        )
+        x, sums = b.convert(x, wide), out.with_dtype(wide)
+        total = self.combine_taps(b, sums, x, "add", 0, self.base_dilation)
         return b.convert(total, out.dtype)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

@@ -54,10 +54,8 @@ def resolve_padding(
         raise ArgumentError(f"padding must be VALID, SAME or pairs of numbers, got {padding!r}")
     if padding.upper() == "VALID":
         return ((0, 0),) * len(sizes)
-    totals = [
-        max((-(-n // s) - 1) * s + dilated(k, d) - n, 0)
-        for n, k, s, d in zip(sizes, window, strides, dilation, strict=True)
-    ]
+    sides = zip(sizes, window, strides, dilation, strict=True)
+    totals = [max((-(-n // s) - 1) * s + dilated(k, d) - n, 0) for n, k, s, d in sides]
     return tuple([(total // 2, total - total // 2) for total in totals])
 
 
@@ -169,11 +167,9 @@ class Taps:
         return self._dynamic("stablehlo.dynamic_update_slice", n, total, total.type, part)
 
     def scatter(self, values: Callable[[int], Any], shape: Sequence[int]) -> Any:
-        """For few taps: add `values(n)` at tap n of every window of a zero tensor of `shape`.
-
-        Taps at positions with the same remainder by the stride are summed first, without gaps;
-        then the remainders are interleaved. Padding each tap with gaps is many times slower.
-        """
+        """For few taps: add `values(n)` at tap n of every window of a zero tensor of `shape`. Taps
+        at positions with the same remainder by the stride are summed first, without gaps; then the
+        remainders are interleaved. Padding each tap with gaps is many times slower."""
         b, rank = self.b, len(self.window)
         rows = tuple(-(-n // s) for n, s in zip(shape, self.strides, strict=True))
         sums: dict[tuple[int, ...], Any] = {}

@@ -17,11 +17,9 @@ from pullback.ops.reduce.reductions import widened
 
 
 class CumExtremum(Cumulative, abstract=True):
-    """The extremum of the elements up to each one; NaN wins from where it occurs.
-
-    The derivative goes to the element that holds the record; of equal ones the first in the
-    direction of the scan holds it.
-    """
+    """The extremum of the elements up to each one; NaN wins from where it occurs. The derivative
+    goes to the element that holds the record; of equal ones the first in the direction of the scan
+    holds it."""
 
     kinds = "biuf"
     of: ClassVar[Extremum]

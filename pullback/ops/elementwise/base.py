@@ -112,11 +112,9 @@ class Elementwise(Op, PerElement, abstract=True):
         return ", ".join(["..."] * len(xs)) + " -> ..."
 
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
-        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative.
-
-        The product is 0 where a cotangent is 0 (reverse) or a partial is 0 (forward), even if the
-        other factor is infinite; so both modes agree.
-        """
+        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative. The
+        product is 0 where a cotangent is 0 (reverse) or a partial is 0 (forward), even if the other
+        factor is infinite; so both modes agree."""
         if callable(d):
             d = d()
         if d is None:

@@ -105,11 +105,8 @@ class Bitcast(Retyped):
                 if dtype.kind in "bc":
                     raise DTypeError(f"needs integer or float elements, got {dtype}", code="E2005")
         if x.dtype.bits != self.dtype.bits:
-            raise DTypeError(
-                f"dtypes must have the same width, got {x.dtype} ({x.dtype.bits} bits) "
-                f"to {self.dtype} ({self.dtype.bits} bits)",
-                code="E2005",
-            )
+            what = f"dtypes must have the same width, got {x.dtype} ({x.dtype.bits} bits)"
+            raise DTypeError(f"{what} to {self.dtype} ({self.dtype.bits} bits)", code="E2005")
         return super().infer(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

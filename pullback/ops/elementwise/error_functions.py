@@ -52,11 +52,32 @@ TAIL = (
 TAIL_START, TAIL_END = math.sqrt(5), 6.02
 
 
+def by_element(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function of arrays from one of Python floats."""
+    vectorized = np.vectorize(function, otypes=[np.float64])
+    return lambda x: vectorized(x.astype(np.float64)).astype(x.dtype)
+
+
+def inverse_erf(y: float) -> float:
+    """Apply Newton's method to erf, and to erfc where y is near 1."""
+    size = abs(y)
+    if not size < 1:
+        return math.copysign(math.inf, y) if size == 1 else math.nan
+    w = -math.log((1 - size) * (1 + size))
+    x = math.sqrt(w) * (math.sqrt(math.pi) / 2 if size < 0.5 else 1.0)
+    for _ in range(100):
+        gap = math.erf(x) - size if size < 0.5 else (1 - size) - math.erfc(x)
+        step = gap / (SLOPE * math.exp(-x * x))
+        x -= step / (1 + x * step)
+        if abs(step) <= 1e-15 * x:
+            break
+    return math.copysign(x, y)
+
+
 class Erf(Transcendental):
     """The error function: the integral of 2/sqrt(pi) exp(-t**2) from 0 to x."""
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return by_element(math.erf, x)
+    ufunc = by_element(math.erf)
 
     def expand(self, x: Node) -> Node:
         if x.type.dtype is float64:
@@ -75,8 +96,7 @@ class Erf(Transcendental):
 class Erfc(Transcendental):
     """1 - erf(x), accurate also where it is small."""
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return by_element(math.erfc, x)
+    ufunc = by_element(math.erfc)
 
     def expand(self, x: Node) -> Node:
         size = minimum(absolute(x), 40)
@@ -94,18 +114,14 @@ class ErfInv(Transcendental):
 
     domain = (-0.95, 0.95)
     singular = True
-
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return by_element(inverse_erf, x)
+    ufunc = by_element(inverse_erf)
 
     def expand(self, x: Node) -> Node:
         size = absolute(x)
         w = -log((1 - size) * (1 + size))
         middle, reach = (TAIL_START + TAIL_END) / 2, (TAIL_END - TAIL_START) / 2
-        factor = where(
-            less(w, 5), chebyshev(CENTRE, w / 2.5 - 1), chebyshev(TAIL, (sqrt(w) - middle) / reach)
-        )
-        root = size * factor
+        centre, tail = chebyshev(CENTRE, w / 2.5 - 1), chebyshev(TAIL, (sqrt(w) - middle) / reach)
+        root = size * where(less(w, 5), centre, tail)
         if x.type.dtype is float64:  # one step of Halley's method triples the number of digits
             near, far = Erf()(root) - size, (1 - size) - Erfc()(root)
             step = where(less(size, 0.5), near, far) / (exp(-(root * root)) * SLOPE)
@@ -143,25 +159,3 @@ def times_exp_minus_square(factor: Node, x: Node) -> Node:
     leading = TABLE["Bitcast"](dtype)(kept)
     # in this order: XLA would make one exponential out of a product of two
     return factor * exp(-(leading * leading)) * exp((leading - x) * (leading + x))
-
-
-def by_element(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """Apply a function of Python floats to every element."""
-    wide = x.astype(np.float64)
-    return np.vectorize(function, otypes=[np.float64])(wide).astype(x.dtype)
-
-
-def inverse_erf(y: float) -> float:
-    """Apply Newton's method to erf, and to erfc where y is near 1."""
-    size = abs(y)
-    if not size < 1:
-        return math.copysign(math.inf, y) if size == 1 else math.nan
-    w = -math.log((1 - size) * (1 + size))
-    x = math.sqrt(w) * (math.sqrt(math.pi) / 2 if size < 0.5 else 1.0)
-    for _ in range(100):
-        gap = math.erf(x) - size if size < 0.5 else (1 - size) - math.erfc(x)
-        step = gap / (SLOPE * math.exp(-x * x))
-        x -= step / (1 + x * step)
-        if abs(step) <= 1e-15 * x:
-            break
-    return math.copysign(x, y)

@@ -42,11 +42,15 @@ class GammaFamily(Transcendental, abstract=True):
         yield cls(), (np.array([-0.3, -1.4, -2.7, 0.4]),)
 
 
+def log_gamma(x: float) -> float:
+    pole = math.isinf(x) or (x <= 0 and x == math.floor(x))
+    return math.inf if pole else math.lgamma(x)
+
+
 class Lgamma(GammaFamily):
     """log |gamma(x)|."""
 
-    def numpy(self, x: np.ndarray) -> np.ndarray:
-        return by_element(log_gamma, x)
+    ufunc = by_element(log_gamma)
 
     def expand(self, x: Node) -> Node:
         left, z = reflected(x)
@@ -153,11 +157,6 @@ def cotangent_derivative(n: int) -> list[float]:
     for _ in range(n):
         made = made.deriv() * np.polynomial.Polynomial([-math.pi, 0.0, -math.pi])
     return made.coef.tolist()
-
-
-def log_gamma(x: float) -> float:
-    pole = math.isinf(x) or (x <= 0 and x == math.floor(x))
-    return math.inf if pole else math.lgamma(x)
 
 
 def polygamma(n: int, x: np.ndarray) -> np.ndarray:

@@ -71,8 +71,6 @@ class DivNoNan(Guarded):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         (_, y), (tx, ty) = xs, ts
         # the tangent of y may be infinite where x is 0: here x is the one that guards
-        terms = [
-            None if tx is None else divided(tx, y),
-            None if ty is None else divided(guarded(-out, ty), y),
-        ]
-        return total(terms, out.type)
+        of_x = None if tx is None else divided(tx, y)
+        of_y = None if ty is None else divided(guarded(-out, ty), y)
+        return total([of_x, of_y], out.type)

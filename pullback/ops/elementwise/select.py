@@ -34,11 +34,8 @@ class Where(Elementwise):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         zero = zeros(Type((), g.type.dtype))
-        return [
-            None,
-            self(xs[0], g, zero) if need[1] else None,
-            self(xs[0], zero, g) if need[2] else None,
-        ]
+        of_x = self(xs[0], g, zero) if need[1] else None
+        return [None, of_x, self(xs[0], zero, g) if need[2] else None]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         if ts[1] is None and ts[2] is None:

@@ -119,10 +119,8 @@ class Sqrt(Analytic):
             return root
         # the imaginary part has the sign of x's, also where that is -0.0; XLA's has not
         part = out.with_dtype(out.dtype.real)
-        re, im, below = (
-            b.op(f"stablehlo.{name}", z, out=part)
-            for name, z in (("real", root), ("imag", root), ("imag", x))
-        )
+        parts = (("real", root), ("imag", root), ("imag", x))
+        re, im, below = (b.op(f"stablehlo.{name}", z, out=part) for name, z in parts)
         return b.op("stablehlo.complex", re, CopySign().lower(b, part, im, below), out=out)
 
     def partials(self, out: Node, x: Node) -> tuple:

@@ -59,9 +59,8 @@ class Asin(Analytic):
         if not x.type.dtype.is_complex:
             return atan2(x, sqrt((1 - x) * (1 + x)))
         left, right = sqrt(one_minus(x)), sqrt(one_plus(x))
-        return Complex()(
-            atan2(Real()(x), Real()(left * right)), Asinh()(Imag()(Conj()(left) * right))
-        )
+        re, im = atan2(Real()(x), Real()(left * right)), Asinh()(Imag()(Conj()(left) * right))
+        return Complex()(re, im)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: guarded(rsqrt(1 - x), rsqrt(1 + x)),)
@@ -78,9 +77,8 @@ class Acos(Analytic):
         if not x.type.dtype.is_complex:
             return atan2(sqrt(1 - x), sqrt(1 + x)) * 2
         left, right = sqrt(one_minus(x)), sqrt(one_plus(x))
-        return Complex()(
-            atan2(Real()(left), Real()(right)) * 2, Asinh()(Imag()(Conj()(right) * left))
-        )
+        re, im = atan2(Real()(left), Real()(right)) * 2, Asinh()(Imag()(Conj()(right) * left))
+        return Complex()(re, im)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: -guarded(rsqrt(1 - x), rsqrt(1 + x)),)

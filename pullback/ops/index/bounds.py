@@ -12,11 +12,9 @@ from pullback.errors import IndexOutOfRange
 
 def out_of_range(axis: int, extent: int, index: int | None = None) -> IndexOutOfRange:
     what = "an index" if index is None else f"index {index}"
-    return IndexOutOfRange(
-        f"{what} is out of range for axis {axis} of size {extent}: "
-        f"it must be at least 0 and less than {extent}",
-        axis=axis, extent=extent, index=index,
-    )  # fmt: skip
+    must = f"it must be at least 0 and less than {extent}"
+    message = f"{what} is out of range for axis {axis} of size {extent}: {must}"
+    return IndexOutOfRange(message, axis=axis, extent=extent, index=index)
 
 
 def in_range(

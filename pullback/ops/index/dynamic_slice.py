@@ -242,11 +242,9 @@ def block_factors(
 
 def does_not_fit(axis: int, extent: int, size: int, start: int | None = None) -> IndexOutOfRange:
     what = "a start" if start is None else f"start {start}"
-    return IndexOutOfRange(
-        f"{what} is out of range for a block of {size} in axis {axis} of size {extent}: "
-        f"it must be at least 0 and at most {extent - size}",
-        axis=axis, extent=extent, size=size, start=start,
-    )  # fmt: skip
+    where = f"out of range for a block of {size} in axis {axis} of size {extent}"
+    message = f"{what} is {where}: it must be at least 0 and at most {extent - size}"
+    return IndexOutOfRange(message, axis=axis, extent=extent, size=size, start=start)
 
 
 def blocks_of(

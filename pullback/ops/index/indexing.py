@@ -33,6 +33,7 @@ class Index(Movement, Positioned):
     indices: tuple[int, ...]
     text = Text(("indices",), "core-v1")
     int_fields = ("indices",)
+    cases = (((1, 2), (3, 4)), ((0,), (1,)), ((), ()))
 
     @property
     def position(self) -> tuple[int, ...]:
@@ -67,12 +68,6 @@ class Index(Movement, Positioned):
         stops = (axis.size, *[i + 1 for i in self.indices])
         part = Slice((0, *self.indices), stops, (1,) * len(stops))(xs[0])
         return Reshape((axis.size,))(part)
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((1, 2)), (real(3, 4),)
-        yield cls((0,)), (real(1),)
-        yield cls(()), (real(),)
 
 
 class ByIndexArrays(Op, abstract=True):

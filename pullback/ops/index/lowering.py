@@ -61,15 +61,12 @@ def scatter(
     b: Any, x: Any, updates: Any, indices: Sequence[Any], dims: Sequence[int], mnemonic: str,
     batched: int = 0, before: int = 0, blocks: bool = False,
 ) -> Any:  # fmt: skip
-    """Write to single elements along `dims`, or blocks; an index out of range writes nothing.
-
-    The binary instruction `mnemonic` combines old and new elements. "set" replaces them: no
-    position may be selected twice.
-    """
+    """Write to single elements along `dims`, or blocks; an index out of range writes nothing. The
+    binary instruction `mnemonic` combines old and new elements. "set" replaces them: no position
+    may be selected twice."""
     window = _window_dims(len(updates.shape), len(indices[0].shape), batched, before)
-    return scatter_dims(
-        b, x, updates, indices, dims, mnemonic, range(batched), window, [] if blocks else dims
-    )
+    inserted = [] if blocks else dims
+    return scatter_dims(b, x, updates, indices, dims, mnemonic, range(batched), window, inserted)
 
 
 def scatter_dims(
@@ -95,11 +92,9 @@ def scatter_dims(
 
 
 def last_writes(b: Any, indices: Sequence[Any], sizes: tuple[int, ...], batched: int = 0) -> Any:
-    """Whether each write is the last one to its position.
-
-    The writes are numbered, and the highest number at each position is read back: a maximum does
-    not depend on the order in which a device takes them.
-    """
+    """Whether each write is the last one to its position. The writes are numbered, and the highest
+    number at each position is read back: a maximum does not depend on the order in which a device
+    takes them."""
     shape = indices[0].shape
     out = Type(shape, int32 if math.prod(shape) < 2**31 else int64)
     whole = (*shape[:batched], *sizes)

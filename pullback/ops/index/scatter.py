@@ -30,15 +30,12 @@ from pullback.ops.shape.movement import Reshape
 
 
 class Scatter(ByIndexArrays, abstract=True):
-    """The base of scatters; an op states `ufunc`, `stablehlo` and its rules.
-
-    `pull_x` and `pull_updates` give the cotangents where they are needed.
-    """
+    """The base of scatters; an op states `ufunc`, `stablehlo` and its rules. `pull_x` and
+    `pull_updates` give the cotangents where they are needed."""
 
     ufunc: ClassVar[Any]
     stablehlo: ClassVar[str]
     kinds: ClassVar[str] = "iufc"
-    fallible: ClassVar[bool] = True
     parts = Parts(positions=2)
     divisible: ClassVar[bool] = True  # each device may write some of the updates
 
@@ -90,11 +87,9 @@ class Scatter(ByIndexArrays, abstract=True):
         return math.prod(index.shape[self.batched :]) > 1
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [
-            self.pull_x(g, out, *xs) if need[0] else None,
-            self.pull_updates(g, out, *xs) if need[1] else None,
-            *[None] * len(self.dims),
-        ]
+        of_x = self.pull_x(g, out, *xs) if need[0] else None
+        of_updates = self.pull_updates(g, out, *xs) if need[1] else None
+        return [of_x, of_updates, *[None] * len(self.dims)]
 
     @abstractmethod
     def pull_x(self, g: Node, out: Node, x: Node, updates: Node, *indices: Node) -> Node:

@@ -21,10 +21,8 @@ class ScatterExtremum(Scatter, abstract=True):
     ) -> tuple[Node, Node, Node]:
         """Where `x` and the updates are beaten, and how many are not, for each position."""
         beaten = self.beaten(x, out), self.beaten(updates, self.take(out, indices))
-        of_x, of_updates = (
-            where(beaten[0], 0, ones(x.type)),
-            where(beaten[1], 0, ones(updates.type)),
-        )
+        of_x = where(beaten[0], 0, ones(x.type))
+        of_updates = where(beaten[1], 0, ones(updates.type))
         return *beaten, self.add(of_x, of_updates, indices)
 
     def beaten(self, x: Node, out: Node) -> Node:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.ops.elementwise.base import align, check_kind
-from pullback.ops.factor_rules import rule
+from pullback.ops.factor_rules import fixed, rule
 from pullback.ops.linalg.contraction import Contraction, adjoint, as_column, dot_general, matmul
 from pullback.ops.linalg.dot_general import DotGeneral
 from pullback.ops.prelude import CORE, Axis, Node, Type, broadcast_shapes, conjugate, same_dtype
@@ -22,6 +22,7 @@ class MatMul(Contraction):
 
     title = "matmul"
     text = CORE
+    factors = fixed("... m k, ... k n -> ... m n")
 
     def infer(self, x: Type, y: Type) -> Type:
         if x.rank < 2 or y.rank < 2:
@@ -62,9 +63,6 @@ class MatMul(Contraction):
         if order != sorted(order):
             product = b.transpose(product, [order.index(i) for i in sorted(order)])
         return b.reshape(product, out.shape)
-
-    def factors(self, x: Type, y: Type) -> str:
-        return "... m k, ... k n -> ... m n"
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         x, y = xs

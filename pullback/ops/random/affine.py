@@ -14,6 +14,7 @@ from pullback.graph.types import show
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.prelude import Node, Type, broadcast_types, op_functions
+from pullback.ops.random.discrete import Arrival
 from pullback.ops.random.formulas import exp, log, mills, quantile
 from pullback.ops.random.stepwise import NUMPY, lifted, sibling
 from pullback.ops.samples import real, unit
@@ -115,11 +116,7 @@ class NormalBetween(Elementwise):
 
     kinds = ""
     cheap = False
-
-    def infer(self, *xs: Type) -> Type:
-        if any(x.dtype is not float64 for x in xs):
-            raise DTypeError(f"operands must be f64, got {show(xs)}", code="E2005")
-        return Type(broadcast_types(*xs), float64)
+    infer = Arrival.infer  # type: ignore[assignment]
 
     def numpy(self, u: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return np.asarray(_between(NUMPY, *np.broadcast_arrays(u, low, high)))

@@ -7,7 +7,7 @@ from low streams and new keys from reserved ones, so a key may be both split and
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,8 +16,9 @@ import numpy as np
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, uint32, uint64
 from pullback.graph.node import vary_alike
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import fixed, named, rule
 from pullback.ops.instructions import stacked
+from pullback.ops.parts import Begin
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, batch_along, broadcast_shapes
 from pullback.ops.random import threefry
 from pullback.ops.random.stepwise import NUMPY, lifted
@@ -32,12 +33,9 @@ KEYS = integers(2, 3, 2, high=2**32).astype(np.uint32)
 
 
 class PerKey(Op, abstract=True):
-    """An op that returns results of shape `shape` for each key u32[..., 2].
-
-    Each is computed from the cipher of its position. To draw only a part of a larger shape `whole`,
-    as a device of a mesh does, a second operand i64[..., rank] gives the start of the part for each
-    key.
-    """
+    """An op that returns results of shape `shape` for each key u32[..., 2]. Each is computed from
+    the cipher of its position. To draw only a part of a larger shape `whole`, as a device of a mesh
+    does, a second operand i64[..., rank] gives the start of the part for each key."""
 
     shape: tuple[int, ...]
     differentiable: ClassVar[bool] = False
@@ -73,9 +71,7 @@ class PerKey(Op, abstract=True):
     def factors(self, key: Type, *begin: Type) -> str:
         return per_key(key, begin, len(self.shape))
 
-    def part(
-        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
-    ) -> Node:
+    def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         op: Any = self  # every subclass has a field `whole`
         shape = out.shape[xs[0].type.rank - 1 :]
         if shape == self.shape:
@@ -155,6 +151,7 @@ class FoldIn(Op):
     """A new key for each key u32[..., 2] and integer u64[...]; both broadcast."""
 
     differentiable: ClassVar[bool] = False
+    factors = fixed("... _, ... -> ... _")
 
     def infer(self, key: Type, data: Type) -> Type:
         threefry.check_key(key)
@@ -174,9 +171,6 @@ class FoldIn(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
 
-    def factors(self, key: Type, data: Type) -> str:
-        return "... _, ... -> ... _"
-
     @classmethod
     def samples(cls) -> Any:
         data = np.array([0, 1, 2**32, 2**64 - 1], np.uint64)
@@ -194,18 +188,16 @@ def _folded(m: Any, k0: Any, k1: Any, data: Any) -> tuple[Any, Any]:
 
 
 def per_key(key: Type, begin: Sequence[Type], rank: int, like: int = 0) -> str:
-    """Return the factor rule of an op that makes `rank` dimensions for each key.
-
-    `like` operands have these dimensions too. Where `begin` is given, the result is a part already,
-    which cannot be split again.
-    """
+    """Return the factor rule of an op that makes `rank` dimensions for each key. `like` operands
+    have these dimensions too. Where `begin` is given, the result is a part already, which cannot be
+    split again."""
     keys = named(key.rank - 1)
     result = [*keys, *named(rank, range(rank) if begin else (), "n")]
     per_word = [*keys, "_"]
     return rule([per_word, *[result] * like, *[per_word] * len(begin)], [result])
 
 
-def beginning(key: Node, out: Type, begin: Callable[[int], Node]) -> Node:
+def beginning(key: Node, out: Type, begin: Begin) -> Node:
     """Return the start of the dimensions that are made for each key: i64[..., rank]."""
     outer = key.type.rank - 1
     starts = [TABLE["Reshape"]((1,))(begin(i)) for i in range(outer, out.rank)]

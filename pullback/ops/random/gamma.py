@@ -8,7 +8,7 @@ draws from its own streams, so an element's number does not depend on the other 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import DType, bool_, dtype, float32, float64, int32, int64, uint32
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import KEY, KEYS, beginning, joined, per_key
@@ -98,9 +99,7 @@ class RandomGamma(Op):
     def factors(self, key: Type, a: Type, *begin: Type) -> str:
         return per_key(key, begin, a.rank - key.rank + 1, like=1)
 
-    def part(
-        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
-    ) -> Node:
+    def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         shapes = [t.shape[xs[0].type.rank - 1 :] for t in (out, whole)]
         if shapes[0] == shapes[1]:
             return self(*xs)

@@ -29,7 +29,6 @@ LIMIT = {32: 2.0**100, 64: 2.0**1000}  # of magnitudes, by the number of bits
 # sum is contracted, and constants in chains of sums or of products are combined.
 PLAIN, SUM, PRODUCT = "plain", "sum", "product"
 
-
 # The functions of formulas, besides operators, in NumPy.
 NUMPY = SimpleNamespace(
     where=np.where,

@@ -83,10 +83,8 @@ class Threefry(Op):
 
     @classmethod
     def samples(cls) -> Any:
-        known = np.array(
-            [[0, 0, 0, 0], [0xFFFFFFFF] * 4, [0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3]],
-            np.uint32,
-        )
+        digits = [0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3]  # of pi
+        known = np.array([[0] * 4, [0xFFFFFFFF] * 4, digits], np.uint32)
         yield cls(), (known[:, :2], known[:, 2], known[:, 3])
         key = integers(2, high=2**32).astype(np.uint32)
         yield cls(), (key, np.zeros((), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3))
@@ -95,12 +93,9 @@ class Threefry(Op):
 def numpy_blocks(
     key: np.ndarray, shape: tuple[int, ...], stream: int, whole: tuple[int, ...], *begin: np.ndarray
 ) -> tuple:
-    """Return the cipher of every row-major position of `shape` in a stream, for each key
-    u32[..., 2].
-
-    If `shape` is a part of a larger shape `whole`, positions are those in `whole`, and `begin` is
-    the start of the part, i64[..., rank] for each key.
-    """
+    """Return the cipher of every row-major position of `shape` in a stream, for each key u32[...,
+    2]. If `shape` is a part of a larger shape `whole`, positions are those in `whole`, and `begin`
+    is the start of the part, i64[..., rank] for each key."""
     ones = (1,) * len(shape)
     if not begin:
         position = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)

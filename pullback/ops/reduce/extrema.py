@@ -110,10 +110,8 @@ class Min(ExtremumReduction):
 
 
 class ArgExtremum(Expandable, abstract=True):
-    """The index (i64) of the extremum along an axis, which is removed.
-
-    Of equal elements the first is taken; the first NaN wins over every number.
-    """
+    """The index (i64) of the extremum along an axis, which is removed. Of equal elements the first
+    is taken; the first NaN wins over every number."""
 
     axis: int
     kinds: ClassVar[str] = "biuf"

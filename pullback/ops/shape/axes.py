@@ -10,7 +10,6 @@ import numpy as np
 from pullback.errors import AxisError, ShapeError
 from pullback.ops.factor_rules import alike, named, rule
 from pullback.ops.prelude import Imported, Node, Op, Text, Type, batch_along, counted
-from pullback.ops.samples import real
 from pullback.ops.shape.movement import Movement
 
 
@@ -52,6 +51,7 @@ class ExpandDims(AlongAxes):
     """Insert dimensions of size 1; `axes` are their positions in the result, ascending."""
 
     text = _ExpandDimsText(("axes",), "core-v1")
+    cases = (((0, 2), (3, 4)), ((0, 1), ()), ((2,), (0, 3)), ((), (2,)))
 
     def infer(self, x: Type) -> Type:
         rank = x.rank + len(self.axes)
@@ -71,18 +71,12 @@ class ExpandDims(AlongAxes):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [Squeeze(self.axes)(g)]
 
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((0, 2)), (real(3, 4),)
-        yield cls((0, 1)), (real(),)
-        yield cls((2,)), (real(0, 3),)
-        yield cls(()), (real(2),)
-
 
 class Squeeze(AlongAxes):
     """Remove the dimensions `axes`, which must have size 1."""
 
     text = Text(("axes",), "core-v1")
+    cases = (((0, 2), (1, 3, 1, 4)), ((0, 1), (1, 1)), ((1,), (0, 1)), ((), (1, 2)))
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
@@ -102,18 +96,12 @@ class Squeeze(AlongAxes):
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [ExpandDims(self.axes)(g)]
 
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((0, 2)), (real(1, 3, 1, 4),)
-        yield cls((0, 1)), (real(1, 1),)
-        yield cls((1,)), (real(0, 1),)
-        yield cls(()), (real(1, 2),)
-
 
 class Flip(AlongAxes):
     """The elements in reverse order along `axes`."""
 
     imported = Imported(("reverse",), ("dimensions",))
+    cases = (((0,), (5,)), ((0, 2), (2, 3, 4)), ((1,), (2, 0)), ((), ()))
 
     def infer(self, x: Type) -> Type:
         check_axes(self.axes, x.rank)
@@ -132,10 +120,3 @@ class Flip(AlongAxes):
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [self(g)]
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((0,)), (real(5),)
-        yield cls((0, 2)), (real(2, 3, 4),)
-        yield cls((1,)), (real(2, 0),)
-        yield cls(()), (real(),)

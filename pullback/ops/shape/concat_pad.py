@@ -99,8 +99,9 @@ class Pad(Op, Positioned):
         return rule([words, []], [words])
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        x = xs[0].type
-        return [self._pull(g, x) if need[0] else None, self._pull_value(g, x) if need[1] else None]
+        x, total = xs[0].type, TABLE["Sum"](tuple(range(g.type.rank)), False)
+        of_value = total(where(self._padding(x.shape), g, 0)) if need[1] else None
+        return [self._pull(g, x) if need[0] else None, of_value]
 
     def _pull(self, g: Node, x: Type) -> Node:
         """Slice the elements out again; those that were cropped are zero."""
@@ -112,11 +113,6 @@ class Pad(Op, Positioned):
         low = tuple(e.start for e, _ in kept)
         high = tuple(n - e.stop for (e, _), n in zip(kept, x.shape, strict=True))
         return Pad(low, high, (0,) * x.rank)(taken, constant(0, g.type.dtype))
-
-    def _pull_value(self, g: Node, x: Type) -> Node:
-        """The sum over the padding."""
-        only = where(self._padding(x.shape), g, 0)
-        return TABLE["Sum"](tuple(range(g.type.rank)), False)(only)
 
     def _padding(self, shape: tuple[int, ...]) -> Node:
         """Which elements of the result are padding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from pullback.graph.dtypes import DType, dtype, int32, int64
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.elementwise.functions import cast
 from pullback.ops.factor_rules import named, rule
+from pullback.ops.parts import Begin
 from pullback.ops.prelude import Imported, Node, Op, Type
 from pullback.ops.shape.axes import check_axes
 
@@ -48,9 +49,7 @@ class Iota(Op):
     def factors(self) -> str:
         return rule([], [named(len(self.shape))])
 
-    def part(
-        self, xs: Sequence[Node], out: Type, whole: Type, begin: Callable[[int], Node]
-    ) -> Node:
+    def part(self, xs: Sequence[Node], out: Type, whole: Type, begin: Begin) -> Node:
         if out.shape[self.axis] == self.shape[self.axis]:
             return Iota(out.shape, self.axis, self.dtype)()
         return cast(Iota(out.shape, self.axis, int64)() + begin(self.axis), self.dtype)

@@ -21,6 +21,12 @@ class Movement(Op, abstract=True):
     kinds: ClassVar[str] = "biufc"
     linear: ClassVar[bool] = True
     cheap: ClassVar[bool] = True
+    cases: ClassVar[tuple] = ()  # for samples: the parameter, and the shape of the operand
+
+    @classmethod
+    def samples(cls) -> Any:
+        for parameter, shape in cls.cases:
+            yield cls(parameter), (real(*shape),)  # type: ignore[call-arg]
 
 
 class ToShape(Movement, abstract=True):
@@ -51,6 +57,7 @@ class Reshape(ToShape):
 
     text = _ReshapeText(("shape",), "core-v1", spellings={"new_shape": "shape"})
     imported = Imported(("reshape",))
+    cases = (((6, 2), (3, 4)), ((4, 6), (6, 4)), ((), (1, 1)), ((0, 5), (3, 0)))
 
     def infer(self, x: Type) -> Type:
         if min(self.shape, default=0) < 0:
@@ -76,19 +83,13 @@ class Reshape(ToShape):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return Reshape((axis.size, *self.shape))(xs[0])
 
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((6, 2)), (real(3, 4),)
-        yield cls((4, 6)), (real(6, 4),)
-        yield cls(()), (real(1, 1),)
-        yield cls((0, 5)), (real(3, 0),)
-
 
 class Broadcast(ToShape):
     """NumPy broadcasting to `shape`."""
 
     text = Text(("shape",), "core-v1+gradient")
     imported = Imported(("broadcast_in_dim",))
+    cases = (((2, 3, 4), (3, 1)), ((2, 3), ()), ((1, 3), (1, 3)), ((2, 0), (1, 1)))
 
     def infer(self, x: Type) -> Type:
         offset = len(self.shape) - x.rank
@@ -121,13 +122,6 @@ class Broadcast(ToShape):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return Broadcast((axis.size, *self.shape))(align(xs[0], len(self.shape)))
 
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((2, 3, 4)), (real(3, 1),)
-        yield cls((2, 3)), (real(),)
-        yield cls((1, 3)), (real(1, 3),)
-        yield cls((2, 0)), (real(1, 1),)
-
 
 class _TransposeText(Text):
     def read(self, cls: Any, xs: Sequence[Type], *, perm: tuple[int, ...]) -> Op:
@@ -141,6 +135,7 @@ class Transpose(Movement):
     text = _TransposeText(("perm",), "core-v1", spellings={"permutation": "perm"})
     imported = Imported(("transpose",), ("permutation",))
     int_fields = ("perm",)
+    cases = (((1, 0), (2, 3)), ((2, 0, 1), (2, 3, 4)), ((), ()), ((0, 2, 1), (2, 0, 3)))
 
     def infer(self, x: Type) -> Type:
         if sorted(self.perm) != list(range(x.rank)):
@@ -165,13 +160,6 @@ class Transpose(Movement):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return Transpose((0, *[p + 1 for p in self.perm]))(xs[0])
-
-    @classmethod
-    def samples(cls) -> Any:
-        yield cls((1, 0)), (real(2, 3),)
-        yield cls((2, 0, 1)), (real(2, 3, 4),)
-        yield cls(()), (real(),)
-        yield cls((0, 2, 1)), (real(2, 0, 3),)
 
 
 def moved(x: Node, source: int, target: int) -> Node:

@@ -57,13 +57,10 @@ class Sorting(Op, abstract=True):
         yield cls(1, False), (real(2, 1),)
 
 
-# The derivative moves with the elements.
-
-
 class Sort(Sorting):
     """The elements in order."""
 
-    gives = slice(0, 1)
+    gives = slice(0, 1)  # the derivative moves with the elements
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         return sort(b, [x], self.axis, self.descending)[0]

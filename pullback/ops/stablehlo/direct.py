@@ -155,9 +155,8 @@ class ConvolutionBy(Composite):
         left, right, out = self._places()
         x, w = (Transpose(tuple([at.index(r) for r in order]))(y)
                 for y, at, order in zip((x, w), (left, right), orders))  # fmt: skip
-        general = TABLE["Convolution"](
-            self.strides, self.padding, self.lhs_dilation, self.rhs_dilation, self.groups
-        )
+        _, *motion = self.parameters()
+        general = TABLE["Convolution"](*motion)
         return Transpose(tuple([orders[2].index(r) for r in out]))(general(x, w))
 
     def _places(self) -> list[list[str]]:

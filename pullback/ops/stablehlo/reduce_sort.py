@@ -113,9 +113,8 @@ class SortBy(Combining):
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         lanes = [np.moveaxis(x, self.axis, -1) for x in xs]
         pairs = [y for x in lanes for y in (x[..., :, None], x[..., None, :])]
-        before = np.broadcast_to(
-            elementwise(self.precedes, pairs)[0], (*lanes[0].shape, lanes[0].shape[-1])
-        )
+        shape = (*lanes[0].shape, lanes[0].shape[-1])
+        before = np.broadcast_to(elementwise(self.precedes, pairs)[0], shape)
         # An element's rank is the number of smaller elements and of earlier equal ones.
         equals = ~before & ~np.swapaxes(before, -1, -2)
         earlier = np.tri(before.shape[-1], k=-1, dtype=bool).T
@@ -165,11 +164,8 @@ def check_body(body: Graph, inputs: Sequence[Type], outputs: Sequence[Type]) -> 
     """Raise if a program does not have these types."""
     got = [x.type for x in body.inputs], [y.type for y in body.outputs]
     if got != (list(inputs), list(outputs)):
-        raise ShapeError(
-            f"the program must map {show(inputs)} to {show(outputs)}, "
-            f"got {show(got[0])} to {show(got[1])}",
-            code="E2001",
-        )
+        what = f"the program must map {show(inputs)} to {show(outputs)}"
+        raise ShapeError(f"{what}, got {show(got[0])} to {show(got[1])}", code="E2001")
 
 
 def region(b: Any, body: Graph) -> str:

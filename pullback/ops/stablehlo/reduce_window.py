@@ -10,7 +10,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
-from pullback.ops.conv.windows import dilated, pairs, window_count
+from pullback.ops.conv.windows import dilated, pairs, tap_slices, window_count
 from pullback.ops.factor_rules import rule
 from pullback.ops.prelude import Imported, Op, Type
 from pullback.ops.samples import real
@@ -66,10 +66,7 @@ class ReduceWindow(Combining):
         padded = [border.numpy(x, i) for x, i in zip(xs[:k], xs[k:], strict=True)]
         total = [np.broadcast_to(i, counts).astype(i.dtype) for i in xs[k:]]
         for tap in itertools.product(*map(range, self.window)):
-            place = tuple([
-                slice(t * d, t * d + (n - 1) * s + 1, s) if n else slice(0)
-                for t, d, n, s in zip(tap, self.window_dilation, counts, self.strides)
-            ])  # fmt: skip
+            place = tap_slices(tap, counts, self.strides, self.window_dilation)
             total = elementwise(self.body, [*total, *[x[place] for x in padded]])
         return tuple(total)
 

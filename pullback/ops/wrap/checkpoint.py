@@ -33,10 +33,8 @@ class Named(Identity, RunsAs):
 
 
 class Kept(Op, Transparent, HigherOrder, abstract=True):
-    """A saved value: its first operand, which equals `op` applied to the others.
-
-    Programs use the operand; derivatives use the rules of `op`.
-    """
+    """A saved value: its first operand, which equals `op` applied to the others. Programs use the
+    operand; derivatives use the rules of `op`."""
 
     op: Op
 

@@ -40,10 +40,8 @@ class DerivativeRule(ABC):
 
 class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
     """Returns its first `count` operands, the results of a function, whose derivative with respect
-    to the other operands, the function's arguments, is given by the rule.
-
-    The results are constants: no derivative passes through their computation.
-    """
+    to the other operands, the function's arguments, is given by the rule. The results are
+    constants: no derivative passes through their computation."""
 
     rule: DerivativeRule | None
     count: int

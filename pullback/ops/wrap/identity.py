@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.graph.kinds import Detached, Distinct, SparseCotangents, Transparent
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import fixed, named, rule
 from pullback.ops.imported import Imported
 from pullback.ops.prelude import Axis, Node, Op, Type, jvp_in_first
 from pullback.ops.samples import real
@@ -18,6 +18,7 @@ class Identity(Op, abstract=True):
     """Returns its operand."""
 
     cheap: ClassVar[bool] = True
+    factors = fixed("... -> ...")
 
     def infer(self, x: Type) -> Type:
         return x
@@ -36,9 +37,6 @@ class Identity(Op, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*xs)
-
-    def factors(self, x: Type) -> str:
-        return "... -> ..."
 
     @classmethod
     def samples(cls) -> Any:
