@@ -16,14 +16,14 @@ from pullback.ops.prelude import TABLE, Axis, Node, Op, Type, constant
 from pullback.ops.text import UNWRITTEN
 
 
-class Source(Op, abstract=True):
+class SourceOp(Op, abstract=True):
     """A value that a program gets from outside: never written as an instruction."""
 
     differentiable = False
     text = UNWRITTEN
 
 
-class Input(Source, kinds.InputSource):
+class Input(SourceOp, kinds.InputSource):
     """An input of a program."""
 
     label: str
@@ -44,7 +44,7 @@ class Input(Source, kinds.InputSource):
 placeholder = Input.of_type
 
 
-class Leaf(Source, kinds.LeafSource):
+class Leaf(SourceOp, kinds.LeafSource):
     """A tensor whose value is known; `Node.value` holds it. Programs see it as an input.
 
     `of` is the name of the op that computed it, if any; the inputs of that op are gone.
@@ -62,11 +62,11 @@ class Leaf(Source, kinds.LeafSource):
         return getattr(TABLE.get(self.of), "singular", False)
 
 
-class Scalar(Source, kinds.ScalarSource):
+class Scalar(SourceOp, kinds.ScalarSource):
     """A Python number that the user wrote; a program gets all of them packed in one input."""
 
 
-class Const(Source, kinds.ConstSource):
+class Const(SourceOp, kinds.ConstSource):
     """A constant; its data are bytes, so that constants compare bit by bit."""
 
     dtype: DType
@@ -178,7 +178,7 @@ def _converted(b: Any, words: Any, dtype: DType, shift: int) -> Any:
     return b.op("stablehlo.bitcast_convert", narrow, out=narrow.type.with_dtype(dtype))
 
 
-class Result(Source, kinds.ResultSource):
+class Result(SourceOp, kinds.ResultSource):
     """Result `index` of an op with several results; derivatives treat all of them as one."""
 
     index: int

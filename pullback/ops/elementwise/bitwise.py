@@ -55,9 +55,8 @@ class BitwiseNot(Unary):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (integers(5, low=-90, high=90),)
-        yield cls(), (booleans(4),)
-        yield cls(), (integers(3).astype(np.uint16),)
+        for x in (integers(5, low=-90, high=90), booleans(4), integers(3).astype(np.uint16)):
+            yield cls(), (x,)
 
 
 class Shift(Binary, abstract=True):

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
+from pullback.ops.factor_rules import fixed
 from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
 
@@ -19,6 +20,7 @@ class Retyped(Op, abstract=True):
 
     dtype: DType
     text = Text(("dtype",))
+    factors = fixed("... -> ...")
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -29,9 +31,6 @@ class Retyped(Op, abstract=True):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(xs[0])
-
-    def factors(self, x: Type) -> str:
-        return "... -> ..."
 
 
 class Cast(Retyped):

@@ -105,9 +105,8 @@ class Complex(Elementwise):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(2, 3), real(3, salt=1))
-        yield cls(), (real(), real(salt=1))
-        yield cls(), (real(0, 2), real(1, salt=1))
+        for left, right in (((2, 3), (3,)), ((), ()), ((0, 2), (1,))):
+            yield cls(), (real(*left), real(*right, salt=1))
 
 
 class Angle(Composite):
@@ -128,6 +127,5 @@ class Angle(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(5),)
-        yield cls(), (complexes(2, 3),)
-        yield cls(), (complexes(),)
+        for x in (real(5), complexes(2, 3), complexes()):
+            yield cls(), (x,)

@@ -33,9 +33,8 @@ class Rounding(Unary, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(7, low=-2.1, high=2.3),)
-        yield cls(), (real(),)
-        yield cls(), (real(0, 2),)
+        for x in (real(7, low=-2.1, high=2.3), real(), real(0, 2)):
+            yield cls(), (x,)
 
 
 class Floor(Rounding):
@@ -145,6 +144,5 @@ class SignBit(Unary):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (HARD,)
-        yield cls(), (-HARD.astype(np.float32),)
-        yield cls(), (np.array([-3, 0, 3]),)
+        for x in (HARD, -HARD.astype(np.float32), np.array([-3, 0, 3])):
+            yield cls(), (x,)

@@ -173,9 +173,8 @@ class Acosh(Analytic):
         left = sqrt(x - 1)
         if x.type.dtype.is_complex:
             right = sqrt(one_plus(x))
-            return Complex()(
-                Asinh()(Real()(Conj()(left) * right)), atan2(Imag()(left), Real()(right)) * 2
-            )
+            re, im = Asinh()(Real()(Conj()(left) * right)), atan2(Imag()(left), Real()(right)) * 2
+            return Complex()(re, im)
         near = log1p(x - 1 + left * sqrt(x + 1))
         return where(is_huge(x), log(x) + math.log(2), near)
 

@@ -144,10 +144,8 @@ class Dot(Contraction):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(), (real(4), real(4, salt=1))
-        yield cls(), (real(3, 4), real(4, salt=1))
-        yield cls(), (real(3), real(3, 2, salt=1))
-        yield cls(), (real(3, 2), real(2, 4, salt=1))
+        for left, right in (((4,), (4,)), ((3, 4), (4,)), ((3,), (3, 2)), ((3, 2), (2, 4))):
+            yield cls(), (real(*left), real(*right, salt=1))
         yield cls(), (complexes(3, 2), complexes(2, salt=1))
         yield cls(), (complexes(2), complexes(2, 3, salt=1))
         yield cls(), (real(0), real(0))

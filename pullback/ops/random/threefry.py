@@ -16,6 +16,7 @@ from pullback.errors import DTypeError, ShapeError
 from pullback.graph.dtypes import int64, uint32, uint64
 from pullback.graph.types import show
 from pullback.ops.elementwise.base import align
+from pullback.ops.factor_rules import fixed
 from pullback.ops.instructions import sliced
 from pullback.ops.prelude import Axis, Node, Op, Type, broadcast_shapes
 from pullback.ops.random.stepwise import lifted
@@ -58,6 +59,7 @@ class Threefry(Op):
     """
 
     differentiable: ClassVar[bool] = False
+    factors = fixed("... _, ..., ... -> ..., ...")
 
     def infer(self, key: Type, high: Type, low: Type) -> tuple[Type, Type]:
         check_key(key)
@@ -77,9 +79,6 @@ class Threefry(Op):
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:
         return self(*aligned(xs, mapped))
-
-    def factors(self, key: Type, high: Type, low: Type) -> str:
-        return "... _, ..., ... -> ..., ..."
 
     @classmethod
     def samples(cls) -> Any:

@@ -166,9 +166,8 @@ class ArgExtremum(Expandable, abstract=True):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(0), (real(5),)
-        yield cls(1), (real(2, 4, 3),)
-        yield cls(0), (real(3, 0),)
+        for axis, shape in ((0, (5,)), (1, (2, 4, 3)), (0, (3, 0))):
+            yield cls(axis), (real(*shape),)
         yield cls(1), (np.array([[1.0, np.nan, 3.0, np.nan], [2.0, 2.0, -np.inf, -np.inf]]),)
 
 

@@ -128,10 +128,8 @@ class TopK(Composite):
 
     @classmethod
     def samples(cls) -> Any:
-        yield cls(3, 0), (real(6),)
-        yield cls(2, 1), (real(2, 5, 3),)
-        yield cls(4, 0), (real(4, 2),)
-        yield cls(0, 1), (real(2, 3),)
+        for k, axis, shape in ((3, 0, (6,)), (2, 1, (2, 5, 3)), (4, 0, (4, 2)), (0, 1, (2, 3))):
+            yield cls(k, axis), (real(*shape),)
 
 
 def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
