@@ -65,10 +65,7 @@ def jax_calls(params: dict, xs: np.ndarray) -> list[Callable[[], Any]]:
     loss = lstm(jax.lax.scan, jnp.tanh, jax.nn.sigmoid, jnp.zeros)
     forward, both = jax.jit(loss), jax.jit(jax.value_and_grad(loss))
     params, xs = jax.tree.map(jnp.asarray, params), jnp.asarray(xs)
-    return [
-        lambda: float(forward(params, xs)),
-        lambda: jax.block_until_ready(both(params, xs)),
-    ]
+    return [lambda: float(forward(params, xs)), lambda: jax.block_until_ready(both(params, xs))]
 
 
 def medians(calls: list[Callable[[], Any]], rounds: int) -> list[float]:

@@ -81,10 +81,7 @@ def compare(mesh: pb.DeviceMesh) -> float:
 
 
 def main() -> None:
-    for mesh in (
-        pb.DeviceMesh(STAGES, "stage"),
-        pb.DeviceMesh((2, STAGES), ("data", "stage")),
-    ):
+    for mesh in (pb.DeviceMesh(STAGES, "stage"), pb.DeviceMesh((2, STAGES), ("data", "stage"))):
         error = compare(mesh)
         assert error < 1e-12, error
         print(f"pipeline on {mesh}: values and gradients differ by {error:.1e} from the sequence")

@@ -145,11 +145,7 @@ def test_dtypes_that_an_op_does_not_accept(words, act, x):
         act(x)
 
 
-@cases(
-    plus=lambda x: x + object(),
-    order=lambda x: x < "text",
-    matmul=lambda x: x @ "text",
-)
+@cases(plus=lambda x: x + object(), order=lambda x: x < "text", matmul=lambda x: x @ "text")
 def test_operators_leave_foreign_objects_to_python(act, x):
     with pytest.raises(TypeError):
         act(x)

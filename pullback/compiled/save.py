@@ -162,7 +162,7 @@ class Loaded(Executor):
         if tree_to_data(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
                 f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
-                f"tree that the program was saved for, got {tree.show(in_tree)}",
+                f"tree that the program was saved for, got {tree.show(in_tree)}"
             )
         for path, old, new in zip(self._header["paths"], self.kinds, kinds, strict=True):
             if old != new:

@@ -67,7 +67,7 @@ def _renamed(graph: Graph, least: int, names: Sequence[str]) -> Graph:
         captured = len(graph.inputs) - least
         raise ArgumentError(
             f"from_function: names needs {least} names for the tensors in the arguments, and up to "
-            f"{captured} more for captured tensors, got {list(names)}",
+            f"{captured} more for captured tensors, got {list(names)}"
         )
     chosen = [*names, *graph.names[len(names) :]]
     if not all(isinstance(n, str) and n for n in names) or len({*chosen}) < len(chosen):

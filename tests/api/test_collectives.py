@@ -147,10 +147,7 @@ COLLECTIVES = {
         lambda x: x * pb.all_to_all(pb.concat([x, x[:1] ** 2]) ** 3, "i", 0, 0)[:3],
         lambda x: x * (pb.concat([x, x[:, :1] ** 2], axis=1) ** 3).T[:, :3],
     ),
-    "pvary": (
-        lambda x: x * pb.pvary(pb.psum(x**2, "i"), "i"),
-        lambda x: x * (x**2).sum(axis=0),
-    ),
+    "pvary": (lambda x: x * pb.pvary(pb.psum(x**2, "i"), "i"), lambda x: x * (x**2).sum(axis=0)),
     "shared result": (lambda x: pb.psum(x**3, "i"), lambda x: (x**3).sum(axis=0)),
 }
 
@@ -264,10 +261,7 @@ def test_a_gradient_of_a_shared_value_is_the_total():
 def ruled(f):
     """The function, with its gradient as a custom rule."""
     made = pb.custom_vjp(f)
-    made.defvjp(
-        lambda *xs: (made(*xs), xs),
-        lambda xs, g: pb.vjp(f, *xs)[1](g),
-    )
+    made.defvjp(lambda *xs: (made(*xs), xs), lambda xs, g: pb.vjp(f, *xs)[1](g))
     return made
 
 

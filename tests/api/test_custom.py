@@ -424,8 +424,7 @@ def test_rules_under_two_named_axes():
         return x * w - pb.pmean(x, "b") + pb.psum(x, "a")
 
     f.defvjp(
-        lambda x, w: (f(x, w), (x, w)),
-        lambda kept, g: (g * kept[1] + pb.psum(g, "b"), g * kept[0]),
+        lambda x, w: (f(x, w), (x, w)), lambda kept, g: (g * kept[1] + pb.psum(g, "b"), g * kept[0])
     )
     c = np.arange(6.0).reshape(2, 3)
     x, w = pb.tensor(c + 1), pb.tensor(2.0, dtype="float64")

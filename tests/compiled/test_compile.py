@@ -18,13 +18,7 @@ from counters import counting
 from helpers import line, told
 
 import pullback as pb
-from pullback.errors import (
-    ArgumentError,
-    DTypeError,
-    HostReadError,
-    IndexOutOfRange,
-    InPlaceError,
-)
+from pullback.errors import ArgumentError, DTypeError, HostReadError, IndexOutOfRange, InPlaceError
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 

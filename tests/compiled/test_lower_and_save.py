@@ -17,13 +17,7 @@ from paths import ROOT
 
 import pullback as pb
 from pullback.compiled.save import MAGIC, SavedProgramError
-from pullback.errors import (
-    ArgumentError,
-    DonatedError,
-    EngineError,
-    IndexOutOfRange,
-    UnsupportedOp,
-)
+from pullback.errors import ArgumentError, DonatedError, EngineError, IndexOutOfRange, UnsupportedOp
 
 X = np.array([1.0, 2.0, 3.0], np.float32)
 Pair = namedtuple("Pair", ["first", "second"])

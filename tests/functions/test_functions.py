@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 
 import pullback as pb
 from pullback import functions
-from pullback.errors import (
-    ArgumentError,
-    AxisError,
-    DTypeError,
-    IndexOutOfRange,
-    ShapeError,
-)
+from pullback.errors import ArgumentError, AxisError, DTypeError, IndexOutOfRange, ShapeError
 from pullback.graph import dtypes
 from pullback.interop import numpy as numpy_calls
 

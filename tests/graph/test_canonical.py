@@ -6,18 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_ops import (
-    F32,
-    F64,
-    I32,
-    I64,
-    Invert,
-    Quotient,
-    TopTwo,
-    names_of,
-    program,
-    source,
-)
+from ir_ops import F32, F64, I32, I64, Invert, Quotient, TopTwo, names_of, program, source
 
 from pullback.graph import dtypes, where
 from pullback.graph.canonical import canonicalise, canonicalise_with_map

@@ -11,19 +11,7 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
-from ir_ops import (
-    F32,
-    F64,
-    I32,
-    I64,
-    Blob,
-    Clipped,
-    Counted,
-    Marked,
-    Placed,
-    Scaled,
-    source,
-)
+from ir_ops import F32, F64, I32, I64, Blob, Clipped, Counted, Marked, Placed, Scaled, source
 
 from pullback.errors import DTypeError
 from pullback.graph import dtypes, where

@@ -132,10 +132,7 @@ def test_sharded(op, arrays):
 
 
 # Ops whose operands must be whole in every dimension, so that they need no rule.
-WHOLE = {
-    "Index": "takes one element out of all",
-    "Unpack": "takes one word out of all",
-}
+WHOLE = {"Index": "takes one element out of all", "Unpack": "takes one word out of all"}
 
 
 @pytest.mark.parametrize("name", OPS)

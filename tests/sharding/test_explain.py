@@ -49,9 +49,7 @@ def test_a_collective_in_a_loop_names_the_line_in_its_body():
     args = put(X, "dp"), put(np.ones((4, 8), "f"), None, "tp"), put(np.ones((8, 4), "f"), "tp")
     for f in (recurrent, the_same_elsewhere):
         where = f"test_explain.py:{f.__code__.co_firstlineno + 2}"
-        assert explained(f, *args) == [
-            ("tanh", where, "the sum over tp", f"matmul ({where})"),
-        ]
+        assert explained(f, *args) == [("tanh", where, "the sum over tp", f"matmul ({where})")]
 
 
 def test_collectives_of_conditions_and_branches_have_reasons():

@@ -9,12 +9,7 @@ import pytest
 from modules import Derived, build, in_a_process, instructions, op
 
 from pullback import ir
-from pullback.errors import (
-    ArgumentError,
-    AutodiffError,
-    GradientVerification,
-    PullbackError,
-)
+from pullback.errors import ArgumentError, AutodiffError, GradientVerification, PullbackError
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type

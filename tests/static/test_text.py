@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ir_ops import (
-    F32,
-    F64,
-    I32,
-    I64,
-    Body,
-    Marked,
-    Scaled,
-    TopTwo,
-    source,
-)
+from ir_ops import F32, F64, I32, I64, Body, Marked, Scaled, TopTwo, source
 from paths import PYTHONPATH
 
 from pullback.graph import dtypes, where

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ir_ops import (
-    F32,
-    F64,
-    Body,
-    TopTwo,
-    source,
-)
+from ir_ops import F32, F64, Body, TopTwo, source
 
 from pullback.errors import PullbackError, VerificationError
 from pullback.graph import where

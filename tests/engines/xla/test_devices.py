@@ -135,9 +135,7 @@ def test_nan_wins_maximum_and_minimum(name):
     parts = [np.array(row, dtype.numpy) for row in rows]
     groups = grid.groups(("x",))
     largest, smallest = run_words(
-        grid,
-        lambda b, x: [b.all_reduce([x], groups, k)[0] for k in ("maximum", "minimum")],
-        parts,
+        grid, lambda b, x: [b.all_reduce([x], groups, k)[0] for k in ("maximum", "minimum")], parts
     )
     assert_same(largest, [np.array([np.nan, np.nan, 0.0, 3, -1, np.nan], dtype.numpy)] * 4)
     assert_same(smallest, [np.array([np.nan, np.nan, -0.0, -7, -3, np.nan], dtype.numpy)] * 4)

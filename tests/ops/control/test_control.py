@@ -9,13 +9,7 @@ import pytest
 from helpers import told
 
 import pullback as pb
-from pullback.errors import (
-    ArgumentError,
-    DTypeError,
-    HostReadError,
-    IndexOutOfRange,
-    InPlaceError,
-)
+from pullback.errors import ArgumentError, DTypeError, HostReadError, IndexOutOfRange, InPlaceError
 
 XS = np.arange(12.0).reshape(4, 3) / 7 - 0.5
 
