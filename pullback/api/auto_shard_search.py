@@ -85,8 +85,6 @@ class Search:
             self._explained[specs] = explain_sharding(self.f, self.machine)(*args, **kwargs)
         return self._explained[specs]
 
-    # -- common patterns ---------------------------------------------------------------------------
-
     def _patterns(self) -> list[Specs]:
         """Return usual choices: all whole, a batch along one axis or all axes, all split."""
         found = [self._specs({})]
@@ -118,8 +116,6 @@ class Search:
         wanted = [_all_dims(P(split.get(i, ())), self.types[i]) for i in self.places]
         pairs = zip(self.places, wanted, strict=True)
         return self._specs_of([dims if dims in self._layouts(i) else () for i, dims in pairs])
-
-    # -- the integer program -----------------------------------------------------------------------
 
     def _solved(self, starts: list[Specs], memory: float | None, seconds: float) -> list[Specs]:
         graph, like_input = self._program()

@@ -15,11 +15,11 @@ from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.elementwise.maximum import Minimum, Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
-from pullback.ops.elementwise.transcendental import Expm1, LogAddExp, Logistic
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.reduce.softmax import LogSoftmax, Softmax

@@ -14,7 +14,7 @@ from pullback.ops.elementwise.float_bits import CopySign, NextAfter
 from pullback.ops.elementwise.maximum import Maximum, Minimum
 from pullback.ops.elementwise.plane import Hypot
 from pullback.ops.elementwise.power import IntegerPow, Pow
-from pullback.ops.elementwise.transcendental import Cbrt, Rsqrt, Sqrt
+from pullback.ops.elementwise.roots import Cbrt, Rsqrt, Sqrt
 from pullback.typing import ArrayLike
 
 add = binary("add", Add, "Sum of two tensors.", "[1, 2], 3 -> [4, 5]")

@@ -1,7 +1,7 @@
 """Exponentials and logarithms."""
 
 from pullback.functions.factory import UnaryFunction, float_binary, float_unary
-from pullback.ops.elementwise import transcendental as ops
+from pullback.ops.elementwise import exponential as ops
 
 exp: UnaryFunction = float_unary(
     "exp", ops.Exp, "e raised to the power of each element.", "0.0 -> 1.0"

@@ -15,8 +15,8 @@ from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.arithmetic import Abs, Square
 from pullback.ops.elementwise.logic import Equal
+from pullback.ops.elementwise.roots import Sqrt
 from pullback.ops.elementwise.select import Where
-from pullback.ops.elementwise.transcendental import Sqrt
 from pullback.ops.reduce.extrema import Max, Min
 from pullback.ops.reduce.reductions import Mean, Sum
 from pullback.typing import ArrayLike, Axis

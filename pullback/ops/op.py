@@ -42,8 +42,6 @@ class Op(metaclass=OpMeta, abstract=True):
     parts: ClassVar[Parts] = Parts()  # how it runs on parts of its operands
     imported: ClassVar[Imported] = Imported()  # how it is recognised in StableHLO
 
-    # -- rules --------------------------------------------------------------------------------
-
     def infer(self, *xs: Type) -> Any:
         """Return the result's type, or a tuple of types; raise on bad operands."""
         raise UnsupportedOp("has no type rule", op=self.title)
@@ -92,8 +90,6 @@ class Op(metaclass=OpMeta, abstract=True):
         """Yield applications to try in tests: pairs of an op and its operands."""
         return ()
 
-    # -- rules that families override ---------------------------------------------------------
-
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         """Return the op and its operands as they fit together along named axes."""
         return self, vary_alike(xs)
@@ -113,8 +109,6 @@ class Op(metaclass=OpMeta, abstract=True):
         if several or plain == types:
             return made
         return lay_out(self, types, over_axes(made, types[0].varying))
-
-    # -- use ----------------------------------------------------------------------------------
 
     def __call__(self, *xs: Node) -> Node:
         """Apply the op to nodes, inside a rule or a pass."""

@@ -102,9 +102,6 @@ def along(
     return PropagationPlan(form, axes, tuple(map(split, form.operands)), tuple(results), mesh)
 
 
-# -- collect --------------------------------------------------------------------------------------
-
-
 def _collect(
     form: Form, xs: Shardings, extents: dict[str, int], mesh: DeviceMesh
 ) -> dict[str, list[_Claim]]:
@@ -139,9 +136,6 @@ def _forbidden(form: Form, xs: Shardings) -> dict[str, set[str]]:
             for f in [f for factors in dims for f in factors]:
                 found.setdefault(f, set()).update(sharding.spec.replicated)
     return found
-
-
-# -- resolve --------------------------------------------------------------------------------------
 
 
 def _resolve(
@@ -198,9 +192,6 @@ def _agree(said: list[_Claim], mesh: DeviceMesh) -> _Claim:
             same += 1
         common = common[:same]
     return _Claim(common, first)
-
-
-# -- update ---------------------------------------------------------------------------------------
 
 
 def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:

@@ -148,8 +148,6 @@ class _Autodiff:
         node = self.values[i]
         return self.places.get(node, node)
 
-    # -- output, targets and seed -----------------------------------------------------------------
-
     def choose_output(self, output: int | None, seed: bool | str | None) -> int:
         outputs = self.module.outputs
         known = ", ".join([f"%{i}" for i in outputs])
@@ -209,8 +207,6 @@ class _Autodiff:
             hint = "Choose another name for the cotangent: seed='dy'."
             raise errors.ArgumentError(f"autodiff: there is already an input {name!r}", hint=hint)
         return name
-
-    # -- instructions without a derivative --------------------------------------------------------
 
     def check_rules(self, y: Node, targets: Sequence[Node]) -> None:
         """Refuse the last instruction on a path to a target if the profile has no rule for it."""

@@ -18,7 +18,7 @@ from pullback.engines import processes
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
-from pullback.engines.xla.executable import Executable, explain
+from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
 from pullback.engines.xla.sharded import DeviceGroup, Queue, Shards, Spmd
 from pullback.errors import ArgumentError, EngineError
@@ -92,7 +92,7 @@ class Client:
             # it imports the package jax if that is installed, which takes half a second.
             return buffer._single_device_array_to_np_array_did_copy()[0]
         except Exception as error:
-            raise explain(error, "run") from None
+            raise engine_error(error, "run") from None
 
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer on a group of devices has been computed."""
@@ -101,7 +101,7 @@ class Client:
         try:
             buffer.block_until_ready()
         except Exception as error:
-            raise explain(error, "run") from None
+            raise engine_error(error, "run") from None
 
     def owns(self, value: Any) -> bool:
         """Whether a value is a buffer on this client's device."""
@@ -137,7 +137,7 @@ class Client:
         try:
             return self._client.compile_and_load(text, devices, options)
         except Exception as error:
-            raise explain(error, "compile") from None
+            raise engine_error(error, "compile") from None
 
     def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
         try:
@@ -169,7 +169,7 @@ class Client:
                 return _jax.mlir.serialize_portable_artifact(text, target)
             except Exception as error:
                 failure = error
-        raise explain(failure, "serialise") from None
+        raise engine_error(failure, "serialise") from None
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""

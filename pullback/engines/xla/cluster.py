@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pullback.engines.xla.bindings import _jax, xla_client
-from pullback.engines.xla.executable import explain
+from pullback.engines.xla.executable import engine_error
 from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
 from pullback.errors import EngineError, OutOfMemory
 
@@ -59,7 +59,7 @@ class Cluster:
                 raise EngineError(f"not all {self.count} processes came within {timeout:g} s")
             time.sleep(0.01)
         if isinstance(answer[0], Exception):
-            raise explain(answer[0], "connect") from None
+            raise engine_error(answer[0], "connect") from None
 
     def make_cpu_client(self, devices: int) -> Any:
         named = {} if self._host is None else {"hostname": self._host}
@@ -116,7 +116,7 @@ class Cluster:
         try:
             buffer.block_until_ready()
         except Exception as error:
-            problem = explain(error, "run")
+            problem = engine_error(error, "run")
         if problem is not None:  # raised here, without XLA's error as its context
             self._blame(problem, group)
             if id(buffer) in self.log(group).results:

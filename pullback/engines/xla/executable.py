@@ -45,7 +45,7 @@ class Executable:
         try:
             return self._execute(args).consume_with_handlers(self._handlers)
         except Exception as error:
-            raise explain(error, "run") from None
+            raise engine_error(error, "run") from None
 
     def memory(self) -> MemoryUse:
         """Return the memory of a run, according to XLA's buffer assignment."""
@@ -60,7 +60,7 @@ class Executable:
         return max(0.0, found.get("flops", 0.0)), max(0.0, found.get("bytes accessed", 0.0))
 
 
-def explain(error: Exception, action: str) -> EngineError:
+def engine_error(error: Exception, action: str) -> EngineError:
     """Convert an error of XLA: keep its first line, and recognise a lack of memory."""
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if any(sign in first.lower() for sign in ("resource_exhausted", "out of memory", "bad_alloc")):

@@ -10,8 +10,8 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.ops.cumulative.lowering import prefixes, scan
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import cast, equal, where
-from pullback.ops.elementwise.transcendental import Exp, Log
 from pullback.ops.factor_rules import alike
 from pullback.ops.helpers import batch_along, conjugate, same_dtype, zeros
 from pullback.ops.prelude import TABLE, Composite, Node, Op, Type

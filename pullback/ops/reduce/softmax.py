@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.exponential import Exp, Log
 from pullback.ops.elementwise.functions import where
 from pullback.ops.elementwise.rounding import IsFinite
-from pullback.ops.elementwise.transcendental import Exp, Log
 from pullback.ops.prelude import TABLE, Composite, Node, Text, Type, batch_along
 from pullback.ops.reduce.extrema import Max
 from pullback.ops.reduce.reductions import Sum

@@ -101,11 +101,11 @@ class Custom(Op, RunsAs, ForwardsOperands, abstract=True):
         """Return the rule; raise if a tensor that the function closes over is differentiated."""
         assert self.rule is not None, "only the executed op has no rule"
         if any(need[: self.count]):
-            raise closes_over(self.title, thread.where)
+            raise closure_error(self.title, thread.where)
         return self.rule
 
 
-def closes_over(name: str, where: Any) -> UnsupportedOp:
+def closure_error(name: str, where: Any) -> UnsupportedOp:
     return UnsupportedOp(
         "the function closes over a tensor that is being differentiated, which its rule cannot "
         "account for",

@@ -86,8 +86,6 @@ class Groups:
             self._weight[node] = _size(node)
             self._add(node)
 
-    # -- prices ------------------------------------------------------------------------------------
-
     def price(
         self, type: Type, have: Dims, want: Dims, partial: tuple = (), combine: str = "sum"
     ) -> float:
@@ -103,8 +101,6 @@ class Groups:
     def nbytes(self, type: Type, dims: Dims) -> int:
         """Return the bytes of a value on each device."""
         return self._prices.nbytes(type, dims)
-
-    # -- one node ----------------------------------------------------------------------------------
 
     def _add(self, node: Node) -> None:
         if node.inputs and isinstance(node.inputs[0].type, tuple):
@@ -153,8 +149,6 @@ class Groups:
             self.of[node] = self.of[source]
             for c in self.of[source].choices:
                 c.layouts[node] = c.layouts[source][node.op.index]  # type: ignore[attr-defined]
-
-    # -- ops that start a group --------------------------------------------------------------------
 
     def _splits(self, node: Node, rule: FactorRule) -> list[LayoutChoice]:
         """Return the ways to split an op: the cheapest one for each combination of layouts."""
@@ -206,8 +200,6 @@ class Groups:
         pairs = zip(node.inputs, form.operands, strict=True)
         return tuple([(x, d) for x, dims in pairs if x in self.of
                       for d, factors in enumerate(dims) if factor in factors[:1]])  # fmt: skip
-
-    # -- ops that follow an operand ----------------------------------------------------------------
 
     def _follow(self, node: Node, heavy: int) -> None:
         group = self.of[node] = self.of[node.inputs[heavy]]

@@ -176,8 +176,6 @@ class IntegerProgram:
             row = dict.fromkeys(columns.values(), groups.nbytes(x.type.plain, dims) / memory)
             self._row({**row, largest: -1.0})
 
-    # -- solving -----------------------------------------------------------------------------------
-
     def solve(
         self, starts: Sequence[Sequence[Dims]], seconds: float, thorough: bool
     ) -> list[Solution]:

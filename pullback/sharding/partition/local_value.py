@@ -105,8 +105,6 @@ class LayoutSteps:
         """Record the reason for a collective."""
         return collective
 
-    # -- one axis at a time ---------------------------------------------------------------------
-
     def slice(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
         """Split a dimension along one more axis: every device takes its shard."""
         size = self.mesh.sizes[axis]
@@ -149,8 +147,6 @@ class LayoutSteps:
                 self.note(x, p, f"the result over {axis}")
             x = p.combine(tuple(range(len(p.partial))), False)(x)  # type: ignore[operator, call-arg]
         return replace(p, node=x, partial=(), combine="sum", remake=None)
-
-    # -- shapes and padding -----------------------------------------------------------------------
 
     def unfold(self, x: Node, dim: int, size: int) -> Node:
         """Split a dimension, padded if necessary, into `size` shards along a new dimension."""

@@ -110,8 +110,6 @@ class Partitioner(Explained):
         self.asked.setdefault(p.number, set()).add(_PARTIAL if p.partial else dims)
         return replace(self.move(replace(p, partial=()), dims), partial=p.partial)
 
-    # -- for ops that hold graphs ------------------------------------------------------------------
-
     def finished(self, p: LocalValue) -> Node:
         """Return a complete value as a result of a program."""
         rest = [a for a in p.node.type.varying if a not in p.axes]
@@ -137,8 +135,6 @@ class Partitioner(Explained):
             if old in self.reasons:
                 self.reasons[n] = self.reasons[old]
         return outputs
-
-    # -- one application ---------------------------------------------------------------------------
 
     def apply(self, node: Node, xs: list[LocalValue]) -> LocalValues:
         """Apply the op of a node to the shards of its operands; return its results."""
@@ -280,8 +276,6 @@ class Partitioner(Explained):
             elif factors and factors[0] in split.form.contracted:
                 x = self.masked(x, dim, neutral(op, x.whole.dtype))
         return x
-
-    # -- what the second walk knows ----------------------------------------------------------------
 
     def _numbered(self, node: Node, values: LocalValues) -> LocalValues:
         """Number new values, and reduce partial ones at once if their users need other layouts."""
