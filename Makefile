@@ -1,7 +1,8 @@
 # Needs make and Python 3.11 or newer. Everything else is installed into .venv.
 #
 #   make demo    train a small classifier on handwritten digits
-#   make test    run every test, with the examples in the documentation
+#   make test    run every test, with the examples in the documentation, in an order shuffled by
+#                SEED=1
 #   make long    run the long checks: 20,000 training steps in three styles, 1,000 shapes, 20,000
 #                random programs on meshes, 100,000 broken texts
 #   make docs    regenerate the tables of docs/ir.md
@@ -13,6 +14,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3,$(if $(shell $(p) -c \
 	'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(p))))
 BIN := .venv/bin
 JOBS ?= 2
+SEED ?= 1
 
 .PHONY: demo test long docs lint bench clean
 
@@ -20,7 +22,7 @@ demo: .venv/ready
 	$(BIN)/python examples/digits.py
 
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n $(JOBS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --randomly-seed=$(SEED)
 
 long: .venv/ready
 	$(BIN)/python tests/long/training_loops.py

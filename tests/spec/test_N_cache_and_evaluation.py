@@ -156,8 +156,8 @@ def test_N14_keys_are_compared_in_full():
     cache = Cache()
     first, second = (Colliding(1),), (Colliding(2),)
     entry = cache.add(first)
-    assert cache.find(first) is entry
-    assert cache.find(second) is None
+    assert cache.entries.get(first) is entry
+    assert cache.entries.get(second) is None
 
 
 # -- evaluation -----------------------------------------------------------------------------------
