@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.engines.xla.jax_arrays import result_handler
+from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
 from pullback.graph.types import Type
-
-
-class MemoryUse(NamedTuple):
-    """Bytes that a program uses while it runs; at the peak, all of them."""
-
-    arguments: int
-    results: int
-    temporaries: int
-
-    @property
-    def peak(self) -> int:
-        return self.arguments + self.results + self.temporaries
 
 
 class Executable:

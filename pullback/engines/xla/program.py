@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.engines.base import Check, DeviceBuffer, ProgramBase
 from pullback.engines.processes import show
-from pullback.engines.xla.executable import MemoryUse
+from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, dependence
 

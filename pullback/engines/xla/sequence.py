@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
-from pullback.engines.xla.executable import MemoryUse
+from pullback.engines.xla.memory import MemoryUse
 from pullback.engines.xla.program import XlaProgram, check_masks, failed_outputs
 from pullback.errors import PullbackError
 from pullback.graph.compile_split import Segment
