@@ -126,8 +126,8 @@ def _table(values: tuple[PlannedValue, ...]) -> str:
     """A table of values, with one row for each line, operation and type."""
     # rich is heavy
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    from rich.console import Console  # heavy: loaded when a plan is printed
+    from rich.table import Table  # heavy: loaded when a plan is printed
 
     rows: dict[tuple, list[int]] = {}
     for v in values:

@@ -24,8 +24,8 @@ _PORTABLE = b"ML\xefR"  # how MLIR's bytecode begins
 @functools.cache
 def _context() -> Any:
     from pullback.engines.xla import client  # noqa: F401, I001  (it sets what jaxlib reads first)
-    from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _sdy, _stablehlo
+    from jaxlib.mlir import ir  # heavy
+    from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _sdy, _stablehlo  # heavy
 
     context = ir.Context()
     registry = ir.DialectRegistry()
@@ -49,8 +49,8 @@ def read(program: str | bytes) -> Block:
 
 def _expand(module: Any, program: str | bytes) -> None:
     """Replace operations of CHLO, which JAX uses, by StableHLO."""
-    from jaxlib.mlir import passmanager
-    from jaxlib.mlir._mlir_libs import _stablehlo
+    from jaxlib.mlir import passmanager  # heavy
+    from jaxlib.mlir._mlir_libs import _stablehlo  # heavy
 
     _stablehlo.register_stablehlo_passes()
     passes = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
@@ -68,9 +68,9 @@ def pretty(text: str) -> str:
 
 def portable(text: str) -> bytes:
     """A module in StableHLO's portable form, for the oldest version that can express it."""
-    from jaxlib.mlir._mlir_libs import _stablehlo
+    from jaxlib.mlir._mlir_libs import _stablehlo  # heavy
 
-    from pullback.engines.xla.client import STABLEHLO_VERSIONS
+    from pullback.engines.xla.client import STABLEHLO_VERSIONS  # heavy
 
     module = _module(text)
     for version in STABLEHLO_VERSIONS:
@@ -84,8 +84,8 @@ def portable(text: str) -> bytes:
 
 def _module(program: str | bytes) -> Any:
     context = _context()
-    from jaxlib.mlir import ir
-    from jaxlib.mlir._mlir_libs import _stablehlo
+    from jaxlib.mlir import ir  # heavy
+    from jaxlib.mlir._mlir_libs import _stablehlo  # heavy
 
     try:
         if isinstance(program, bytes) and program.startswith(_PORTABLE):
