@@ -6,6 +6,7 @@ so that a pass can ask `isinstance(node.op, Transparent)` without knowing any op
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,8 +36,9 @@ class ConstSource:
     """A constant that is part of the program."""
 
     @property
+    @abstractmethod
     def array(self) -> np.ndarray:
-        raise NotImplementedError
+        """Its value."""
 
 
 class UnpackedScalar:

@@ -362,6 +362,9 @@ def test_the_learning_rate_of_an_optimizer_may_be_an_argument(x):
         assert counts.compiles == 1
     for rate, got in zip(rates, found, strict=True):
         np.testing.assert_allclose(got, step(x, state, rate)[0].numpy(), rtol=1e-6)
+    with counting() as counts:  # nor does the undecorated step compile for another rate
+        step(x, state, 0.4)[0].numpy()
+        assert counts.compiles == 0
 
 
 # -- static arguments -----------------------------------------------------------------------------

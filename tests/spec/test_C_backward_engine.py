@@ -211,7 +211,8 @@ def test_C6_rules_see_the_cotangent_the_result_and_the_operands(name):
     if rule is not None:
         # an op that holds graphs gets the transform to apply to them
         handed = ["gradients"] if issubclass(TABLE[name], HigherOrder) else []
-        _, *names = inspect.signature(rule).parameters  # the op itself comes first
+        first, *names = inspect.signature(rule).parameters
+        assert first in ("self", "op")
         wanted = ["g", "out", "xs", "need", *handed]
         assert len(names) == len(wanted) and names[:4] == wanted[:4]
 
@@ -602,7 +603,7 @@ def test_C23_forward_and_backward_are_side_by_side(name):
     stated = {"Add": "partials", "Mul": "partials", "MatMul": "vjp", "Sum": "vjp"}[name]
     text = inspect.getsource(cls)
     assert f"def {stated}(" in text
-    assert "def numpy(" in text or "    ufunc" in text
+    assert "def numpy(" in text or re.search(r"^    ufunc\b.* =", text, re.MULTILINE)
     assert inspect.getsourcefile(cls).startswith(str(PACKAGE / "ops"))
 
 
