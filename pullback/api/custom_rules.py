@@ -194,7 +194,7 @@ def adopt(found: Sequence[Node | None], first: int) -> Sequence[Node | None]:
     drop the tokens of leaves while `backward()` runs."""
     for node in ancestors([c for c in found if c is not None], lambda n: n.number < first):
         if node.number >= first:
-            node.backward = True
+            node.forward_op = thread.forward_op
             if not thread.leaf_tokens:
                 node.tokens = tuple([t for t in node.tokens if not t.leaf])
     return found

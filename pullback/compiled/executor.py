@@ -129,7 +129,7 @@ def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Ten
         node.type = type
         node.where = where
         node.tokens = ()
-        node.backward = False
+        node.forward_op = ""
         node.value = value
         node.number = next_number()
         tensor = new(tensor_class)

@@ -25,7 +25,7 @@ class ThreadState(threading.local):
 
     # graph.node: what nodes that rules emit inherit from the node that the rule is called for
     where: Location = None
-    backward = False
+    forward_op = ""  # the name of the op whose reverse-mode rule is running
     leaf_tokens = True  # off while backward() runs: its gradients are not differentiable
 
     # ops.interpret

@@ -45,7 +45,7 @@ def canonicalise_all(graph: Graph, lines: bool = True) -> tuple[Graph, dict[Node
     for node in graph.nodes:
         op, xs = holders.get(node, node.op), tuple([new[x] for x in node.inputs])
         where = node.where if lines else None
-        new[node] = Node(op, xs, node.type, where, (), node.backward, node.value)
+        new[node] = Node(op, xs, node.type, where, (), node.forward_op, node.value)
     inputs, outputs = ([new[n] for n in nodes] for nodes in (graph.inputs, graph.outputs))
     made, places = canonicalise_with_map(Graph(inputs, outputs, graph.names), True)
     return made, {old: places[n] for old, n in new.items() if n in places}
@@ -115,7 +115,7 @@ class _Canonicaliser:
 
     def make(self, node: Node, op: Any, xs: tuple[Node, ...]) -> Node:
         value = None if xs else node.value  # only the values of leaves are part of the program
-        made = Node(op, xs, node.type, node.where, (), node.backward, value)
+        made = Node(op, xs, node.type, node.where, (), node.forward_op, value)
         if isinstance(made.type, tuple):
             forwards = self.executed and isinstance(op, kinds.ForwardsOperands)
             # Results directly follow their op, as in the text
@@ -127,7 +127,7 @@ def _input(x: Node, name: str) -> Node:
     """Return a new input; an old one that is not an `Input` becomes one."""
     known, type = isinstance(x.op, kinds.InputSource), x.type
     op = x.op if known else TABLE["Input"](name, type.shape, type.dtype)
-    return Node(op, (), type, x.where, (), x.backward)
+    return Node(op, (), type, x.where, (), x.forward_op)
 
 
 def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:

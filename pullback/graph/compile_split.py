@@ -77,7 +77,7 @@ def _copy(node: Node, new: dict[Node, Node]) -> None:
             stack.extend(missing)
         elif stack.pop() not in new:
             xs = tuple([new[x] for x in n.inputs])
-            new[n] = Node(n.op, xs, n.type, n.where, (), n.backward)
+            new[n] = Node(n.op, xs, n.type, n.where, (), n.forward_op)
 
 
 def segments(graph: Graph) -> list[Segment]:

@@ -118,14 +118,14 @@ class Graph:
     def __call__(self, *values: Node) -> tuple[Node, ...]:
         """Write the program out again over other inputs; return the outputs."""
         new = dict(zip(self.inputs, values, strict=True))
-        saved = thread.where, thread.backward
+        saved = thread.where, thread.forward_op
         try:
             for node in self.nodes[len(self.inputs) :]:
                 if not node.inputs and isinstance(node.op, Distinct):
                     new[node] = node  # leaves are shared
                     continue
-                thread.where, thread.backward = node.where, node.backward
+                thread.where, thread.forward_op = node.where, node.forward_op
                 new[node] = emit(node.op, tuple([new[x] for x in node.inputs]))
         finally:
-            thread.where, thread.backward = saved
+            thread.where, thread.forward_op = saved
         return tuple([new[y] for y in self.outputs])

@@ -93,6 +93,6 @@ def _rewrite(
             large, positions = instead[xs[0]]
             op, xs = TABLE["Result"](positions[op.index]), (large,)  # type: ignore[attr-defined]
         inputs = tuple([new[x] for x in xs])
-        backward = node.backward and node not in forward
-        new[node] = Node(op, inputs, node.type, node.where, (), backward, node.value)
+        forward_op = "" if node in forward else node.forward_op
+        new[node] = Node(op, inputs, node.type, node.where, (), forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names), new

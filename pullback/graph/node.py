@@ -44,25 +44,31 @@ class Node:
     `type` is the type of the result; an op with several results has a tuple of types, and each
     result is a node with the op `Result(i)`. `value` is the buffer, once computed. `number`
     increases in the order of recording. `tokens` are the derivatives that may still need the op
-    and the inputs (see `pullback.lazy.history`).
+    and the inputs (see `pullback.lazy.history`). `forward_op` is the name of the op whose
+    reverse-mode rule emitted the node; empty for a node of the forward pass.
     """
 
     __slots__ = (
-        "__weakref__", "backward", "inputs", "number", "op", "tokens", "type", "value", "where",
+        "__weakref__", "forward_op", "inputs", "number", "op", "tokens", "type", "value", "where",
     )  # fmt: skip
 
     def __init__(
         self, op: Op, inputs: tuple[Node, ...], type: Any, where: Location = None,
-        tokens: tuple = (), backward: bool = False, value: Any = None,
+        tokens: tuple = (), forward_op: str = "", value: Any = None,
     ) -> None:  # fmt: skip
         self.op = op
         self.inputs = inputs
         self.type = type
         self.where = where
         self.tokens = tokens
-        self.backward = backward
+        self.forward_op = forward_op
         self.value = value
         self.number = next_number()
+
+    @property
+    def backward(self) -> bool:
+        """Whether it belongs to a backward pass: a reverse-mode rule emitted it."""
+        return self.forward_op != ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,7 +118,7 @@ def emit(op: Op, inputs: tuple[Node, ...]) -> Node:
     if type is None:
         op, inputs = op.conform(inputs)
         type = op.type_of(*[x.type for x in inputs])
-    return Node(op, inputs, type, thread.where, inherited(op, inputs), thread.backward)
+    return Node(op, inputs, type, thread.where, inherited(op, inputs), thread.forward_op)
 
 
 def inherited(op: Op, inputs: tuple[Node, ...]) -> tuple:
@@ -146,7 +152,7 @@ def vary_over(x: Node, axes: tuple[str, ...]) -> Node:
 
 def results(node: Node) -> tuple[Node, ...]:
     """Return the results of an op with several results, as nodes."""
-    rest = node.where, node.tokens, node.backward
+    rest = node.where, node.tokens, node.forward_op
     return tuple([Node(_selection(i), (node,), t, *rest) for i, t in enumerate(node.type)])
 
 

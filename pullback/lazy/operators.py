@@ -50,7 +50,7 @@ def scalar(value: Any, dtype: DType) -> Node:
     except OverflowError:
         digits = len(str(abs(value)))
         raise DTypeError(f"an integer of {digits} digits does not fit into {dtype}") from None
-    return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), False, bits)
+    return Node(SCALAR, (), _SCALAR_TYPE[dtype], None, (), "", bits)
 
 
 def weak(value: Any, dtype: DType) -> Node:

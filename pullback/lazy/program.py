@@ -44,7 +44,7 @@ def build(
             at = [next(starts) for _ in node.op.position]
             new[node] = node.op.anywhere(node.type, xs, at)
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op)
     graph = Graph(inputs, [new[work.nodes[i]] for i in outputs])
     canonical, places = canonicalise_with_map(graph)
     stands_for: dict[Node, int] = {}

@@ -140,7 +140,7 @@ def leaf_of(node: Node, tokens: tuple) -> Node:
     """Return a leaf with the value of a computed node."""
     arrived(node)
     with lock:
-        made = Node(LEAF, (), node.type, node.where, tokens, False, node.value)
+        made = Node(LEAF, (), node.type, node.where, tokens, "", node.value)
         runtime_checks.follow(node, made)
     return made
 
@@ -174,7 +174,7 @@ def wrap(node: Node) -> Tensor:
         dtype = node.type.dtype.numpy
         data = np.array(node.value, np.uint64).tobytes()[: dtype.itemsize]
         value = np.frombuffer(data, dtype).reshape(()).copy()
-        node = Node(LEAF, (), node.type, node.where, (), False, value)
+        node = Node(LEAF, (), node.type, node.where, (), "", value)
     tensor._node = node
     tensor._token = tensor._grad = None
     return tensor

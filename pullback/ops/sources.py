@@ -210,4 +210,4 @@ LEAF, SCALAR = Leaf(), Scalar()
 
 def leaf(type: Type, value: Any, tokens: tuple = (), where: Any = None) -> Node:
     """Return the node of a known value."""
-    return Node(LEAF, (), type, where, tokens, False, value)
+    return Node(LEAF, (), type, where, tokens, "", value)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import PullbackError, TraceError
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.ops.sources import Const, Input, Leaf, Result, Scalar
@@ -150,8 +151,16 @@ def number_values(nodes: Sequence[Node]) -> Numbering:
 
 
 def comment_on(node: Node) -> str:
-    words = [str(node.where)] if node.where is not None else []
-    return " ".join(words + (["backward"] if node.backward else []))
+    """The line, the op that the user wrote there, and the direction."""
+    words = [] if node.where is None else [str(node.where)]
+    if node.backward:
+        cls = TABLE.get(node.forward_op)
+        # What arrives at an argument is added up by no op's rule
+        summed = cls is None or issubclass(cls, (*_SOURCES, Transparent))
+        words.append("backward" if summed else f"backward of {cls.title}")
+    elif words and not isinstance(node.op, _SOURCES):
+        words.append(getattr(node.where, "called", node.op.title))
+    return " ".join(words)
 
 
 def smallest_profile(graph: Graph) -> str:

@@ -45,5 +45,5 @@ def without_guards(graph: Graph, made: Sequence[Node]) -> list[Node]:
         if node not in new:
             xs = tuple([new[x] for x in node.inputs])
             op = node.op.unguarded if isinstance(node.op, Guarded) else node.op
-            new[node] = Node(op, xs, node.type, node.where, (), node.backward) if xs else node
+            new[node] = Node(op, xs, node.type, node.where, (), node.forward_op) if xs else node
     return [new[g] for g in made]

@@ -26,7 +26,7 @@ def batched(graph: Graph, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool]
     known: dict[Node, Any] = dict(zip(graph.inputs, zip(xs, mapped, strict=True), strict=True))
     with deriving():
         for node in graph.nodes[len(graph.inputs) :]:
-            thread.where, thread.backward = node.where, node.backward
+            thread.where, thread.forward_op = node.where, node.forward_op
             known[node] = _batch_node(node, axis, known)
     return [known[y] for y in graph.outputs]
 

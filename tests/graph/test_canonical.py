@@ -139,9 +139,9 @@ def test_instruction_order_is_kept():
 def test_lines_and_direction_are_kept():
     x = source(2)
     line = where.user_line()
-    made = canonicalise(Graph([x], [Node(Neg(), (x,), x.type, line, backward=True)]))
+    made = canonicalise(Graph([x], [Node(Neg(), (x,), x.type, line, forward_op="Neg")]))
     assert made.outputs[0].where is line
-    assert made.outputs[0].backward
+    assert made.outputs[0].backward and made.outputs[0].forward_op == "Neg"
 
 
 def test_an_input_node_of_another_op_becomes_an_input():

@@ -180,11 +180,11 @@ def test_provenance_follows_the_instruction():
     x = source(2)
     line = where.user_line()
     forward = Node(Neg(), (x,), x.type, line)
-    backward = Node(Neg(), (forward,), x.type, line, backward=True)
+    backward = Node(Neg(), (forward,), x.type, line, forward_op="Neg")
     text = print_graph(Graph([x], [backward]), provenance=True).splitlines()
     assert text[0].endswith("Tensor<f32, [2]>")
-    assert text[1] == f"%1 = Neg(%0) : Tensor<f32, [2]>  # test_text.py:{line.line}"
-    assert text[2] == f"%2 = Neg(%1) : Tensor<f32, [2]>  # test_text.py:{line.line} backward"
+    assert text[1] == f"%1 = Neg(%0) : Tensor<f32, [2]>  # test_text.py:{line.line} neg"
+    assert text[2] == f"%2 = Neg(%1) : Tensor<f32, [2]>  # test_text.py:{line.line} backward of neg"
     assert "#" not in print_graph(Graph([x], [backward]))
 
 

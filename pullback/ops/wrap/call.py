@@ -85,7 +85,7 @@ def inline_calls(graph: Graph) -> Graph:
         elif xs and isinstance(xs[0], tuple):
             new[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)
 
 

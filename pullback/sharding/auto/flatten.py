@@ -39,5 +39,5 @@ def _expand_once(graph: Graph) -> Graph:
             ys = node.op.expansion([x.type.plain for x in node.inputs])(*xs)  # type: ignore[attr-defined]
             new[node] = tuple(ys) if isinstance(node.type, tuple) else ys[0]
         else:
-            new[node] = Node(node.op, xs, node.type, node.where, (), node.backward, node.value)
+            new[node] = Node(node.op, xs, node.type, node.where, (), node.forward_op, node.value)
     return Graph(graph.inputs, [new[y] for y in graph.outputs], graph.names)

@@ -86,7 +86,7 @@ class Partitioner(Explained):
         user, outermost = self._user, self.node is None
         with deriving():
             for node in graph.nodes[len(graph.inputs) :]:
-                thread.where, thread.backward = node.where, node.backward
+                thread.where, thread.forward_op = node.where, node.forward_op
                 self.node = node if outermost else self.node
                 operands = [known[x] for x in node.inputs]
                 if operands and isinstance(operands[0], tuple):
