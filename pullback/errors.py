@@ -44,6 +44,7 @@ class PullbackError(Exception):
     """The base class of all errors; the message ends with the line that caused the error."""
 
     code = "E0000"
+    title = ""  # of the code, in errors of `pb.ir`
 
     def __init__(
         self,
@@ -73,6 +74,8 @@ class PullbackError(Exception):
 
     def __str__(self) -> str:
         text = f"{self.op}: {self.message}" if self.op else self.message
+        if self.title:
+            text = f"{self.code}: {self.title}: {text}"
         if self.where is not None:
             text += f" ({self.where})"
         return f"{text}\n{self.hint}" if self.hint else text

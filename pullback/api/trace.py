@@ -23,6 +23,8 @@ from pullback.transforms.reverse import Contribution, accumulate, gradients
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and return the program that it recorded.
 
+    Printed, it is a module that `pb.ir.parse` reads.
+
     >>> t = pb.trace(lambda x: x * x + x, pb.tensor([1.0, 2.0]))
     >>> print(t)
     %0 = Input() {name: "x"} : Tensor<f32, [2]>
@@ -95,8 +97,15 @@ class Trace:
             hint = "Use pb.where instead of a Python branch on a tensor's value."
             raise TraceError(f"this trace cannot be {what}: {why}", where=reads[0], hint=hint)
 
-    def __str__(self) -> str:
-        return str(self.graph)
+    def text(self, provenance: bool = False) -> str:
+        """Return the program as the text of a module, which `pb.ir.parse` reads.
+
+        With `provenance`, each instruction is followed by the user's line and the op that was
+        written there; one of a backward pass names the op whose rule emitted it.
+        """
+        return self.graph.text(provenance)
+
+    __str__ = text
 
 
 def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Tensor]:

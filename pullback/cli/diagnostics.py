@@ -87,7 +87,8 @@ def place_of(error: PullbackError) -> TextPosition | None:
 
 
 def message_of(error: PullbackError) -> str:
-    return f"{error.op}: {error.message}" if error.op else error.message
+    """The title of the error's code, the op and the message, without the place."""
+    return ": ".join([part for part in (error.title, error.op, error.message) if part])
 
 
 class Style:

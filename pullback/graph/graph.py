@@ -91,8 +91,10 @@ class Structure:
 class Graph:
     """A program from `inputs` to `outputs`; `names` are the inputs' names in text.
 
-    `str(graph)` is that text; `pullback.static`, which writes it, sets `__str__`.
+    `str(graph)` is that text; `pullback.static`, which writes it, sets `text` and `__str__`.
     """
+
+    text: Callable[..., str]
 
     def __init__(
         self, inputs: Sequence[Node], outputs: Sequence[Node], names: Sequence[str] | None = None

@@ -11,6 +11,7 @@ from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Const, Result
+from pullback.static.catalogue import catalogued
 from pullback.static.gradients import differentiate
 from pullback.static.link import link
 from pullback.static.module import Module, require_module
@@ -52,6 +53,7 @@ class Gradient(NamedTuple):
     gradients: dict[int, int]
 
 
+@catalogued
 def autodiff(
     module: Module,
     wrt: Sequence[int | str] | int | str | None = None,

@@ -38,7 +38,16 @@ class Flattener:
         self.seen: dict[tuple, dict[str, Any]] = {}  # the parameters by op and operand types
 
     def input_names(self, graph: Graph) -> Sequence[str]:
-        return graph.names
+        """The names of the inputs; a name that occurs again gets a number."""
+        counts: dict[str, int] = {}
+        made: dict[str, None] = {}
+        for name in graph.names:
+            unique = name
+            while unique in made:
+                counts[name] = counts.get(name, 0) + 1
+                unique = f"{name}_{counts[name]}"
+            made[unique] = None
+        return list(made)
 
     def stated(self, node: Node) -> dict[str, Any]:
         """The parameters of a node's op that the text must state."""
@@ -85,18 +94,7 @@ class Flattener:
 
 
 class Exact(Flattener):
-    """Refuses parameters that a text cannot hold, and gives inputs unique names."""
-
-    def input_names(self, graph: Graph) -> Sequence[str]:
-        counts: dict[str, int] = {}
-        made: dict[str, None] = {}
-        for name in graph.names:
-            unique = name
-            while unique in made:
-                counts[name] = counts.get(name, 0) + 1
-                unique = f"{name}_{counts[name]}"
-            made[unique] = None
-        return list(made)
+    """Refuses parameters that a text cannot hold."""
 
     def stated(self, node: Node) -> dict[str, Any]:
         op = node.op

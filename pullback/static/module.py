@@ -10,6 +10,7 @@ from pullback.graph.canonical import canonicalise_all
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.ops.sources import Result
+from pullback.static.catalogue import catalogued
 from pullback.static.fingerprints import fingerprint as fingerprint_graph
 from pullback.static.flatten import flattened
 from pullback.static.instructions import InstructionList
@@ -39,6 +40,7 @@ class Module(InstructionList):
         return cls(made.instructions, made.outputs, made.profile)
 
     @cached_property
+    @catalogued
     def _linked(self) -> tuple[Graph, dict[int, Node]]:
         return link(self)
 
@@ -79,6 +81,7 @@ def require_module(name: str, module: Any) -> Module:
     raise ArgumentError(f"{name}: needs a Module, got {type(module).__name__}", hint=hint)
 
 
+@catalogued
 def verify(module: Module | Graph) -> None:
     """Raise an error with a code of the catalogue if a module is invalid.
 

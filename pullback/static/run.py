@@ -22,12 +22,14 @@ from pullback.ops.elementwise.rounding import IsInf, IsNan
 from pullback.ops.reduce.reductions import Any_
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
+from pullback.static.catalogue import catalogued
 from pullback.static.functions import apply, bind
 from pullback.static.module import Module, require_module
 
 ENGINES = ("xla", "reference")
 
 
+@catalogued
 def run(
     module: Module, inputs: Mapping[str, Any] | None = None, engine: str | None = None,
     checks: str | None = None, timeout: float | None = None,

@@ -124,7 +124,7 @@ expected:
         (SUM, "status: success", "status: error", "expected None, got success"),
         (SUM, "status: success", "status: maybe", "`expected.status` must be success or error"),
         (SUM, "expected:", "wanted:", "a case must have `input` and `expected`"),
-        (ERROR, "E2001", "E2002", "expected E2002, got E2001: instruction 1"),
+        (ERROR, "E2001", "E2002", "expected E2002, got E2001: Type mismatch: instruction 1"),
         (ERROR, "declared type", "no such words", "expected a message with 'no such words'"),
         (ERROR, "line: 2", "line: 3", "expected the place {'line': 3, 'column': 1}"),
         (ERROR, "status: error", "status: success", "expected success, got E2001"),

@@ -13,6 +13,7 @@ import pytest
 from ir_ops import F32, F64, I32, I64, Body, Marked, Scaled, TopTwo, source
 from paths import PYTHONPATH
 
+import pullback as pb
 from pullback.graph import dtypes, where
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
@@ -186,6 +187,30 @@ def test_provenance_follows_the_instruction():
     assert text[1] == f"%1 = Neg(%0) : Tensor<f32, [2]>  # test_text.py:{line.line} neg"
     assert text[2] == f"%2 = Neg(%1) : Tensor<f32, [2]>  # test_text.py:{line.line} backward of neg"
     assert "#" not in print_graph(Graph([x], [backward]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: pb.tanh(x) * 2,
+        lambda x: pb.relu(x),
+        lambda x: x.astype("float16") + pb.nan,
+        lambda x: pb.scan(lambda c, row: (c * row, c), x, pb.ones((3, 2))),
+        lambda x: pb.grad(lambda y: pb.where(y > 0, y, -y).sum())(x),
+    ],
+)
+@pytest.mark.parametrize("provenance", [False, True])
+def test_a_printed_trace_is_a_module(f, provenance):
+    t = pb.trace(f, pb.tensor([1.0, 2.0]))
+    module = pb.ir.parse(t.text(provenance))
+    pb.ir.verify(module)
+    assert module.text() == str(t) == str(t.graph)
+
+
+def test_inputs_of_one_name_are_told_apart():
+    x, y = source(2), source(2)
+    graph = Graph([x, y], [x + y], ["x", "x"])
+    pb.ir.verify(pb.ir.parse(str(graph)))
 
 
 # -- fingerprints -------------------------------------------------------------------------------

@@ -27,6 +27,11 @@ class ImageText(Text):
     def read(self, cls: Any, xs: Sequence[Type], *, padding: Any, **stated: Any) -> Op:
         return cls(padding=_stated(padding), **stated)
 
+    def least_profile(self, op: Any, xs: Sequence[Type]) -> str:
+        """Core v1 adds rows and columns; negative padding, which removes some, is an extension."""
+        removes = not isinstance(op.padding, str) and min(map(min, op.padding)) < 0
+        return "extended" if removes else super().least_profile(op, xs)
+
 
 class ImageProduct(ThreeRoles, Composite, SumOfProducts, abstract=True):  # type: ignore[misc]
     """Images [N, H, W, C], filters [h, w, C, F] and results [N, H', W', F]: one from two others.
@@ -89,7 +94,7 @@ class Conv2d(ImageProduct):
     """
 
     gives, operands = "result", ("input", "filter")
-    text = ImageText(profile="core-v1")
+    text = ImageText(("strides", "padding"), profile="core-v1")
     imported = Imported(("convolution",))
 
     @classmethod
@@ -124,6 +129,7 @@ class Conv2dBackwardInput(ImageProduct):
     """Images from results and a filter: the transpose of Conv2d in its first operand."""
 
     input_shape: tuple[int, ...]
+    text = ImageText(("input_shape", "strides", "padding"))
     gives, operands = "input", ("result", "filter")
 
 
@@ -131,6 +137,7 @@ class Conv2dBackwardFilter(ImageProduct):
     """A filter from images and results: the transpose of Conv2d in its second operand."""
 
     filter_shape: tuple[int, ...]
+    text = ImageText(("filter_shape", "strides", "padding"))
     gives, operands = "filter", ("input", "result")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ParseError
 from pullback.graph.types import Type
+from pullback.static.catalogue import catalogued
 from pullback.static.instructions import Instruction
 from pullback.static.module import Module
 from pullback.static.parser.reader import Reader
@@ -20,6 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # allowed in str, but not in UTF-8
 _ENDS = frozenset(("\n", ";", "", ")"))
 
 
+@catalogued
 def parse(text: str | bytes) -> Module:
     """Parse a module. Bad syntax raises an error; `verify` checks the meaning.
 
@@ -56,9 +58,7 @@ def _no_utf8(before: str, what: str) -> ParseError:
     """The error at the end of the valid part of a text."""
     before = before.removeprefix("\ufeff")
     line, source = before.count("\n") + 1, before[before.rfind("\n") + 1 :]
-    return ParseError(
-        f"invalid UTF-8: {what}", code="E1001", line=line, column=len(source) + 1, source=source
-    )
+    return ParseError(what, code="E1001", line=line, column=len(source) + 1, source=source)
 
 
 class _Parser(Reader):
