@@ -56,7 +56,7 @@ class Recording:
         read = as_value if name == "trace" else differentiable
         self.tensors = [read(name, x, i, selected) for i, x in enumerate(leaves)]
         tokens = (self.derivative.token,)
-        self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
+        self.inputs = [alias_argument(node_of(t), tokens) for t in self.tensors]
         handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
@@ -78,7 +78,7 @@ class Recording:
         return tree.unflatten(self.in_tree, made)
 
 
-def _alias(node: Node, tokens: tuple) -> Node:
+def alias_argument(node: Node, tokens: tuple) -> Node:
     """An alias of an argument that carries the token of a new derivative."""
     if node.tokens:
         tokens = (*(t for t in node.tokens if t.lasting), *tokens)

@@ -46,7 +46,7 @@ class Trace:
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         with Transform():
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
-        self.names = _names(f, args)
+        self.names = argument_names(f, args)
         self._outputs, self._structure = outputs("trace", self._recording.result)
         self._made = [y._node for y in self._outputs]  # now: users may write to the handles later
 
@@ -134,7 +134,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
         return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
-def _names(f: Callable, args: Sequence[Any]) -> list[str]:
+def argument_names(f: Callable, args: Sequence[Any]) -> list[str]:
     """A name for each leaf of the arguments: the parameter and the path inside it."""
     try:
         parameters = list(inspect.signature(f).bind(*args).arguments.items())

@@ -22,7 +22,7 @@ from pullback.lazy.program import pack
 from pullback.lazy.runtime_checks import any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.values import argument
+from pullback.lazy.values import argument, to_host
 from pullback.ops.sources import LEAF
 
 
@@ -83,10 +83,14 @@ class Executor(ABC):
         """Run on buffers, one for each input, and return the results."""
         program = self.program
         execute = program.run or program.ready().run  # another thread may have evicted it
+        checked = current().check_nan
+        arrays = list(map(to_host, buffers)) if checked else []  # now: some may be donated
         try:
             values = execute(buffers)
         except PullbackError as error:
             values = program.failed(error, buffers)
+        if checked:
+            self._require_finite(arrays, values)
         with lock:
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
@@ -94,6 +98,14 @@ class Executor(ABC):
         if program.has_checks or any_unchecked():
             self._record_checks(leaves, values, tensors)
         return tensors[0] if self.single else self.arrange(leaves, tensors)
+
+    def _require_finite(self, arrays: list[Any], values: list[Any]) -> None:
+        """Raise if a result is not finite, at the op that made it so."""
+        from pullback.lazy.nonfinite import require_finite  # only this mode needs it
+
+        pairs = zip(values, self.program.outs)
+        outputs = [to_host(v) for v, (type, _) in pairs if type.inexact]
+        require_finite(outputs, lambda: (self.program.executed, arrays))
 
     def _record_checks(
         self, leaves: Sequence[Any], values: list[Any], tensors: Sequence[Tensor]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pullback.errors import Location
     from pullback.graph.where import SourceLine
+    from pullback.ops.watch import Watch
     from pullback.sharding.mesh import DeviceMesh
 
 # A pending graph with more handles than this is computed in pieces: a loop that never reads a value
@@ -28,8 +29,12 @@ class ThreadState(threading.local):
     forward_op = ""  # the name of the op whose reverse-mode rule is running
     leaf_tokens = True  # off while backward() runs: its gradients are not differentiable
 
+    # graph.graph: whether programs that differ only in their lines are different
+    lines_matter = False
+
     # ops.interpret
     deadline: float | None = None  # the time.monotonic() at which interpreting stops
+    watch: Watch | None = None  # notes what is interpreted
 
     # lazy.record
     pending_limit = PENDING_LIMIT  # how many handles there may be before they are looked through

@@ -63,7 +63,8 @@ class Structure:
     """The ops, edges and types of a program in the order of recording: hashable and comparable.
 
     Ops and types are interned, so that comparing tuples compares parameters by type and bits. The
-    line of an op that may fail at run time is included, because its error names that line.
+    line of an op that may fail at run time is included, because its error names that line; while
+    `thread.lines_matter`, that of every node is.
     """
 
     __slots__ = ("_hash", "parts")
@@ -76,7 +77,7 @@ class Structure:
             # Two leaves are different, even with equal values
             parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
             parts += [index[x] for x in node.inputs]
-            if node.op.fallible:
+            if node.op.fallible or thread.lines_matter:
                 parts.append(node.where)
         self.parts = (*parts, None, *(index[y] for y in graph.outputs))
         self._hash = hash(self.parts)

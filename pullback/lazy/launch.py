@@ -21,7 +21,7 @@ from pullback.lazy.history import realise
 from pullback.lazy.program import build, pack
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.split import gathered_values, is_split, phase, piece_size, results_with_op
-from pullback.lazy.values import InFlight, argument
+from pullback.lazy.values import InFlight, argument, to_host
 
 lock = threading.RLock()
 
@@ -189,6 +189,8 @@ class Launch:
             if self.work.scalars or self.positions:
                 args.append(self._packed(program))
             values = program.run(args)
+            if self.mode.check_nan:
+                self._require_finite(args, values)
             with lock:
                 state.programs_run += 1
                 for node, value in zip(self.nodes, values, strict=False):
@@ -201,6 +203,17 @@ class Launch:
             raise error.at(None, self._line(error)) from None
         finally:
             self.release()
+
+    def _require_finite(self, args: list[Any], values: list[Any]) -> None:
+        """Raise if a result is not finite, at the op that made it so."""
+        from pullback.lazy.nonfinite import require_finite  # only this mode needs it
+
+        outputs = [to_host(v) for v, n in zip(values, self.nodes) if n.type.inexact]
+        positions = bool(self.positions)
+        require_finite(
+            outputs,
+            lambda: (build(self.work, self.outputs, positions)[0], list(map(to_host, args))),
+        )
 
     def _line(self, error: PullbackError) -> Location:
         """Return the line of the node that failed, or of the last output."""

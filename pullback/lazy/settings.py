@@ -29,6 +29,7 @@ class Settings:
     device: str | None = None
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
+    check_nan: bool = False
     outer: Settings | None = field(default=None, compare=False, repr=False)
     # A weak reference to the scope; that of the outermost settings is never None
     scope: Callable[[], object] = field(default=object, compare=False, repr=False)
@@ -127,11 +128,14 @@ class Scope:
         return inside
 
 
-_PUBLIC = ("cache_bytes", "eager", "engine", "verify_shapes")
+_PUBLIC = ("cache_bytes", "check_nan", "eager", "engine", "verify_shapes")
 
 
 def config(**changes: Any) -> Scope:
-    """Set `eager`, `verify_shapes`, `engine` ("xla" or "reference") or `cache_bytes`.
+    """Set `eager`, `verify_shapes`, `check_nan`, `engine` ("xla" or "reference") or `cache_bytes`.
+
+    With `check_nan`, a program whose results are not finite raises an error at the line of the op
+    that made the NaN or infinity (see `pb.debug.trace_nan`).
 
     `cache_bytes`, such as `2**28` or `"256M"`, bounds the programs in memory: when one is added,
     the least recently used beyond the bound are evicted.

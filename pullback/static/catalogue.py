@@ -64,7 +64,11 @@ _ENTRIES = (
     ErrorEntry("E5005", "Non-differentiable input", "input is not differentiable"),
     ErrorEntry("E6001", "Index out of bounds", "index out of bounds"),
     ErrorEntry("E6002", "Backend unavailable", "engine not available"),
-    ErrorEntry("E6003", "Unsupported operation", "op not known, or not supported by the profile or the engine"),
+    ErrorEntry(
+        "E6003",
+        "Unsupported operation",
+        "op not known, or not supported by the profile or the engine",
+    ),
     ErrorEntry("E6004", "Allocation failed", "allocation failed"),
     ErrorEntry("E6005", "Numeric overflow", "numeric overflow"),
     ErrorEntry("E6006", "Invalid numeric value", "invalid numeric value"),

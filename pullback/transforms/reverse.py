@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.errors import PullbackError
@@ -29,6 +29,7 @@ from pullback.transforms.call_rules import (
 from pullback.transforms.gradient_cache import GradientKey, Source
 
 Contribution = tuple[int, int, Node]  # (number of the consumer, position among its operands, g)
+Watcher = Callable[[Node, Sequence[Node | None]], None]
 
 
 def gradients(
@@ -51,9 +52,12 @@ def gradients(
 
 def derive(
     reached: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node | None],
-    targets: Sequence[Node],
+    targets: Sequence[Node], watch: Watcher | None = None,
 ) -> tuple[list[Node | None], list[Source]]:  # fmt: skip
-    """Compute the gradients by calling rules; also return the nodes whose rules ran."""
+    """Compute the gradients by calling rules; also return the nodes whose rules ran.
+
+    `watch` is called with each of these nodes and the cotangents of its operands.
+    """
     active = between(reached, targets)
     consumers = count_consumers(active)
     arrived: dict[Node, list[Contribution]] = {}
@@ -77,7 +81,10 @@ def derive(
                 g = found[node] = _gradient(node, contributions or [])
                 contributions = None if g is None else [(0, 0, g)]
             if contributions:
-                deliver(node, pull(node, contributions, active), arrived)
+                pulled = pull(node, contributions, active)
+                if watch is not None:
+                    watch(node, pulled)
+                deliver(node, pulled, arrived)
             for x in node.inputs:
                 if x in inner:
                     consumers[x] -= 1

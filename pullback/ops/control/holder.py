@@ -137,10 +137,12 @@ def captured_values(outputs: Sequence[Node], boundary: Sequence[Node]) -> list[N
     return [n for n in found if n not in known and not n.inputs and isinstance(n.op, Distinct)]
 
 
-def run(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run(
+    graph: Graph, arrays: Sequence[np.ndarray], iteration: int | None = None
+) -> list[np.ndarray]:
     """Run a held graph in NumPy; errors name the line inside the graph."""
     try:
-        return interpret(graph, arrays)
+        return interpret(graph, arrays, iteration)
     except PullbackError as error:
         node = error.values.get("node")
         raise error.at(None, None if node is None else node.where) from None

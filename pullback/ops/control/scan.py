@@ -67,7 +67,7 @@ class Scan(Holder):
         types = [y.type for y in self.body.outputs[n:]]
         stacks = [np.empty((self.length, *t.shape), t.dtype.numpy) for t in types]
         for i in reversed(steps) if self.reverse else steps:
-            found = run(self.body, [*state, *[x[i] for x in rows], *constants])
+            found = run(self.body, [*state, *[x[i] for x in rows], *constants], i)
             state = found[:n]
             for stack, y in zip(stacks, found[n:], strict=True):
                 stack[i] = y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -81,8 +82,10 @@ class While(Holder):
 
     def numpy(self, *xs: np.ndarray) -> tuple[np.ndarray, ...]:
         state, constants = xs[: self.carries], xs[self.carries :]
-        while run(self.condition, [*state, *constants])[0]:
-            state = tuple(run(self.body, [*state, *constants]))
+        for i in itertools.count():
+            if not run(self.condition, [*state, *constants])[0]:
+                break
+            state = tuple(run(self.body, [*state, *constants], i))
         return tuple(state)
 
     def hlo(self, b: Any, out: tuple[Type, ...], *xs: Any) -> tuple:

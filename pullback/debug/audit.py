@@ -1,0 +1,226 @@
+"""The compiled program against NumPy, node by node, in units of the last place."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.debug.recorded import RecordedFunction
+from pullback.engines.registry import engine_for, mesh_of
+from pullback.errors import Location
+from pullback.graph.canonical import canonicalise
+from pullback.graph.graph import Graph
+from pullback.graph.node import Node
+from pullback.graph.table import TABLE
+from pullback.graph.types import Type
+from pullback.lazy.nonfinite import Loop, title_of
+from pullback.lazy.settings import current
+from pullback.lazy.values import to_host
+from pullback.ops.prelude import interpret
+from pullback.ops.watch import GraphRun, Watch
+from pullback.transforms.call_rules import is_result
+
+MOST_RUNS = 3  # of a loop's body that are compared
+MOST_ROWS = 20  # of a printed report
+CANCELLED = 1000  # operands so many times as large as the result are mentioned
+
+
+@dataclass(frozen=True)
+class AuditedNode:
+    """One op. `own` is its own error: its compiled result against NumPy's on the same operands.
+    `total` is the distance to NumPy's program, which includes the errors of the operands. Both are
+    the largest of all elements in units of the last place; infinite where only one is a number.
+    `shrinks` is how much larger the operands are than the result: where terms cancel, a rounding
+    error of the operands is many units of the result.
+    """
+
+    op: str
+    rule: str  # the op whose derivative rule emitted it
+    where: Location
+    type: Type
+    own: float
+    total: float
+    shrinks: float
+    loops: tuple[Loop, ...]
+
+    def __str__(self) -> str:
+        name = f"{self.op} in the rule of {self.rule}" if self.rule else self.op
+        place = "" if self.where is None else f" ({self.where})"
+        more = "".join([f", in {loop}" for loop in self.loops])
+        if self.shrinks > CANCELLED:
+            more += f", operands {self.shrinks:.0e} times as large"
+        return f"{_ulp(self.own):>9} {_ulp(self.total):>9}  {name}{place}: {self.type}{more}"
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What `audit` found: all nodes in the order of the program, and the distance of the results.
+
+    `results` compares the program as it is compiled, without intermediate results, with NumPy.
+    """
+
+    nodes: tuple[AuditedNode, ...]
+    results: tuple[float, ...]
+    tolerance: float
+    engine: str
+
+    @property
+    def diverging(self) -> tuple[AuditedNode, ...]:
+        """The nodes whose own error is larger than the tolerance."""
+        return tuple([n for n in self.nodes if n.own > self.tolerance])
+
+    @property
+    def worst(self) -> AuditedNode | None:
+        """The node with the largest own error."""
+        return max(self.nodes, key=lambda n: n.own, default=None)
+
+    def __bool__(self) -> bool:
+        """Whether no node diverges."""
+        return not self.diverging
+
+    def __str__(self) -> str:
+        shown = ", ".join([_ulp(d) for d in self.results])
+        lines = [f"{self.engine} against NumPy: results differ by {shown or 'nothing'} ulp"]
+        exact = sum(n.own == 0 for n in self.nodes)
+        lines.append(f"{exact} of {len(self.nodes)} ops are exact, {len(self.diverging)} diverge "
+                     f"by more than {_ulp(self.tolerance)} ulp")  # fmt: skip
+        rows = [n for n in self.nodes if n.own > 0]
+        if len(rows) > MOST_ROWS:
+            least = sorted([n.own for n in rows], reverse=True)[MOST_ROWS - 1]
+            rows = [n for n in rows if n.own >= least][:MOST_ROWS]
+        if rows:
+            lines += [f"{'own':>9} {'total':>9}", *map(str, rows)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditReport]:
+    """Return a function that compares the compiled program of `f` with NumPy, node by node.
+
+    The program is compiled with every intermediate value among its results. Each value is compared
+    with what NumPy computes from the same operands (`own`), and with NumPy's whole program
+    (`total`), in units of the last place. Bodies of loops and branches are compared too.
+
+    >>> report = pb.debug.audit(lambda x: pb.exp(x).sum())(pb.tensor([0.5, 1.5]))
+    >>> [node.op for node in report.nodes], bool(report)
+    (['exp', 'sum'], True)
+    """
+
+    @functools.wraps(f)
+    def audited(*args: Any, **kwargs: Any) -> AuditReport:
+        program = RecordedFunction("audit", f, args, kwargs)
+        graph, arrays = program.closed(program.outputs)
+        graph = canonicalise(graph)
+        rows = _compare(graph, arrays, ())
+        with np.errstate(all="ignore"):
+            wanted = interpret(graph, arrays)
+        pairs = zip(_execute(graph, arrays), wanted, strict=True)
+        results = tuple([distance(y, z) for y, z in pairs])
+        return AuditReport(tuple(rows), results, tolerance, current().engine)
+
+    return audited
+
+
+def _compare(
+    graph: Graph, arrays: Sequence[np.ndarray], loops: tuple[Loop, ...]
+) -> list[AuditedNode]:
+    """Compare all values of a program, and those of the graphs inside it."""
+    inner = graph.nodes[len(graph.inputs) :]
+    nodes = [n for n in inner if n.inputs and not isinstance(n.type, tuple)]
+    compiled = dict(zip(nodes, _execute(Graph(graph.inputs, nodes), arrays), strict=True))
+    compiled |= dict(zip(graph.inputs, map(np.asarray, arrays), strict=True))
+    with _ValueWatch() as watch, np.errstate(all="ignore"):
+        interpret(graph, arrays)
+    made = []
+    for node in inner:
+        if not node.inputs or is_result(node):
+            continue
+        results = (
+            [n for n in nodes if n.inputs[0] is node] if isinstance(node.type, tuple) else [node]
+        )
+        made += [_audited(node, r, compiled, watch.root, loops) for r in results]
+        for run in watch.root.inner.get(node, ()):
+            around = (*loops, Loop(title_of(node), node.where, run.iteration))
+            made += _compare(run.graph, [run.notes[x] for x in run.graph.inputs], around)
+    return made
+
+
+def _audited(
+    node: Node, result: Node, compiled: dict[Node, np.ndarray], run: GraphRun,
+    loops: tuple[Loop, ...],
+) -> AuditedNode:  # fmt: skip
+    """Compare one value; `result` is the node, or one of its results."""
+    xs = [compiled[x] if x in compiled else run.notes[x] for x in node.inputs]
+    with np.errstate(all="ignore"):
+        made = node.op.numpy(*xs)
+    if result is not node:
+        made = made[result.op.index]  # type: ignore[attr-defined]
+    own = distance(compiled[result], np.asarray(made))
+    total = distance(compiled[result], np.asarray(run.notes[result]))
+    rule = TABLE[node.forward_op].title if node.forward_op in TABLE else node.forward_op
+    where = node.where or next((loop.where for loop in reversed(loops) if loop.where), None)
+    sizes = [_magnitude(x) for x in (compiled[result], *xs)]
+    shrinks = max(sizes[1:]) / sizes[0] if sizes[0] else 0.0
+    kind = result.type.plain
+    return AuditedNode(title_of(node), rule, where, kind, own, total, shrinks, loops)
+
+
+class _ValueWatch(Watch):
+    """Keeps all values, of loops those of the first iterations."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda node, xs, made: made)
+
+    def skips(self, outer: GraphRun) -> bool:
+        runs = outer.inner.get(outer.current, ())  # type: ignore[arg-type]
+        bodies = [r for r in runs if r.iteration is not None]
+        return len(bodies) >= MOST_RUNS
+
+
+def _execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compile a program with the engine in use and run it."""
+    mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+    engine = engine_for(current(), mesh)
+    if not graph.outputs:
+        return []
+    given = [engine.put(np.array(a), x.type) for a, x in zip(arrays, graph.inputs, strict=True)]
+    made = engine.compile(graph).run(given)
+    return [np.asarray(to_host(y)) for y in made[: len(graph.outputs)]]
+
+
+def distance(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest distance of two arrays in units of the last place; of integers, in ones."""
+    if x.size == 0:
+        return 0.0
+    if x.dtype.kind == "c":
+        return max(distance(x.real, y.real), distance(x.imag, y.imag))
+    if x.dtype.kind in "biu":
+        return float(np.max(np.abs(x.astype(object) - y.astype(object))))
+    nan = np.isnan(x.astype(np.float64)), np.isnan(y.astype(np.float64))
+    if np.any(nan[0] != nan[1]):
+        return math.inf
+    steps = np.abs(_ordered(x).astype(object) - _ordered(y).astype(object))
+    return float(np.max(np.where(nan[0], 0, steps)))
+
+
+def _ordered(x: np.ndarray) -> np.ndarray:
+    """Floats as integers in the same order: neighbours differ by one, and the zeros are equal."""
+    kind = np.dtype(f"i{x.dtype.itemsize}")
+    bits = np.ascontiguousarray(x).view(kind).astype(np.int64)
+    return np.where(bits < 0, np.iinfo(kind).min - bits, bits)
+
+
+def _magnitude(x: Any) -> float:
+    """The largest absolute value of a float operand, 0 for others."""
+    array = np.asarray(x)
+    return float(np.max(np.abs(array))) if array.dtype.kind in "fcV" and array.size else 0.0
+
+
+def _ulp(value: float) -> str:
+    return f"{value:.0f}" if value < 1e6 or math.isinf(value) else f"{value:.1e}"
