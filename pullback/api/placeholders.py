@@ -17,9 +17,11 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
+from pullback.lazy.record import record_node
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
+from pullback.ops.wrap.debug_print import Tied
 
 
 class Staged(NamedTuple):
@@ -49,7 +51,7 @@ def stage(
     with tracing(first):
         args, kwargs = tree.unflatten(in_tree, given)
         ys, structure = outputs(name, f(*args, **kwargs))
-    made = [y._node for y in ys]
+        made = _tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers
     )
@@ -71,12 +73,21 @@ def program_of(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> G
 @contextmanager
 def tracing(first: int) -> Iterator[None]:
     """Run a function on placeholders; nodes with a number below `first` are from outside."""
-    saved, handles = thread.tracing_from, thread.handles
-    thread.tracing_from, thread.handles = max(first, 1), []
+    saved = thread.tracing_from, thread.handles, thread.prints
+    thread.tracing_from, thread.handles, thread.prints = max(first, 1), [], None
     try:
         yield
     finally:
-        thread.tracing_from, thread.handles = saved, handles
+        thread.tracing_from, thread.handles, thread.prints = saved
+
+
+def _tied_to_prints(made: list[Node]) -> list[Node]:
+    """The results of a function that was traced; computing the first also prints."""
+    if thread.prints is not None and made:
+        # A number may get another dtype later, so a computed value is better
+        place = next((i for i, y in enumerate(made) if y.inputs), 0)
+        made[place] = record_node(Tied(), made[place], thread.prints)
+    return made
 
 
 def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:

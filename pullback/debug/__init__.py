@@ -10,22 +10,29 @@ from pullback.sharding.show import show_sharding
 from pullback.transforms.call_rules import rules_applied
 
 if TYPE_CHECKING:
-    from pullback.debug.audit import audit
-    from pullback.debug.explain_grad import explain_grad
-    from pullback.debug.trace_nan import trace_nan
+    from pullback.debug.gradient_explanation import explain_grad
+    from pullback.debug.nan_tracing import trace_nan
+    from pullback.debug.printing import print
+    from pullback.debug.ulp_audit import audit
 
 __all__ = [
-    "audit", "explain_grad", "explain_sharding", "rules_applied", "show_sharding", "trace_nan",
+    "audit", "explain_grad", "explain_sharding", "print", "rules_applied", "show_sharding",
+    "trace_nan",
 ]  # fmt: skip
-_LAZY = ("audit", "explain_grad", "trace_nan")  # only those who look inside need them
+# The modules of names that are loaded at their first use: few programs need them
+_LAZY = {
+    "audit": "ulp_audit", "explain_grad": "gradient_explanation", "print": "printing",
+    "trace_nan": "nan_tracing",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    import importlib
+    import importlib  # most programs do not get here
 
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    module = importlib.import_module(f"{__name__}.{_LAZY[name]}")
+    value = globals()[name] = getattr(module, name)
     return value
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pullback.errors import Location
+    from pullback.graph.node import Node
     from pullback.graph.where import SourceLine
     from pullback.ops.watch import Watch
     from pullback.sharding.mesh import DeviceMesh
@@ -43,6 +44,7 @@ class ThreadState(threading.local):
 
     # api
     transform_depth = 0
+    prints: Node | None = None  # the end of the chain of prints of the function being traced
     mesh: DeviceMesh | None = None  # of the shard_map whose function is running
 
     def __init__(self) -> None:

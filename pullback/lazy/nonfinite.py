@@ -271,14 +271,14 @@ def _element(array: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> Any:
 def operand_range(array: np.ndarray, type: Type, at: Any = None) -> OperandRange:
     """The range of the finite elements of an operand."""
     if not is_inexact(array):
-        ends = (array.min().item(), array.max().item()) if array.size else (None, None)
-        return OperandRange(type.plain, *ends, 0, 0, at)
+        low, high = (array.min().item(), array.max().item()) if array.size else (None, None)
+        return OperandRange(type.plain, low, high, 0, 0, at)
     nans, infinities = int(np.isnan(array).sum()), int(np.isinf(array).sum())
     finite = array[np.isfinite(array)]
     if array.dtype.kind == "c":
         finite = abs(finite)
-    ends = (short(finite.min()), short(finite.max())) if finite.size else (None, None)
-    return OperandRange(type.plain, *ends, nans, infinities, at)
+    low, high = (short(finite.min()), short(finite.max())) if finite.size else (None, None)
+    return OperandRange(type.plain, low, high, nans, infinities, at)
 
 
 def short(value: Any) -> Any:

@@ -166,7 +166,7 @@ class Tensor(Operators, Methods):
         return f"Tensor({body}, {self.dtype}{layout}{grad})"
 
     def __str__(self) -> str:
-        return str(self.numpy())
+        return repr(self) if thread.tracing_from else str(self.numpy())
 
     def __format__(self, spec: str) -> str:
         return format(self.item() if spec else str(self), spec)

@@ -154,8 +154,8 @@ def comment_on(node: Node) -> str:
     if node.backward:
         cls = TABLE.get(node.forward_op)
         # What arrives at an argument is added up by no op's rule
-        summed = cls is None or issubclass(cls, (*_SOURCES, Transparent))
-        words.append("backward" if summed else f"backward of {cls.title}")
+        known = cls is not None and not issubclass(cls, (*_SOURCES, Transparent))
+        words.append(f"backward of {cls.title}" if cls and known else "backward")
     elif words and not isinstance(node.op, _SOURCES):
         words.append(getattr(node.where, "called", node.op.title))
     return " ".join(words)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla.callbacks import CallOrder
 from pullback.engines.xla.collectives import Collectives
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.engines.xla.printer import attribute_text, print_module
@@ -31,6 +32,9 @@ class Builder(ControlFlow, Collectives):
         self.apart = False  # whether XLA must run communicating programs in their own thread
         self.guards = False  # whether barriers select values instead of passing them on
         self.results: tuple[HloValue, ...] = ()  # of the program
+        self.platform = "cpu"  # that the program is compiled for
+        self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
+        self.calls = CallOrder()
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
         self.checks: list[tuple[HloValue, Any]] = []  # conditions, with their errors and nodes

@@ -124,8 +124,10 @@ class Client:
         places = [self._devices], [self.place], [always]
         return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
 
-    def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
-        loaded = self.compiled(text, self._devices, self._options)
+    def compile(
+        self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = ()
+    ) -> Executable:
+        loaded = self.compiled(text, self._devices, self._options, functions)
         return Executable(loaded, outs, self.place)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
@@ -133,8 +135,16 @@ class Client:
         loaded = self.loaded(code, self._devices, self._options)
         return None if loaded is None else Executable(loaded, outs, self.place)
 
-    def compiled(self, text: str | bytes, devices: Any, options: Any) -> Any:
+    def compiled(
+        self, text: str | bytes, devices: Any, options: Any, functions: Sequence[Any] = ()
+    ) -> Any:
+        """Compile a program, which calls Python functions by their numbers."""
         try:
+            if functions:
+                from pullback.engines.xla import mlir  # heavy
+
+                program = mlir.parsed(text)  # jaxlib takes functions only with a parsed program
+                return self._client.compile_and_load(program, devices, options, list(functions))
             return self._client.compile_and_load(text, devices, options)
         except Exception as error:
             raise engine_error(error, "compile") from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
@@ -17,6 +17,7 @@ from pullback.engines.xla.disk_cache import disk_cache, key_of
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
+from pullback.errors import UnsupportedOp
 from pullback.graph.compile_split import Segment, segments
 from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, Structure
@@ -93,6 +94,9 @@ class XlaEngine:
         builder = Builder()
         builder.guards = True  # it may run on a CPU
         text = module(graph, builder, donated)
+        if builder.functions:
+            hint = "Remove pb.debug.print from the function."
+            raise UnsupportedOp("a program that prints cannot be saved", hint=hint)
         return self.client.portable(text), [check for _, check in builder.checks]
 
     def load(self, data: bytes, outs: Sequence[Type], checks: int) -> Executable:
@@ -103,12 +107,13 @@ class XlaEngine:
     def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
         builder = Builder(mesh)
         builder.guards = self.platform == "cpu"
+        builder.platform = self.platform
         return builder
 
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
         builder = self._builder()
         text = module(graph, builder, donated)
-        code = self._code(text, [y.type for y in builder.results])
+        code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
         return XlaProgram(self.client, code, graph, builder.checks)
 
     def _compile_on(
@@ -118,7 +123,8 @@ class XlaEngine:
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
         text = module(graph, builder, donated)
-        code = self._code(text, [y.type for y in builder.results], group)
+        outs = [y.type for y in builder.results]
+        code = self._code(text, outs, group, builder.functions)
         code.executable.collective = builder.communicates
         code.executable.ballast = builder.has_ballast
         code.executable.checksum = zlib.crc32(text.encode())
@@ -129,11 +135,15 @@ class XlaEngine:
         return self.client.group(mesh.devices)
 
     def _code(
-        self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None
-    ) -> Code:
-        """Load machine code from the disk, or compile it and store it there."""
+        self, program: str | bytes, outs: list[Type], group: DeviceGroup | None = None,
+        functions: Sequence[Callable[..., Any]] = (),
+    ) -> Code:  # fmt: skip
+        """Load machine code from the disk, or compile it and store it there; a program that calls
+        functions of this process is not stored."""
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
+        if functions:
+            return Code(place.compile(text, outs, functions), "compiler", _PER_TEXT * len(text))
         identity = self._identity if group is None else key_of(group.identity)
         key = key_of([identity, text]) if disk.on else b""
         found = disk.read(key)

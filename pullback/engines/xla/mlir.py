@@ -61,6 +61,11 @@ def _expand(module: Any, program: str | bytes) -> None:
         raise _unreadable(error, program) from None
 
 
+def parsed(text: str | bytes) -> Any:
+    """A program as a module of MLIR."""
+    return _module(text)
+
+
 def pretty(text: str) -> str:
     """A module as MLIR prints it."""
     return _module(text).operation.get_asm()

@@ -106,9 +106,12 @@ class DeviceGroup:
     def owns(self, value: Any) -> bool:
         return isinstance(value, Shards) and value.group is self
 
-    def compile(self, text: str | bytes, outs: Sequence[Type]) -> Spmd:
+    def compile(
+        self, text: str | bytes, outs: Sequence[Type], functions: Sequence[Any] = ()
+    ) -> Spmd:
         """Compile the program of one device, for all of them."""
-        loaded = self.client.compiled(text, device_list(self.devices), self.options)
+        devices = device_list(self.devices)
+        loaded = self.client.compiled(text, devices, self.options, functions)
         return Spmd(self, loaded, outs)
 
     def load(self, code: bytes, outs: Sequence[Type]) -> Spmd | None:
