@@ -12,9 +12,10 @@ from pullback.errors import Location, PullbackError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Detached, InputSource, RunsAs, Transparent
 from pullback.graph.node import Node
+from pullback.lazy.mesh_watch import MeshWatch
 from pullback.lazy.nonfinite import operand_range, title_of
 from pullback.ops.prelude import interpret, ones
-from pullback.ops.watch import GraphRun, Watch
+from pullback.ops.watch import GraphRun
 from pullback.transforms.call_rules import carries_derivative, is_result
 from pullback.transforms.reverse import between, derive, reach
 
@@ -170,7 +171,7 @@ class Flow:
         return Cut("detached", "no_grad", user.where, reason)
 
 
-class _InputWatch(Watch):
+class _InputWatch(MeshWatch):
     """Keeps the inputs of the first runs of each graph that an op holds."""
 
     def __init__(self) -> None:

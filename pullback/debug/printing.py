@@ -60,7 +60,9 @@ def _template(values: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, lis
     if not isinstance(first, str) or not (rest or named) or not _has_fields(first):
         if named:
             what = f"there is no replacement field for {min(named)!r}"
-            raise ArgumentError(f"debug.print: {what}", hint='Write "{name}" in the first argument.')
+            raise ArgumentError(
+                f"debug.print: {what}", hint='Write "{name}" in the first argument.'
+            )
         return " ".join([_field(x, "", "", tensors) for x in values]), tensors
     parts, count = [], 0
     for text, name, spec, conversion in string.Formatter().parse(first):

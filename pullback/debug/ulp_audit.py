@@ -18,11 +18,12 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy.mesh_watch import MeshWatch, numpy_result
 from pullback.lazy.nonfinite import Loop, title_of
 from pullback.lazy.settings import current
 from pullback.lazy.values import to_host
 from pullback.ops.prelude import interpret
-from pullback.ops.watch import GraphRun, Watch
+from pullback.ops.watch import GraphRun
 from pullback.transforms.call_rules import is_result
 
 MOST_RUNS = 3  # of a loop's body that are compared
@@ -117,9 +118,8 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
         program = RecordedFunction("audit", f, args, kwargs)
         graph, arrays = program.closed(program.outputs)
         graph = canonicalise(graph)
-        rows = _compare(graph, arrays, ())
-        with np.errstate(all="ignore"):
-            wanted = interpret(graph, arrays)
+        rows, root = _compare(graph, arrays, ())
+        wanted = [np.asarray(root.notes[y]) for y in graph.outputs]
         pairs = zip(_execute(graph, arrays), wanted, strict=True)
         results = tuple([distance(y, z) for y, z in pairs])
         return AuditReport(tuple(rows), results, tolerance, current().engine)
@@ -129,8 +129,8 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
 
 def _compare(
     graph: Graph, arrays: Sequence[np.ndarray], loops: tuple[Loop, ...]
-) -> list[AuditedNode]:
-    """Compare all values of a program, and those of the graphs inside it."""
+) -> tuple[list[AuditedNode], GraphRun]:
+    """Compare all values of a program, and those of the graphs inside it; also return NumPy's."""
     inner = graph.nodes[len(graph.inputs) :]
     nodes = [n for n in inner if n.inputs and not isinstance(n.type, tuple)]
     compiled = dict(zip(nodes, _execute(Graph(graph.inputs, nodes), arrays), strict=True))
@@ -147,8 +147,8 @@ def _compare(
         made += [_audited(node, r, compiled, watch.root, loops) for r in results]
         for run in watch.root.inner.get(node, ()):
             around = (*loops, Loop(title_of(node), node.where, run.iteration))
-            made += _compare(run.graph, [run.notes[x] for x in run.graph.inputs], around)
-    return made
+            made += _compare(run.graph, [run.notes[x] for x in run.graph.inputs], around)[0]
+    return made, watch.root
 
 
 def _audited(
@@ -158,7 +158,7 @@ def _audited(
     """Compare one value; `result` is the node, or one of its results."""
     xs = [compiled[x] if x in compiled else run.notes[x] for x in node.inputs]
     with np.errstate(all="ignore"):
-        made = node.op.numpy(*xs)
+        made = numpy_result(node, xs)
     if result is not node:
         made = made[result.op.index]  # type: ignore[attr-defined]
     own = distance(compiled[result], np.asarray(made))
@@ -171,7 +171,7 @@ def _audited(
     return AuditedNode(title_of(node), rule, where, kind, own, total, shrinks, loops)
 
 
-class _ValueWatch(Watch):
+class _ValueWatch(MeshWatch):
     """Keeps all values, of loops those of the first iterations."""
 
     def __init__(self) -> None:

@@ -14,8 +14,9 @@ from pullback.graph.kinds import PerElement
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
+from pullback.lazy.mesh_watch import MeshWatch
 from pullback.ops.prelude import interpret
-from pullback.ops.watch import GraphRun, Watch
+from pullback.ops.watch import GraphRun
 
 
 class Noted(NamedTuple):
@@ -133,7 +134,7 @@ class NonFinite:
         return kind(message, op=self.subject, where=self.where, hint=hint or None)
 
 
-class _NanWatch(Watch):
+class _NanWatch(MeshWatch):
     """Notes values that are not finite; a loop only until its state is not."""
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
                 run.note(node, xs, values[node])
             continue
         try:
-            values[node] = node.op.numpy(*xs)
+            values[node] = node.op.numpy(*xs) if run is None else run.compute(node, xs)
         except PullbackError as error:
             error.values["node"] = node  # the caller looks up its line
             raise error.at(node.op.title, None) from None

@@ -12,6 +12,7 @@ from pullback.graph.node import Node
 
 # Called with a node, its operands and its result; what it returns is kept, unless that is None
 Note = Callable[[Node, Sequence[Any], Any], Any]
+Compute = Callable[[Node, Sequence[Any]], Any]
 
 
 class GraphRun:
@@ -20,8 +21,8 @@ class GraphRun:
     `iteration` is set for the body of a loop: the row of a scan, or a count from 0.
     """
 
-    def __init__(self, graph: Graph, iteration: int | None, note: Note) -> None:
-        self.graph, self.iteration = graph, iteration
+    def __init__(self, graph: Graph, iteration: int | None, note: Note, compute: Compute) -> None:
+        self.graph, self.iteration, self.compute = graph, iteration, compute
         self.notes: dict[Node, Any] = {}
         self.inner: dict[Node, list[GraphRun]] = {}
         self.current: Node | None = None  # being computed
@@ -57,6 +58,10 @@ class Watch:
         """Whether a run within `outer.current` is not of interest; for subclasses."""
         return False
 
+    def compute(self, node: Node, xs: Sequence[Any]) -> Any:
+        """The result of a node of a watched run; for subclasses."""
+        return node.op.numpy(*xs)
+
     @contextmanager
     def entered(
         self, graph: Graph, arrays: Sequence[Any], iteration: int | None
@@ -68,7 +73,7 @@ class Watch:
             if not outer.current.op.graphs or self.skips(outer):
                 yield None
                 return
-        run = self._innermost = GraphRun(graph, iteration, self._note)
+        run = self._innermost = GraphRun(graph, iteration, self._note, self.compute)
         for x, array in zip(graph.inputs, arrays, strict=True):
             run.note(x, (), array)
         try:

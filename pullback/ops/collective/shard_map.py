@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.errors import ArgumentError, EngineError, ShapeError
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import PerDevice
 from pullback.graph.node import vary_over
 from pullback.ops.control.dependence import positions
 from pullback.ops.control.holder import Holder, at_positions, captured_values, derivative, hold
@@ -22,7 +23,7 @@ WithSpecs = Sequence[tuple[Node, Dims]]
 Transformed = tuple["ShardMap", list[int], list[Node]]  # positions of its results, captured values
 
 
-class ShardMap(Holder):
+class ShardMap(Holder, PerDevice):
     """Runs `body` on every device of a mesh, on its shards of the operands.
 
     `in_specs` and `out_specs` are the mesh axes of every dimension of each operand and result. In
@@ -46,7 +47,7 @@ class ShardMap(Holder):
         return cls(body, *mesh.parameters(), *specs)
 
     @cached_property
-    def mesh(self) -> DeviceMesh:
+    def mesh(self) -> DeviceMesh:  # type: ignore[override]
         return DeviceMesh(self.grid, self.axis_names, self.devices)
 
     def infer(self, *xs: Type) -> tuple[Type, ...]:

@@ -52,7 +52,12 @@ class DebugPrint(Op):
         return before
 
     def hlo(self, b: Any, out: Type, before: Any, *values: Any) -> Any:
-        b.callback(self.write if b.mesh is None else self.write_once, *values)
+        if b.mesh is None:
+            b.callback(self.write, *values)
+        else:  # inside shard_map, each device has its own values
+            node = b.inner or b.current
+            apart = any(x.type.varying for x in node.inputs)
+            b.callback(self.write_each if apart else self.write_once, *values)
         return before
 
     def write(self, *values: np.ndarray) -> None:
@@ -65,6 +70,11 @@ class DebugPrint(Op):
         """Print the values, which all devices of a mesh have."""
         if int(position) == 0:
             self.write(*values)
+
+    def write_each(self, position: np.ndarray, *values: np.ndarray) -> None:
+        """Print the values of one device of a mesh."""
+        mark = f"device {int(position)}: "
+        DebugPrint(mark + self.template, self.levels).write(*values)
 
     def _examples(self, values: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
         sizes = []
