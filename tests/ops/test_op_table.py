@@ -90,6 +90,9 @@ class Together:
         assert not list(rest)
 
 
+CALLS = {"DebugPrint"}  # ops that call a function of this process: no file can hold that
+
+
 @pytest.mark.usefixtures("cold_disk")
 @pytest.mark.parametrize("name", OPS)
 def test_xla_equals_numpy(name):
@@ -98,7 +101,8 @@ def test_xla_equals_numpy(name):
     program = Together([(i, op, [np.asarray(a) for a in arrays]) for i, (op, arrays) in samples])
     compiled = program.run()
     program.check(compiled)
-    assert engine("xla").compile(program.graph).origin == "disk"
+    origin = "compiler" if name in CALLS else "disk"
+    assert engine("xla").compile(program.graph).origin == origin
     assert [v.tobytes() for v in program.run()] == [v.tobytes() for v in compiled]
 
 

@@ -176,12 +176,12 @@ def test_M73_errors_begin_with_their_code_and_its_title():
     error = fails("E3001", text)
     assert str(error).startswith("E3001: Broadcasting failed: instruction 2 (Add): ")
     assert all(entry.title for entry in pb.ir.CATALOGUE.values())
-    with pytest.raises(pb.PullbackError, match="^E1003: Unterminated string literal: "):
+    with pytest.raises(pb.PullbackError, match=r"^E1003: Unterminated string literal: "):
         pb.ir.parse('%0 = Input() {name: "x')
     module = pb.ir.parse(two + "outputs: %0")
-    with pytest.raises(pb.PullbackError, match="^E5004: Unsupported shape in gradient: "):
+    with pytest.raises(pb.PullbackError, match=r"^E5004: Unsupported shape in gradient: "):
         pb.ir.autodiff(module)
-    with pytest.raises(pb.PullbackError, match="^run: "):  # a wrong call has no title
+    with pytest.raises(pb.PullbackError, match=r"^run: "):  # a wrong call has no title
         pb.ir.run(module, np.ones((3, 4), np.float32))
 
 

@@ -17,7 +17,7 @@ from pullback.errors import DTypeError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import named, rule
-from pullback.ops.prelude import Axis, Node, Op, Type
+from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 
 BEGIN = Type((), int32)  # of the number that prints pass on
@@ -95,7 +95,7 @@ class DebugPrint(Op):
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         flags = tuple(mapped[1:])
         levels = (flags, *self.levels) if any(flags) else self.levels
-        return DebugPrint(self.template, levels)(*xs)
+        return DebugPrint(self.template, levels)(_one(xs[0], mapped[0]), *xs[1:])
 
     @classmethod
     def samples(cls) -> Any:
@@ -136,11 +136,16 @@ class Tied(Op):
         return None if ts[0] is None else self(ts[0], xs[1])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
-        return self(*xs)
+        return self(xs[0], _one(xs[1], mapped[1]))
 
     @classmethod
     def samples(cls) -> Any:
         yield cls(), (real(3, 4), np.int32(0))
+
+
+def _one(before: Node, mapped: bool) -> Node:
+    """The number that prints pass on, which is the same for all examples: it is 0."""
+    return TABLE["Sum"]((0,), False)(before) if mapped else before
 
 
 def written(template: str, values: Sequence[Any]) -> str:
