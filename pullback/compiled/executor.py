@@ -101,11 +101,11 @@ class Executor(ABC):
 
     def _require_finite(self, arrays: list[Any], values: list[Any]) -> None:
         """Raise if a result is not finite, at the op that made it so."""
-        from pullback.lazy.nonfinite import require_finite  # only this mode needs it
+        from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
 
-        pairs = zip(values, self.program.outs)
-        outputs = [to_host(v) for v, (type, _) in pairs if type.inexact]
-        require_finite(outputs, lambda: (self.program.executed, arrays))
+        outputs = [to_host(v) for v, _ in zip(values, self.program.outs)]
+        for error in nonfinite_errors(outputs, lambda: (self.program.executed, arrays)).values():
+            raise error
 
     def _record_checks(
         self, leaves: Sequence[Any], values: list[Any], tensors: Sequence[Tensor]

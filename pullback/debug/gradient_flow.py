@@ -190,7 +190,8 @@ def _cuts_in_all(runs: Sequence[GraphRun]) -> list[Cut]:
     found = [cuts for run in runs if (cuts := _cuts_within(run)) is not None]
     if not found:
         return []
-    return [c for c in found[0] if all(c in others for others in found[1:])]
+    places = [{(c.kind, c.op, c.where) for c in cuts} for cuts in found]
+    return [c for c in found[0] if all((c.kind, c.op, c.where) in others for others in places)]
 
 
 def _cuts_within(run: GraphRun) -> dict[Cut, None] | None:

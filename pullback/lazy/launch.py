@@ -13,6 +13,7 @@ from pullback.engines.base import Program
 from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
 from pullback.graph import table
+from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.lazy import runtime_checks
 from pullback.lazy.cache import Cache, CacheEntry, Cause, announce
@@ -189,12 +190,11 @@ class Launch:
             if self.work.scalars or self.positions:
                 args.append(self._packed(program))
             values = program.run(args)
-            if self.mode.check_nan:
-                self._require_finite(args, values)
+            failed = self._nonfinite(args, values) if self.mode.check_nan else {}
             with lock:
                 state.programs_run += 1
-                for node, value in zip(self.nodes, values, strict=False):
-                    realise(node, value)
+                for i, (node, value) in enumerate(zip(self.nodes, values, strict=False)):
+                    realise(node, failed.get(i, value))
                 if program.checks or runtime_checks.any_unchecked():
                     word = values[-1] if program.checks else None
                     lines = [self.work.nodes[i].where for i in program.written]
@@ -204,16 +204,16 @@ class Launch:
         finally:
             self.release()
 
-    def _require_finite(self, args: list[Any], values: list[Any]) -> None:
-        """Raise if a result is not finite, at the op that made it so."""
-        from pullback.lazy.nonfinite import require_finite  # only this mode needs it
+    def _nonfinite(self, args: list[Any], values: list[Any]) -> dict[int, runtime_checks.Failed]:
+        """Return the results that are not finite: reading one raises at the op that made it so."""
+        from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
 
-        outputs = [to_host(v) for v, n in zip(values, self.nodes) if n.type.inexact]
-        positions = bool(self.positions)
-        require_finite(
-            outputs,
-            lambda: (build(self.work, self.outputs, positions)[0], list(map(to_host, args))),
-        )
+        def program() -> tuple[Graph, list[Any]]:
+            graph, _ = build(self.work, self.outputs, bool(self.positions))
+            return graph, list(map(to_host, args))
+
+        outputs = [to_host(v) for v, _ in zip(values, self.nodes)]
+        return {i: runtime_checks.Failed(e) for i, e in nonfinite_errors(outputs, program).items()}
 
     def _line(self, error: PullbackError) -> Location:
         """Return the line of the node that failed, or of the last output."""

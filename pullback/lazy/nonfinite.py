@@ -291,23 +291,27 @@ def short(value: Any) -> Any:
     return float(f"{float(value):.4g}")
 
 
-def require_finite(
+def nonfinite_errors(
     outputs: Sequence[np.ndarray], program: Callable[[], tuple[Graph, Sequence[np.ndarray]]]
-) -> None:
-    """Raise if a result of a program is not finite, at the op that made it so.
+) -> dict[int, PullbackError]:
+    """The errors of results that are not finite, each at the line of the op that made it so.
 
     `program` gives the graph and its arguments, which are needed only then. NaN and infinities
-    that were in the arguments raise nothing.
+    that were in the arguments are no errors.
     """
-    if all(np.isfinite(y).all() for y in outputs if is_inexact(y)):
-        return
+    bad = [i for i, y in enumerate(outputs) if is_inexact(y) and not np.isfinite(y).all()]
+    if not bad:
+        return {}
     graph, arrays = program()
     run = watched_for_nan(graph, arrays)
-    found = find_nonfinite(run, graph.outputs)
-    if found is not None:
-        raise found.error()
-    if not any(y in run.notes for y in graph.outputs):
-        raise InvalidNumber(
-            "a result is not finite, but NumPy's is",
-            hint="The compiled program rounds differently: pb.debug.audit(f)(*args) tells where.",
-        )
+    made: dict[int, PullbackError] = {}
+    for i in bad:
+        found = find_nonfinite(run, [graph.outputs[i]])
+        if found is not None:
+            made[i] = found.error()
+        elif graph.outputs[i] not in run.notes:
+            made[i] = InvalidNumber(
+                "a result is not finite, but NumPy's is", where=graph.outputs[i].where,
+                hint="Compiling changes the rounding: pb.debug.audit(f)(*args) shows where.",
+            )  # fmt: skip
+    return made

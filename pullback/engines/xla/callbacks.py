@@ -13,12 +13,13 @@ import numpy as np
 
 from pullback.engines.base import OpBuilder
 from pullback.engines.xla.instructions import HloValue
+from pullback.errors import UnsupportedOp
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
 
 TICKET = Type((), int32)
-# jaxlib registers these targets; they take the number of a function passed to the compiler
-TARGETS = {"cpu": "xla_ffi_python_cpu_callback", "cuda": "xla_ffi_python_gpu_callback"}
+# jaxlib registers this target; it takes the number of a function passed to the compiler
+TARGET = "xla_ffi_python_cpu_callback"
 
 
 class CallOrder:
@@ -42,12 +43,17 @@ class Callbacks(OpBuilder):
 
         On a mesh, `f` gets the position of the device as its first argument.
         """
+        if self.platform != "cpu":
+            raise UnsupportedOp(
+                f"programs on {self.platform} cannot call Python",
+                hint='Run the function on the CPU: with pb.default_device("cpu:0").',
+            )
         given = xs if self.mesh is None else (self.by_position(range(self.mesh.size)), *xs)
         number = len(self.functions)
         self.functions.append(_answering(f))
         self.calls.last = self.op(
             "stablehlo.custom_call", self.ticket(), *given, out=TICKET, has_side_effect=True,
-            call_target_name=f'"{TARGETS.get(self.platform, self.platform)}"',
+            call_target_name=f'"{TARGET}"',
             api_version="4 : i32", backend_config=f"{{index = {number} : ui64}}",
         )  # fmt: skip
 
