@@ -107,20 +107,26 @@ class Flow:
         return g is None or not np.any(self.values[g] != 0)
 
     def cuts(self, x: Node) -> list[Cut]:
-        """The places between results and an argument where no derivative passes."""
+        """The places between results and an argument where no derivative passes.
+
+        The walk goes on below a dead op, but only for cuts that do not depend on values.
+        """
         below = self._descendants(x)
-        reached = {y for y in self.outputs if y in below and y.type.inexact}
+        alive = {y: True for y in self.outputs if y in below and y.type.inexact}
         made: dict[Cut, None] = {}
         for node in reversed(self._nodes):
-            if node not in reached or node is x:
+            if node not in alive or node is x:
                 continue
             for k, operand in enumerate(node.inputs):
-                if operand in below:
-                    found = self._edge(node, k, operand, below)
-                    if found is None:
-                        reached.add(operand)
-                    else:
-                        made.update(dict.fromkeys([_with_path(c, x, below) for c in found]))
+                if operand not in below:
+                    continue
+                found = self._edge(node, k, operand, below)
+                dead = found is not None and any(c.kind == "dead" for _, c in found)
+                kept = [c for c in found or () if alive[node] or c[1].kind != "dead"]
+                made.update(dict.fromkeys([_with_path(c, x, below) for c in kept]))
+                if found is None or dead:
+                    flows = alive[node] and not dead
+                    alive[operand] = alive.get(operand, False) or flows
         return list(made)[:MOST_CUTS]
 
     def _descendants(self, x: Node) -> set[Node]:

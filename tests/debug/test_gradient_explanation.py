@@ -87,6 +87,11 @@ def test_a_dead_op_shows_its_operands_and_the_path() -> None:
     assert (only(report).op, report[0].zeros) == ("tanh", 1)
 
 
+def test_cuts_below_a_dead_op_are_told_too() -> None:
+    report = explain(lambda x, y: 0 * pb.floor(pb.relu(x)) + y)(pb.tensor(-1.0), pb.tensor(1.0))
+    assert [cut.kind for cut in report["x"].cuts] == ["dead", "constant"]
+
+
 def test_a_read_by_the_host() -> None:
     report = explain(lambda x: x.sum().item() * 2 + pb.tensor(1.0))(pb.ones(3))
     cut = only(report)
