@@ -71,13 +71,13 @@ class Structure:
 
     def __init__(self, graph: Graph) -> None:
         index = {node: i for i, node in enumerate(graph.nodes)}
-        count = len(graph.inputs)
+        count, lines_matter = len(graph.inputs), thread.lines_matter
         parts: list = [count, *(x.type for x in graph.inputs)]
         for node in graph.nodes[count:]:
             # Two leaves are different, even with equal values
             parts.append(node if not node.inputs and isinstance(node.op, Distinct) else node.op)
             parts += [index[x] for x in node.inputs]
-            if node.op.fallible or thread.lines_matter:
+            if node.op.fallible or lines_matter:
                 parts.append(node.where)
         self.parts = (*parts, None, *(index[y] for y in graph.outputs))
         self._hash = hash(self.parts)
