@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, Kind, Number
@@ -19,7 +21,7 @@ from pullback.lazy.launch import lock, state
 from pullback.lazy.operators import node_of, number, scalar
 from pullback.lazy.pending import compute
 from pullback.lazy.program import pack
-from pullback.lazy.runtime_checks import any_unchecked
+from pullback.lazy.runtime_checks import Failed, any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.values import argument, to_host
@@ -83,14 +85,13 @@ class Executor(ABC):
         """Run on buffers, one for each input, and return the results."""
         program = self.program
         execute = program.run or program.ready().run  # another thread may have evicted it
-        checked = current().check_nan
-        arrays = list(map(to_host, buffers)) if checked else []  # now: some may be donated
+        check = self._finite_check(buffers) if current().check_nan else None
         try:
             values = execute(buffers)
         except PullbackError as error:
             values = program.failed(error, buffers)
-        if checked:
-            self._require_finite(arrays, values)
+        if check is not None:
+            check(values)
         with lock:
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
@@ -99,13 +100,22 @@ class Executor(ABC):
             self._record_checks(leaves, values, tensors)
         return tensors[0] if self.single else self.arrange(leaves, tensors)
 
-    def _require_finite(self, arrays: list[Any], values: list[Any]) -> None:
-        """Raise if a result is not finite, at the op that made it so."""
+    def _finite_check(self, buffers: list[Any]) -> Callable[[list[Any]], None]:
+        """Return a function of the results that raises if one is not finite, at the op that made
+        it so."""
         from pullback.lazy.nonfinite import nonfinite_errors  # only this mode needs it
 
-        outputs = [to_host(v) for v, _ in zip(values, self.program.outs)]
-        for error in nonfinite_errors(outputs, lambda: (self.program.executed, arrays)).values():
-            raise error
+        arrays = list(map(to_host, buffers))  # before the run: some may be donated
+
+        def check(values: list[Any]) -> None:
+            pairs = zip(values, self.program.outs)
+            # A result that failed a check raises its own error when it is read
+            outputs = [_NOTHING if isinstance(v, Failed) else to_host(v) for v, _ in pairs]
+            errors = nonfinite_errors(outputs, lambda: (self.program.executed, arrays))
+            for error in errors.values():
+                raise error
+
+        return check
 
     def _record_checks(
         self, leaves: Sequence[Any], values: list[Any], tensors: Sequence[Tensor]
@@ -163,3 +173,4 @@ def _under_derivative(handles: Sequence[Tensor]) -> bool:
 
 
 _LEAF = tree.flatten(0)[1]
+_NOTHING = np.zeros(0, bool)
