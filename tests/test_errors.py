@@ -268,7 +268,6 @@ def test_invalid_indices(kind, builtin, words, act, x):
     bool=lambda x: bool(x.sum() > 0),
     branch=lambda x: x if x.sum() > 0 else -x,
     array=lambda x: np.asarray(x),
-    text=lambda x: str(x),
     format=lambda x: f"{x.sum():.2f}",
     evaluate=lambda x: pb.evaluate(x),
 )
