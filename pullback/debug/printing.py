@@ -29,8 +29,7 @@ def print(*values: Any, **named: Any) -> None:
     replacement fields, the others fill them in, as `str.format` does.
 
     A traced function prints each time that its program runs: in a loop at every iteration, under
-    `vmap` once for each example, in the order of the program. The output is complete when a
-    result of the program has been read.
+    `vmap` once for each example, in the order of the program.
 
     >>> @pb.compile
     ... def f(x):

@@ -53,6 +53,8 @@ def test_a_compiled_function_prints_at_each_call(engine: Any, capsys: Any) -> No
 
     assert [f(pb.tensor(x), 2.0).item() for x in (1.0, 2.0)] == [2.0, 4.0]
     assert lines(capsys) == ["x 1.0 scale 2.0", "x 2.0 scale 2.0"]
+    f(pb.ones(()), 3.0)  # complete, though no result is read
+    assert lines(capsys) == ["x 1.0 scale 3.0"]
 
 
 def test_loops_and_branches_print_in_order(engine: Any, capsys: Any) -> None:
@@ -159,6 +161,14 @@ def test_wrong_fields_raise_at_the_line() -> None:
         show("{} {}", pb.tensor(1.0))
     with pytest.raises(pb.errors.ArgumentError, match="no replacement field for 'y'"):
         show("x", y=pb.tensor(1.0))
+
+
+def test_a_printed_program_is_a_module(capsys: pytest.CaptureFixture[str]) -> None:
+    text = pb.compile(lambda x: (show("x {:.1f}", x), x + 1)[1]).lower(pb.tensor(1.0)).text()
+    (y,) = pb.ir.run(pb.ir.parse(text), {"x": 1.5})
+    assert y == 2.5 and lines(capsys) == ["x 1.5"]
+    with pytest.raises(pb.PullbackError, match="fields of the template"):
+        pb.ir.verify(pb.ir.parse(text.replace("{0:.1f}", "{0.array}")))
 
 
 def test_a_program_that_prints_cannot_be_saved(tmp_path: Any) -> None:

@@ -143,7 +143,8 @@ class XlaEngine:
         disk, place = disk_cache(), group or self.client
         text = program.encode() if isinstance(program, str) else program
         if functions:
-            return Code(place.compile(text, outs, functions), "compiler", _PER_TEXT * len(text))
+            calling = place.compile(text, outs, functions)
+            return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
         identity = self._identity if group is None else key_of(group.identity)
         key = key_of([identity, text]) if disk.on else b""
         found = disk.read(key)

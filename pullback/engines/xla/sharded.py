@@ -41,6 +41,8 @@ class Shards:
         """Return when the parts in this process have been computed."""
         self.group.client.wait(self.array, self.group)
 
+    block_until_ready = wait  # as a buffer of one device calls it
+
     def buffers(self) -> dict[int, Any]:
         """Return the parts in this process as buffers of one device, by position in the group."""
         group, aval = self.group, aval_of(self.type)

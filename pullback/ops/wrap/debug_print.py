@@ -7,13 +7,14 @@ prints form a chain in their order, and a result of the function is tied to the 
 from __future__ import annotations
 
 import itertools
+import string
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.errors import DTypeError
+from pullback.errors import DTypeError, VerificationError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32
 from pullback.ops.factor_rules import named, rule
@@ -38,13 +39,19 @@ class DebugPrint(Op):
     def infer(self, before: Type, *values: Type) -> Type:
         if before != BEGIN:
             raise DTypeError(f"the first operand must be {BEGIN}, got {before}")
+        numbers = [str(i) for i in range(len(values))]
+        for _, name, spec, conversion in string.Formatter().parse(self.template):
+            # Texts come from files: no attributes, no nested fields
+            if name is not None and (name not in numbers or conversion or "{" in (spec or "")):
+                what = f"fields of the template must be numbers of operands, got {self.template!r}"
+                raise VerificationError(what, code="E2007")
         return before
 
     def conform(self, xs: tuple[Node, ...]) -> tuple[Op, tuple[Node, ...]]:
         return self, xs  # what is printed does not change the result
 
     def _derive_type(self, types: tuple[Type, ...]) -> Type:
-        return self.infer(types[0].plain)
+        return self.infer(*[t.plain for t in types])
 
     def numpy(self, before: np.ndarray, *values: np.ndarray) -> np.ndarray:
         if thread.watch is None:  # a run for inspection says nothing
