@@ -15,7 +15,7 @@ from pullback.debug.recorded import RecordedFunction, exact_lines
 from pullback.errors import NonDifferentiableInput
 from pullback.graph.node import Node
 from pullback.graph.types import Type
-from pullback.lazy.nonfinite import OperandRange, operand_range
+from pullback.lazy.value_reports import OperandRange, operand_range
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pullback.graph.graph import Graph, ancestors
 from pullback.graph.kinds import Detached, InputSource, RunsAs, Transparent
 from pullback.graph.node import Node
 from pullback.lazy.mesh_watch import MeshWatch
-from pullback.lazy.nonfinite import operand_range, title_of
+from pullback.lazy.value_reports import operand_range, title_of
 from pullback.ops.prelude import interpret, ones
 from pullback.ops.watch import GraphRun
 from pullback.transforms.call_rules import carries_derivative, is_result

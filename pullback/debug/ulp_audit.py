@@ -19,8 +19,8 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.mesh_watch import MeshWatch, numpy_result
-from pullback.lazy.nonfinite import Loop, title_of
 from pullback.lazy.settings import current
+from pullback.lazy.value_reports import Loop, title_of
 from pullback.lazy.values import to_host
 from pullback.ops.prelude import interpret
 from pullback.ops.watch import GraphRun

@@ -15,6 +15,14 @@ from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.lazy.mesh_watch import MeshWatch
+from pullback.lazy.value_reports import (
+    Loop,
+    OperandRange,
+    is_inexact,
+    operand_range,
+    short,
+    title_of,
+)
 from pullback.ops.prelude import interpret
 from pullback.ops.watch import GraphRun
 
@@ -33,48 +41,6 @@ class OriginOf(NamedTuple):
     node: Node
     noted: Noted
     loops: tuple[Loop, ...]
-
-
-@dataclass(frozen=True)
-class Loop:
-    """An op that holds the graph in which something happened; `iteration` counts from 0."""
-
-    op: str
-    where: Location
-    iteration: int | None
-
-    def __str__(self) -> str:
-        place = "" if self.where is None else f" ({self.where})"
-        part = "" if self.iteration is None else f"iteration {self.iteration} of "
-        return f"{part}{self.op}{place}"
-
-
-@dataclass(frozen=True)
-class OperandRange:
-    """The least and largest finite element of an operand, its elements that are not finite, and
-    the element that the first bad element of the result was computed from."""
-
-    type: Type
-    low: Any
-    high: Any
-    nans: int
-    infinities: int
-    at: Any
-
-    def __str__(self) -> str:
-        if self.low is None:
-            parts = ["no finite element"] if self.type.size else ["no element"]
-        elif self.type.size == 1:
-            parts = [str(self.low)]
-        elif self.low == self.high:
-            parts = [f"all {self.low}"]
-        else:
-            parts = [f"from {self.low} to {self.high}"]
-        parts += [f"{self.nans} NaN"] * (self.nans > 0)
-        parts += [f"{self.infinities} infinite"] * (self.infinities > 0)
-        if self.at is not None and self.type.size > 1:
-            parts.append(f"{self.at} there")
-        return f"{self.type}: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -151,11 +117,6 @@ def _note(node: Node, xs: Sequence[Any], made: Any) -> Noted | None:
     )
     bad = [v for v in values if is_inexact(v) and not np.isfinite(v).all()]
     return Noted(any(np.isnan(v).any() for v in bad), values, xs) if bad else None
-
-
-def is_inexact(array: np.ndarray) -> bool:
-    """Whether an array holds floats or complex numbers, also those NumPy does not know."""
-    return array.dtype.kind in "fcV"
 
 
 def watched_for_nan(graph: Graph, arrays: Sequence[np.ndarray]) -> GraphRun:
@@ -236,11 +197,6 @@ def _descend(run: GraphRun, node: Node, loops: tuple[Loop, ...]) -> OriginOf:
     return OriginOf(node, run.notes[node], loops)
 
 
-def title_of(node: Node) -> str:
-    """The name that the user wrote for an op."""
-    return getattr(node.where, "called", "") or node.op.title
-
-
 def _described(found: OriginOf) -> NonFinite:
     node, (nan, values, operands), loops = found
     is_bad = np.isnan if nan else np.isinf
@@ -267,28 +223,6 @@ def _element(array: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> Any:
         return short(np.broadcast_to(array, shape)[index])
     except ValueError:
         return None
-
-
-def operand_range(array: np.ndarray, type: Type, at: Any = None) -> OperandRange:
-    """The range of the finite elements of an operand."""
-    if not is_inexact(array):
-        low, high = (array.min().item(), array.max().item()) if array.size else (None, None)
-        return OperandRange(type.plain, low, high, 0, 0, at)
-    nans, infinities = int(np.isnan(array).sum()), int(np.isinf(array).sum())
-    finite = array[np.isfinite(array)]
-    if array.dtype.kind == "c":
-        finite = abs(finite)
-    low, high = (short(finite.min()), short(finite.max())) if finite.size else (None, None)
-    return OperandRange(type.plain, low, high, nans, infinities, at)
-
-
-def short(value: Any) -> Any:
-    """A number with few digits, for people."""
-    if isinstance(value, (bool, np.bool_)) or np.asarray(value).dtype.kind in "biu":
-        return value.item()
-    if np.asarray(value).dtype.kind == "c":
-        return complex(f"{complex(value):.4g}")
-    return float(f"{float(value):.4g}")
 
 
 def nonfinite_errors(
