@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from pullback.debug.recorded import RecordedFunction
+from pullback.debug.ulp import distance, magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
+from pullback.graph.kinds import SumOfProducts
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
 from pullback.graph.types import Type
@@ -22,22 +24,20 @@ from pullback.lazy.mesh_watch import MeshWatch, numpy_result
 from pullback.lazy.settings import current
 from pullback.lazy.value_reports import Loop, title_of
 from pullback.lazy.values import to_host
-from pullback.ops.prelude import interpret
+from pullback.ops.prelude import Op, interpret
 from pullback.ops.watch import GraphRun
 from pullback.transforms.call_rules import is_result
 
 MOST_RUNS = 3  # of a loop's body that are compared
 MOST_ROWS = 20  # of a printed report
-CANCELLED = 1000  # operands so many times as large as the result are mentioned
 
 
 @dataclass(frozen=True)
 class AuditedNode:
     """One op. `own` is its own error: its compiled result against NumPy's on the same operands.
     `total` is the distance to NumPy's program, which includes the errors of the operands. Both are
-    the largest of all elements in units of the last place; infinite where only one is a number.
-    `shrinks` is how much larger the operands are than the result: where terms cancel, a rounding
-    error of the operands is many units of the result.
+    the largest of all elements, in units of the last place. Where terms are added, and may cancel,
+    that is the unit of the largest term. A distance is infinite where only one is a number.
     """
 
     op: str
@@ -46,23 +46,21 @@ class AuditedNode:
     type: Type
     own: float
     total: float
-    shrinks: float
     loops: tuple[Loop, ...]
 
     def __str__(self) -> str:
         name = f"{self.op} in the rule of {self.rule}" if self.rule else self.op
         place = "" if self.where is None else f" ({self.where})"
-        more = "".join([f", in {loop}" for loop in self.loops])
-        if self.shrinks > CANCELLED:
-            more += f", operands {self.shrinks:.0e} times as large"
-        return f"{_ulp(self.own):>9} {_ulp(self.total):>9}  {name}{place}: {self.type}{more}"
+        within = "".join([f", in {loop}" for loop in self.loops])
+        return f"{_ulp(self.own):>9} {_ulp(self.total):>9}  {name}{place}: {self.type}{within}"
 
 
 @dataclass(frozen=True)
 class AuditReport:
     """What `audit` found: all nodes in the order of the program, and the distance of the results.
 
-    `results` compares the program as it is compiled, without intermediate results, with NumPy.
+    `results` compares the program as it is compiled, without intermediate results, with NumPy, in
+    units of the last place of the largest element.
     """
 
     nodes: tuple[AuditedNode, ...]
@@ -85,8 +83,8 @@ class AuditReport:
         return not self.diverging
 
     def __str__(self) -> str:
-        shown = ", ".join([_ulp(d) for d in self.results])
-        lines = [f"{self.engine} against NumPy: results differ by {shown or 'nothing'} ulp"]
+        largest = _ulp(max(self.results, default=0.0))
+        lines = [f"{self.engine} against NumPy: results differ by at most {largest} ulp"]
         exact = sum(n.own == 0 for n in self.nodes)
         lines.append(f"{exact} of {len(self.nodes)} ops are exact, {len(self.diverging)} diverge "
                      f"by more than {_ulp(self.tolerance)} ulp")  # fmt: skip
@@ -121,7 +119,7 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
         rows, root = _compare(graph, arrays, ())
         wanted = [np.asarray(root.notes[y]) for y in graph.outputs]
         pairs = zip(_execute(graph, arrays), wanted, strict=True)
-        results = tuple([distance(y, z) for y, z in pairs])
+        results = tuple([distance(y, z, magnitude(z)) for y, z in pairs])
         return AuditReport(tuple(rows), results, tolerance, current().engine)
 
     return audited
@@ -161,14 +159,20 @@ def _audited(
         made = numpy_result(node, xs)
     if result is not node:
         made = made[result.op.index]  # type: ignore[attr-defined]
-    own = distance(compiled[result], np.asarray(made))
-    total = distance(compiled[result], np.asarray(run.notes[result]))
+    scale = _scale(node.op, xs, compiled[result])
+    own = distance(compiled[result], np.asarray(made), scale)
+    total = distance(compiled[result], np.asarray(run.notes[result]), scale)
     rule = TABLE[node.forward_op].title if node.forward_op in TABLE else node.forward_op
     where = node.where or next((loop.where for loop in reversed(loops) if loop.where), None)
-    sizes = [_magnitude(x) for x in (compiled[result], *xs)]
-    shrinks = max(sizes[1:]) / sizes[0] if sizes[0] else 0.0
-    kind = result.type.plain
-    return AuditedNode(title_of(node), rule, where, kind, own, total, shrinks, loops)
+    return AuditedNode(title_of(node), rule, where, result.type.plain, own, total, loops)
+
+
+def _scale(op: Op, xs: Sequence[Any], result: np.ndarray) -> float | None:
+    """The size of the terms that an op adds; None if it adds none."""
+    sizes = [magnitude(np.asarray(x)) for x in xs]
+    if isinstance(op, SumOfProducts):
+        return max(math.prod(sizes), magnitude(result))
+    return max([*sizes, magnitude(result)]) if op.linear or op.graphs else None
 
 
 class _ValueWatch(MeshWatch):
@@ -194,33 +198,7 @@ def _execute(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(to_host(y)) for y in made[: len(graph.outputs)]]
 
 
-def distance(x: np.ndarray, y: np.ndarray) -> float:
-    """The largest distance of two arrays in units of the last place; of integers, in ones."""
-    if x.size == 0:
-        return 0.0
-    if x.dtype.kind == "c":
-        return max(distance(x.real, y.real), distance(x.imag, y.imag))
-    if x.dtype.kind in "biu":
-        return float(np.max(np.abs(x.astype(object) - y.astype(object))))
-    nan = np.isnan(x.astype(np.float64)), np.isnan(y.astype(np.float64))
-    if np.any(nan[0] != nan[1]):
-        return math.inf
-    steps = np.abs(_ordered(x).astype(object) - _ordered(y).astype(object))
-    return float(np.max(np.where(nan[0], 0, steps)))
-
-
-def _ordered(x: np.ndarray) -> np.ndarray:
-    """Floats as integers in the same order: neighbours differ by one, and the zeros are equal."""
-    kind = np.dtype(f"i{x.dtype.itemsize}")
-    bits = np.ascontiguousarray(x).view(kind).astype(np.int64)
-    return np.where(bits < 0, np.iinfo(kind).min - bits, bits)
-
-
-def _magnitude(x: Any) -> float:
-    """The largest absolute value of a float operand, 0 for others."""
-    array = np.asarray(x)
-    return float(np.max(np.abs(array))) if array.dtype.kind in "fcV" and array.size else 0.0
-
-
 def _ulp(value: float) -> str:
+    if 0 < value < 10 and value != round(value):
+        return f"{value:.1f}"
     return f"{value:.0f}" if value < 1e6 or math.isinf(value) else f"{value:.1e}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.debug.ulp_audit import distance
+from pullback.debug.ulp import distance, unit
 from pullback.ops.elementwise.exponential import Exp
 
 audit = pb.debug.audit
@@ -69,3 +69,13 @@ def test_distances() -> None:
     assert distance(short + short, short) == 128
     assert distance(np.array([5e-324]), np.array([-5e-324])) == 2
     assert distance(np.zeros(0), np.zeros(0)) == 0
+    assert distance(np.array([np.inf, 0.0]), np.array([np.inf, 2.0]), 1.0) == 2**53
+    assert distance(np.array([np.inf]), np.array([1.0]), 1.0) == math.inf
+    assert [unit(1.5, np.dtype(d)) for d in ("f2", "f4", "f8")] == [2**-10, 2**-23, 2**-52]
+    assert unit(0.0, np.dtype("f4")) == 2**-149
+
+
+def test_terms_that_cancel_are_no_divergence() -> None:
+    x = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    report = audit(lambda x: (x - x.mean(axis=1, keepdims=True)).mean(axis=1) + x @ x[0])(x)
+    assert report and max(report.results) < 16
