@@ -15,11 +15,13 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.sources import LEAF, Const, placeholder
+from pullback.static.catalogue import catalogued
 from pullback.static.module import Module, require_module
 
 _KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 can be a float
 
 
+@catalogued
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
     """The program that `f` records on these arguments, as a module.
 

@@ -25,9 +25,11 @@ from pullback.interop.stablehlo.writer import Unchecked, lowered
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.imported import from_hlo
 from pullback.ops.sources import Const, Input
+from pullback.static.catalogue import catalogued
 from pullback.static.module import Module
 
 
+@catalogued
 def from_stablehlo(program: str | bytes) -> Module:
     """Read a StableHLO program, given as text or portable bytes, as a module.
 
