@@ -54,7 +54,7 @@ class Cut:
 
     @classmethod
     def cancelled(cls, x: Node) -> Cut:
-        return cls("cancelled", "sum", None, "derivatives arrive, but they add up to 0")
+        return cls("cancelled", "argument", None, "derivatives arrive, but add up to 0")
 
 
 def _step(op: str, where: Location) -> str:
@@ -73,6 +73,10 @@ class Flow:
     ) -> None:  # fmt: skip
         self.outputs = outputs
         self._nodes = ancestors(outputs)
+        self._users: dict[Node, list[tuple[Node, int]]] = {}
+        for node in self._nodes:
+            for k, x in enumerate(node.inputs):
+                self._users.setdefault(x, []).append((node, k))
         reached = reach(outputs, targets)
         self._active = between(reached, targets)
         self._pulled: dict[Node, Sequence[Node | None]] = {}
@@ -117,6 +121,9 @@ class Flow:
         for node in reversed(self._nodes):
             if node not in alive or node is x:
                 continue
+            if alive[node] and self._cancels(node):
+                alive[node] = False
+                made[_with_path((_first_below(node, below), _cancelled(node)), x, below)] = None
             for k, operand in enumerate(node.inputs):
                 if operand not in below:
                     continue
@@ -128,6 +135,15 @@ class Flow:
                     flows = alive[node] and not dead
                     alive[operand] = alive.get(operand, False) or flows
         return list(made)[:MOST_CUTS]
+
+    def _cancels(self, x: Node) -> bool:
+        """Whether derivatives that arrive at a node from its users add up to 0."""
+        users = [(node, k) for node, k in self._users.get(x, ()) if node in self._pulled]
+        found = [self._pulled[node][k] for node, k in users]
+        arrived = [self.values[g] for g in found if g is not None and not self.is_zero(g)]
+        if len(arrived) < 2 or x in self.outputs or isinstance(x.type, tuple):
+            return False
+        return not np.any(sum([_summed_to(g, x.type.shape) for g in arrived]))
 
     def _descendants(self, x: Node) -> set[Node]:
         """The argument and all nodes that depend on it, also where no derivative does."""
@@ -172,7 +188,7 @@ class Flow:
         """What the user detached; `no_grad` does so where the value is used."""
         if node.where != node.inputs[0].where:
             return Cut("detached", title_of(node), node.where, "its result counts as a constant")
-        user = next((n for n in self._nodes if node in n.inputs), node)
+        user, _ = self._users.get(node, [(node, 0)])[0]
         reason = f"{title_of(user)} is inside the block, and its result counts as a constant"
         return Cut("detached", "no_grad", user.where, reason)
 
@@ -244,6 +260,16 @@ def _discretised(x: Node, below: set[Node]) -> Node:
     while not carries_derivative(_first_below(x, below).type):
         x = _first_below(x, below)
     return x
+
+
+def _cancelled(node: Node) -> Cut:
+    return Cut("cancelled", title_of(node), node.where, "derivatives arrive, but add up to 0")
+
+
+def _summed_to(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A cotangent summed over the dimensions along which its operand was broadcast."""
+    g = g.sum(axis=tuple(range(g.ndim - len(shape))))
+    return g.sum(axis=tuple([i for i, n in enumerate(shape) if n == 1]), keepdims=True)
 
 
 def _discrete(node: Node) -> Cut:

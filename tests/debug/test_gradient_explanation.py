@@ -108,6 +108,13 @@ def test_derivatives_that_cancel() -> None:
     report = explain(lambda x: (x - x).sum())(pb.ones(3))
     assert (report[0].status, only(report).kind) == ("zero", "cancelled")
 
+    def f(x: Any) -> Any:
+        s = pb.sin(x)
+        return (s * pb.ones((2, 1)) - s).sum()
+
+    cut = only(explain(f)(pb.ones((1, 3))))
+    assert (cut.kind, cut.op, str(cut.where)) == ("cancelled", "sin", line(-4))
+
 
 def test_trees_are_explained_leaf_by_leaf() -> None:
     params = {"w": pb.ones(2), "b": pb.ones(2)}
