@@ -7,11 +7,13 @@ import os
 import sys
 import time
 
-from pullback.distributed.environment import LAUNCHER
+from pullback.distributed.environment import LAUNCHER, LISTEN
+from pullback.distributed.gate import Gate, one_address
+from pullback.distributed.handshake import WORK, job_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
 from pullback.distributed.membership import compare
-from pullback.distributed.proxy import Proxy
-from pullback.distributed.rendezvous import Rendezvous, join
+from pullback.distributed.proxy import Proxy, connect_to_service, private_directory
+from pullback.distributed.rendezvous import Joined, Rendezvous, join
 from pullback.distributed.synchronize import gather
 from pullback.engines.processes import ProcessGroup
 from pullback.engines.xla.cluster import Cluster, Service
@@ -25,29 +27,34 @@ from pullback.static.fingerprints import fingerprint
 def connect(address: str, count: int, index: int, timeout: float) -> Connection:
     """Return when all processes are connected to the coordinator at `address`."""
     host, _, port = address.rpartition(":")
-    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    host = one_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
+    listens = one_address(os.environ.get(LISTEN) or host)
+    secret = job_secret()
     patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
-    local = host if host == "127.0.0.1" else None
-    service = proxy = None
-    if index == 0:
-        rendezvous = Rendezvous(host, int(port), count, timeout)
-        names = rendezvous.names()
-        # The service has no password: on a single machine, nobody else may reach it.
-        service = Service(f"{local or '[::]'}:{port}", count)
-        rendezvous.dismiss(names)
-        coordinator = f"127.0.0.1:{port}"
-    else:
-        names = join(host, int(port), count, index, timeout)
-        proxy = Proxy((host, int(port)))
-        coordinator = proxy.address
-    cluster = Cluster(coordinator, index, count, patience, local)
-    try:
-        cluster.connect(timeout)
-    except EngineError as error:
-        if service is not None:
-            service.abandon()
-        raise error.at("initialize", user_line()) from None
-    return Connection(cluster, Heartbeat(cluster, proxy, names), service)
+    service = gate = proxy = None
+    # Connections last as long as the job: once they are there, nothing listens any more.
+    with contextlib.ExitStack() as until_connected:
+        path = f"{until_connected.enter_context(private_directory())}/service"
+        if index == 0:
+            gate = Gate(listens, int(port), secret)
+            until_connected.callback(gate.close)
+            rendezvous = Rendezvous(gate, count, timeout)
+            joined = Joined(rendezvous.names(), gate.host)
+            service = Service(f"unix:{path}", count)
+            gate.open(WORK, connect_to_service(path))
+            rendezvous.dismiss(joined.names)
+        else:
+            joined = join(host, int(port), count, index, timeout, secret)
+            proxy = Proxy((host, int(port)), secret, path)
+            until_connected.callback(proxy.close)
+        cluster = Cluster(f"unix:{path}", index, count, patience, joined.host)
+        try:
+            cluster.connect(timeout)
+        except EngineError as error:
+            if service is not None:
+                service.abandon()
+            raise error.at("initialize", user_line()) from None
+    return Connection(cluster, Heartbeat(cluster, proxy, joined.names), service)
 
 
 class Connection(ProcessGroup):

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, TextIO
 
-from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
+from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER, SECRET
+from pullback.distributed.handshake import new_secret
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.05
@@ -51,7 +52,7 @@ def run(
     command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
 ) -> int:
     """Run a script with its arguments as `count` processes; return the exit status."""
-    settings = {COUNT: str(count)}
+    settings = {COUNT: str(count), SECRET: os.environ.get(SECRET) or new_secret()}
     if devices is not None:
         settings["PULLBACK_CPU_DEVICES"] = str(devices)
     with free_port() as port:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,9 +16,8 @@ from paths import SUPPORT, VIRTUAL_DEVICES
 import pullback as pb
 from pullback import distributed
 from pullback.distributed.connection import one_line
-from pullback.distributed.launcher import NOISE, free_port, without_noise
+from pullback.distributed.launcher import NOISE, without_noise
 from pullback.distributed.membership import compare
-from pullback.distributed.rendezvous import Rendezvous, introduction, join
 from pullback.engines.xla.program_log import ProgramLog
 from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 
@@ -166,64 +164,6 @@ def test_initialize_checks_its_arguments(arguments, message):
     (pb.tensor(1.0) + 1).item()
     with pytest.raises(ArgumentError, match=f"initialize: {message}.*test_distributed.py"):
         distributed.initialize(*arguments)
-
-
-def test_no_coordinator():
-    with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
-        join("127.0.0.1", 1, 2, 1, 0.1)
-
-
-def meet(count, *others, timeout=20.0):
-    """Return what process 0 of `count` learns when others come, and what they learn.
-
-    Each is given as its idea of (count, index).
-    """
-
-    def outcome(f):
-        try:
-            return f()
-        except EngineError as error:
-            return re.sub(r" \(pid.*?\)", "", error.message)
-
-    with free_port() as port, ThreadPoolExecutor() as pool:
-        first = Rendezvous("127.0.0.1", port, count, timeout)
-        with socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        told = [
-            pool.submit(outcome, lambda c=c: join("127.0.0.1", port, *c, timeout)) for c in others
-        ]
-        found = outcome(first.names)
-        if isinstance(found, list):
-            first.dismiss(found)
-        return found, [t.result() for t in told]
-
-
-def test_processes_meet():
-    names, told = meet(3, (3, 2), (3, 1))
-    assert told == [names, names] and len(names) == 3
-    assert all(f"pid {os.getpid()}" in name for name in names)
-
-
-def test_processes_that_never_come():
-    wrong = "processes 1, 3 did not come within 2 s"
-    assert meet(4, timeout=0.5)[0] == "processes 1, 2, 3 did not come within 0.5 s"
-    assert meet(4, (4, 2), timeout=2.0) == (wrong, [wrong])
-
-
-def test_processes_with_different_settings_raise():
-    wrong, told = meet(3, (2, 1))
-    assert wrong.startswith("num_processes must be the same for all processes, got 3 on process 0")
-    assert told == [wrong]
-    assert meet(3, (3, 1), (3, 1))[0] == "two processes have process_id 1, and"
-    assert {"pullback", "jaxlib", "PULLBACK_EAGER"} < set(introduction(2, 0)["same"])
-
-
-def test_a_port_that_is_taken():
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        pytest.raises(EngineError, match=r"another program listens at 127.0.0.1:\d+"),
-    ):
-        Rendezvous("127.0.0.1", server.getsockname()[1], 2, 1.0)
 
 
 def test_a_disagreement_names_the_processes():

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import sys
 import time
 
@@ -39,9 +40,34 @@ def summing(grid):
     return program, engine("xla").group(grid).put(parts, T)
 
 
+def listens():
+    """Return the addresses, in hexadecimal, at which this process listens (on Linux)."""
+    files = set()
+    for n in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # that of the directory itself
+            files.add(os.readlink(f"/proc/self/fd/{n}"))
+    rows = []
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/self/net/{name}") as lines:
+            rows += [line.split() for line in lines]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in files]
+
+
+def nobody_else_can_connect():
+    """Nothing listens at the coordinator's address any more; Gloo listens at loopback."""
+    host, port = os.environ["PULLBACK_COORDINATOR"].split(":")
+    with contextlib.suppress(ConnectionRefusedError):
+        socket.create_connection((host, int(port))).close()
+        raise AssertionError(f"something listens at {host}:{port}")
+    if sys.platform == "linux":
+        loopback = "0100007F"
+        assert {where.partition(":")[0] for where in listens()} <= {loopback}, listens()
+
+
 def together():
     """Two processes of two devices."""
     k = distributed.process_index()
+    nobody_else_can_connect()
     assert distributed.process_count() == 2
     assert [d.process for d in distributed.devices()] == [0, 0, 1, 1]
     assert [d.number for d in distributed.local_devices()] == [2 * k, 2 * k + 1]
