@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
+from typing import Any
 
 from pullback.distributed.environment import LAUNCHER, LISTEN
 from pullback.distributed.gate import Gate, one_address
@@ -15,10 +17,10 @@ from pullback.distributed.membership import compare
 from pullback.distributed.proxy import Proxy, connect_to_service, private_directory
 from pullback.distributed.rendezvous import Joined, Rendezvous, join
 from pullback.distributed.synchronize import gather
-from pullback.engines.processes import ProcessGroup
+from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
-from pullback.engines.xla.sharded import DeviceGroup
-from pullback.errors import EngineError, PullbackError, WorkerLost
+from pullback.engines.xla.replicas import SharedProgram, differing_inputs
+from pullback.errors import EngineError, ProcessMismatch, PullbackError, WorkerLost
 from pullback.graph.graph import Graph
 from pullback.graph.where import user_line
 from pullback.static.fingerprints import fingerprint
@@ -68,13 +70,18 @@ class Connection(ProcessGroup):
         cluster.heartbeat = heartbeat
         self._agreed: set[tuple[str, str]] = set()  # devices and programs started on them
 
-    def agree_on_program(self, whole: Graph, local: Graph, devices: DeviceGroup) -> None:
+    def agree_on_launch(self, program: SharedProgram, args: list[Any], always: bool) -> None:
+        devices, whole = program.devices, program.whole
+        program.identity = program.identity or fingerprint(program.local)[:16]
         # A program that was agreed on before and then dropped here may still be kept elsewhere.
-        found = fingerprint(local)[:16]
-        if (devices.name, found) not in self._agreed:
-            tag, word = f"the next program on {devices.name}", f"{_described(whole)}, {found}"
-            compare(tag, gather(self.cluster, self.heartbeat, tag, word, 600.0, devices))
-            self._agreed.add((devices.name, found))
+        if always or (devices.name, program.identity) not in self._agreed:
+            tag = f"the next program on {devices.name}"
+            mine = f"{_described(whole)}, {program.identity}\n{json.dumps(program.checksums(args))}"
+            words = gather(self.cluster, self.heartbeat, tag, mine, 600.0, devices)
+            said = {k: word.split("\n") for k, word in words.items()}
+            compare(tag, {k: described for k, (described, _) in said.items()})
+            _compare_inputs({k: json.loads(sums) for k, (_, sums) in said.items()})
+            self._agreed.add((devices.name, program.identity))
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
         return list(gather(self.cluster, self.heartbeat, tag, word, timeout).values())
@@ -90,10 +97,13 @@ class Connection(ProcessGroup):
         else:
             lost = error.process if isinstance(error, WorkerLost) else self.index
         if lost is None:
+            different = heartbeat.last_difference() if error is None else None
             cluster.leave()
             heartbeat.stop()
             if service is not None:
                 service.stop()
+            if different is not None:
+                raise different
             return
         heartbeat.say(FAILED, lost, one_line(error))
         if lost != self.index:
@@ -121,6 +131,20 @@ class Connection(ProcessGroup):
                 time.sleep(0.02)
         time.sleep(0.2)
         return None
+
+
+def _compare_inputs(found: dict[int, list[dict[str, int]]]) -> None:
+    """Raise if processes have different values of an input, according to their checksums."""
+    differing = differing_inputs(found)
+    for i, groups in differing.items():
+        more = f", and of {len(differing) - 1} more inputs" if len(differing) > 1 else ""
+        raise ProcessMismatch(
+            f"{' and '.join(map(show, groups.values()))} have different values of input {i}{more}",
+            hint="Numbers and whole tensors must have the same values on all processes: use the "
+            "same seed and\nthe same data. If each process has its own part of the data, combine "
+            "them with\npb.distributed.shard_local.",
+            input=i,
+        )
 
 
 def one_line(error: BaseException | None) -> str:

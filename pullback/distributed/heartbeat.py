@@ -60,6 +60,7 @@ class Heartbeat:
         self._stopped = threading.Event()
         self.everyone = AllProcesses(range(cluster.count))
         self._interval = _INTERVAL
+        self._raised = False  # whether this process has raised an error about the others
         self.over = False  # whether this process has left the others
         self._send()
         self._threads: list[threading.Thread] = []
@@ -132,6 +133,7 @@ class Heartbeat:
 
     def _raise(self, error: PullbackError | None) -> None:
         if error is not None:
+            self._raised = True
             self._cluster.abandon()
             raise error.at(None, user_line())
 
@@ -177,15 +179,10 @@ class Heartbeat:
     def _missed(self, group: Group) -> PullbackError | None:
         """Return an error if a process of a group runs other programs than this one."""
         mine, me = self._cluster.log(group), self._cluster.process
+        if error := self._different(group):
+            return error
         for k in group.processes:
             said, theirs, name = self._said.get(k, {}), self._log(k, group), self.names[k]
-            if what := mine.difference(theirs):
-                return ProcessMismatch(
-                    f"process {k}{name} {what} than process {me}, among its first {theirs.started} "
-                    f"on {group.name}",
-                    hint=f"{_SAME_ORDER} Numbers and tensors\nthat are not split must be the same "
-                    "on all. What was computed there since they differ is wrong.",
-                )
             if theirs.started >= mine.count:
                 continue
             if self._in_vain(k):
@@ -199,6 +196,29 @@ class Heartbeat:
                     hint=f"{_SAME_ORDER}\nCompute what one needs on all, and use it on one.",
                 )
         return None
+
+    def _different(self, group: Group) -> ProcessMismatch | None:
+        """Return an error if a process ran other programs than this one, or on other values."""
+        mine, me = self._cluster.log(group), self._cluster.process
+        for k in group.processes:
+            theirs = self._log(k, group)
+            if what := mine.difference(theirs):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} {what} than process {me}, among its first "
+                    f"{theirs.started} on {group.name}",
+                    hint=f"{_SAME_ORDER} Numbers and whole\ntensors must have the same values on "
+                    "all. What was computed there since they differ is wrong.",
+                )
+        return None
+
+    def last_difference(self) -> ProcessMismatch | None:
+        """Return an error if other processes, which have ended, computed something else.
+
+        Not if this process has raised one before.
+        """
+        groups = [self.everyone._replace(name=name) for name in self._cluster.logs()]
+        found = () if self._raised else filter(None, map(self._different, groups))
+        return next(iter(found), None)
 
     def _failures(self, group: Group) -> Iterator[tuple[int, LoggedFailure]]:
         """By process, the last program on a group that another one could not run."""

@@ -24,7 +24,10 @@ from pullback.errors import EngineError
 from pullback.version import __version__
 
 # Processes with different settings would run different programs, or get different bits.
-_SETTINGS = ("PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM", "PULLBACK_THREADS")
+_SETTINGS = (
+    "PULLBACK_CHECK_REPLICAS", "PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM",
+    "PULLBACK_THREADS",
+)  # fmt: skip
 _LONGEST = 65536  # bytes of a message
 _POLL = 0.05
 

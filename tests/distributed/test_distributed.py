@@ -130,6 +130,32 @@ def test_a_failed_program_raises_on_all_processes():
     assert "[0] EngineError process 1 could not run a program on devices 0, 3: no luck" in lines
 
 
+def test_values_that_differ_between_processes_raise():
+    status, lines, errors = finish(start(2, "replicas", devices=2))
+    assert status == 1
+    both = "process 0 and process 1 have different values of"
+    said = {
+        "pending": f"{both} u32[2], an operand of random_normal",
+        "computed": f"{both} f32[4,3], an operand of sum",
+        "number": f"{both} the numbers in the program",
+        "argument": f"{both} params['w'], f64[3], of model",
+        "numbers": f"{both} the numbers rate of model",
+        "equal": "24.0",
+        "split": "36.0",
+        "whole": f"{both} f64[4,3], an operand of sum",
+        "shared": f"{both} f64[4,3], an operand of sum",
+        "first": "12.0",
+        "later": f"{both} x, f64[4,3], of <lambda>",
+    }
+    for k in range(2):
+        mine = dict(line[4:].split(" ", 1) for line in lines if line.startswith(f"[{k}]"))
+        shown = {name: re.sub(r" \(distributed_cases.py:\d+\)$", "", mine[name]) for name in mine}
+        assert shown == said
+        assert sum("distributed_cases.py:" in text for text in mine.values()) == 8
+        last = f"[{k}] pullback.errors.ProcessMismatch: process {1 - k} "
+        assert last in errors and "put other values into a program" in errors
+
+
 def test_the_launcher_forwards_signals():
     process = start(2, "patient")
     for _ in range(2):

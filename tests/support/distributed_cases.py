@@ -209,6 +209,49 @@ def raising(error):
     return start
 
 
+def replicas():
+    """Values that must be the same on all processes, and are not."""
+    k = distributed.process_index()
+    mesh = DeviceMesh((2, 2), ("x", "y"))
+    rows = DeviceMesh((2, 2), ("x", "y"), devices=[0, 2, 1, 3])  # processes share its rows
+    data = pb.tensor(np.ones((4, 3))).shard(mesh, pb.P("x"))
+
+    def attempt(name, f):
+        try:
+            found = f()
+            pb.evaluate(found)
+            say(name, found.item())
+        except ProcessMismatch as error:
+            say(name, str(error).partition("\n")[0])
+
+    def sampled():
+        return pb.random.normal(pb.random.key(k), (4, 3))
+
+    def model(params, x, rate):
+        return pb.sum(x @ params["w"]) * rate
+
+    def local(spec, mesh=mesh, scale=1.0):
+        return distributed.shard_local(np.full((4, 3), 1 + k * scale), mesh, spec)
+
+    step, total = pb.compile(model), pb.compile(lambda x: pb.sum(x))
+    same, other = [{"w": pb.tensor(np.full(3, v))} for v in (1.0, 1.0 + k)]
+    x = sampled()
+    x.numpy()
+    attempt("pending", lambda: pb.sum(sampled().shard(mesh, pb.P("x"))))
+    attempt("computed", lambda: pb.sum(x.shard(mesh, pb.P("x"))))
+    attempt("number", lambda: pb.sum(data * (1.0 + k)))
+    attempt("argument", lambda: step(other, data, 2.0))
+    attempt("numbers", lambda: step(same, data, 2.0 + k))
+    attempt("equal", lambda: step(same, data, 2.0))
+    attempt("split", lambda: pb.sum(local(pb.P("x"))))
+    attempt("whole", lambda: pb.sum(local(pb.P())))
+    attempt("shared", lambda: pb.sum(local(pb.P("x"), rows)))
+    os.environ["PULLBACK_CHECK_REPLICAS"] = "1"  # for programs that are compiled from now on
+    attempt("first", lambda: total(local(pb.P("x"), rows, 0.0)))
+    attempt("later", lambda: total(local(pb.P("x"), rows, 1.0)))
+    step(same, data, 2.0 + k)  # noticed at the end
+
+
 def patient():
     say("started")
     time.sleep(600)
