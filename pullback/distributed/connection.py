@@ -14,7 +14,7 @@ from pullback.distributed.gate import Gate, one_address
 from pullback.distributed.handshake import WORK, job_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
 from pullback.distributed.membership import compare
-from pullback.distributed.proxy import Proxy, connect_to_service, private_directory
+from pullback.distributed.proxy import Proxy, Relay, private_directory
 from pullback.distributed.rendezvous import Joined, Rendezvous, join
 from pullback.distributed.synchronize import gather
 from pullback.engines.processes import ProcessGroup, show
@@ -33,7 +33,7 @@ def connect(address: str, count: int, index: int, timeout: float) -> Connection:
     listens = one_address(os.environ.get(LISTEN) or host)
     secret = job_secret()
     patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
-    service = gate = proxy = None
+    service = relay = proxy = None
     # Connections last as long as the job: once they are there, nothing listens any more.
     with contextlib.ExitStack() as until_connected:
         path = f"{until_connected.enter_context(private_directory())}/service"
@@ -43,11 +43,12 @@ def connect(address: str, count: int, index: int, timeout: float) -> Connection:
             rendezvous = Rendezvous(gate, count, timeout)
             joined = Joined(rendezvous.names(), gate.host)
             service = Service(f"unix:{path}", count)
-            gate.open(WORK, connect_to_service(path))
+            relay = Relay(path, count)
+            gate.open(WORK, relay.serve)
             rendezvous.dismiss(joined.names)
         else:
             joined = join(host, int(port), count, index, timeout, secret)
-            proxy = Proxy((host, int(port)), secret, path)
+            proxy = Proxy((host, int(port)), secret, index, path)
             until_connected.callback(proxy.close)
         cluster = Cluster(f"unix:{path}", index, count, patience, joined.host)
         try:
@@ -56,7 +57,7 @@ def connect(address: str, count: int, index: int, timeout: float) -> Connection:
             if service is not None:
                 service.abandon()
             raise error.at("initialize", user_line()) from None
-    return Connection(cluster, Heartbeat(cluster, proxy, joined.names), service)
+    return Connection(cluster, Heartbeat(cluster, proxy or relay, joined.names), service)
 
 
 class Connection(ProcessGroup):
@@ -112,7 +113,7 @@ class Connection(ProcessGroup):
         cluster.abandon()
         if service is not None:
             service.abandon()
-            time.sleep(2.0)  # the others hear of it through this process
+            time.sleep(2 * heartbeat.interval)  # the others hear of it through this process
         heartbeat.stop(lost)
 
     def _wait_for_others(self) -> int | None:

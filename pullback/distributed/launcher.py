@@ -52,12 +52,18 @@ def run(
     command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
 ) -> int:
     """Run a script with its arguments as `count` processes; return the exit status."""
-    settings = {COUNT: str(count), SECRET: os.environ.get(SECRET) or new_secret()}
+    with free_port() as port:
+        settings = job_settings(count, devices, coordinator or f"127.0.0.1:{port}")
+        return ProcessLauncher(command, count, settings).run()
+
+
+def job_settings(count: int, devices: int | None, coordinator: str) -> dict[str, str]:
+    """Return the environment variables that all processes of a job share."""
+    secret = os.environ.get(SECRET) or new_secret()
+    settings = {COUNT: str(count), COORDINATOR: coordinator, SECRET: secret}
     if devices is not None:
         settings["PULLBACK_CPU_DEVICES"] = str(devices)
-    with free_port() as port:
-        settings[COORDINATOR] = coordinator or f"127.0.0.1:{port}"
-        return ProcessLauncher(command, count, settings).run()
+    return settings
 
 
 @contextlib.contextmanager

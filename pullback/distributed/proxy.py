@@ -14,12 +14,14 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pullback.distributed.handshake import WORK, Refused, respond
+from pullback.distributed.handshake import PATIENCE, WORK, Refused, receive, respond
 
 _LONGEST_DIRECTORY = 70  # the path of a Unix socket has at most 107 bytes, on some systems 103
+_INDEX = 4  # bytes
 
 
 @contextlib.contextmanager
@@ -36,8 +38,8 @@ def private_directory() -> Iterator[str]:
 class Proxy:
     """Forwards bytes between a Unix socket and process 0; `broken` once that has closed."""
 
-    def __init__(self, target: tuple[str, int], secret: bytes, path: str) -> None:
-        self._target, self._secret = target, secret
+    def __init__(self, target: tuple[str, int], secret: bytes, index: int, path: str) -> None:
+        self._target, self._secret, self._index = target, secret, index
         self.broken = threading.Event()
         self._open: list[socket.socket] = []  # never closed: XLA must not notice
         self._listener = socket.socket(socket.AF_UNIX)
@@ -63,6 +65,7 @@ class Proxy:
             server = socket.create_connection(self._target, timeout=10)
             self._open.append(server)
             respond(server, self._secret, WORK)
+            server.sendall(self._index.to_bytes(_INDEX))
             server.settimeout(None)
         except (OSError, Refused):
             self.broken.set()
@@ -78,18 +81,27 @@ class Proxy:
             _end(target)
 
 
-def connect_to_service(path: str) -> Callable[[socket.socket], None]:
-    """Return a handler that forwards between connections and the service at a Unix socket."""
+class Relay:
+    """Process 0 forwards bytes between the other processes and the service at a Unix socket."""
 
-    def handle(connection: socket.socket) -> None:
+    def __init__(self, path: str, count: int) -> None:
+        self._path, self._count = path, count
+        self.ended: set[int] = set()  # processes whose connection has ended
+        self.changed = threading.Event()
+
+    def serve(self, connection: socket.socket) -> None:
+        """Forward until the connection ends."""
+        index = int.from_bytes(receive(connection, _INDEX, time.monotonic() + PATIENCE))
+        if not 0 < index < self._count:
+            raise Refused(f"there is no process {index}")
         connection.settimeout(None)
         with connection, socket.socket(socket.AF_UNIX) as service:
-            service.connect(path)
+            service.connect(self._path)
             upwards = _start(_forward_and_end, connection, service)
             _forward_and_end(service, connection)
             upwards.join()
-
-    return handle
+        self.ended.add(index)
+        self.changed.set()
 
 
 def _copy_bytes(source: socket.socket, target: socket.socket) -> None:

@@ -15,7 +15,7 @@ from devices import Grid, assert_same, check_words, dtype_named, op, varying
 
 import pullback as pb
 from pullback import distributed
-from pullback.distributed import ProcessMismatch, WorkerLost
+from pullback.distributed import ProcessMismatch, WorkerLost, heartbeat
 from pullback.engines import processes
 from pullback.engines.registry import engine
 from pullback.errors import EngineError, OutOfMemory, PullbackError
@@ -259,5 +259,6 @@ def patient():
 
 if __name__ == "__main__":
     if sys.argv[1] != "patient":
+        heartbeat.INTERVAL = 0.2  # most cases wait for what others say
         distributed.initialize()
     globals()[sys.argv[1]](*sys.argv[2:])
