@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from pullback.distributed.handshake import Refused, challenge
 from pullback.errors import ArgumentError, EngineError
@@ -106,20 +106,42 @@ def _end(connection: socket.socket) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens at one address of this machine, never at all of them."""
-    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
-        hint = "Choose another port; and only one process may have process_id 0."
-        raise _error(f"another program listens at {host}:{port}", hint)
-    # The launcher may hold the port for us.
-    options: dict[str, Any] = {"reuse_port": hasattr(socket, "SO_REUSEPORT"), "backlog": 128}
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, **options)
+        listener = _bound(family, address)
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise _taken(host, port) from None
         hint = (
-            "Choose another port, and give an address of the machine of process 0. If others reach "
-            "it\nunder another address, set PULLBACK_LISTEN to its own."
+            "Give an address of the machine of process 0. If others reach it under another "
+            "address, set\nPULLBACK_LISTEN to its own."
         )
         raise _error(f"cannot listen at {host}:{port} ({error})", hint) from None
+    # Another program of this user may share the port.
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
+        listener.close()
+        raise _taken(host, port)
+    listener.listen(128)
+    return listener
+
+
+def _bound(family: int, address: tuple) -> socket.socket:
+    """Return a socket at an address, which the launcher may have reserved for it."""
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "SO_REUSEPORT"):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _taken(host: str, port: int) -> EngineError:
+    hint = "Choose another port; and only one process may have process_id 0."
+    return _error(f"another program listens at {host}:{port}", hint)
 
 
 def one_address(host: str) -> str:

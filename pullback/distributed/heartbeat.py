@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pullback.distributed.proxy import Proxy, Relay
-from pullback.engines.xla.cluster import Cluster
+from pullback.engines.xla.cluster import Cluster, WorkerThread
 from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
 from pullback.engines.xla.sharded import DeviceGroup
 from pullback.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
@@ -68,20 +68,17 @@ class Heartbeat:
         self._raised = False  # whether this process has raised an error about the others
         self.over = False  # whether this process has left the others
         self._send()
-        self._threads: list[threading.Thread] = []
-        self._start(self._beat, "pullback-heartbeat")
-
-    def _start(self, run: Any, name: str | None = None) -> threading.Thread:
-        thread = threading.Thread(target=run, daemon=True, name=name)
-        self._threads.append(thread)
-        thread.start()
-        return thread
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-heartbeat")
+        self._thread.start()
+        self._saying = WorkerThread()  # Python starts no threads while it ends
 
     def say(self, state: str | None = None, lost: int | None = None, why: str = "") -> None:
         """Tell the others at once how this process is; if it failed, because of which, and why."""
         if state is not None:
             self._state, self._blamed, self._why = state, lost, why
-        self._start(self._send).join(timeout=2.0)
+        answer, end = self._saying.submit(self._send), time.monotonic() + 2.0
+        while not answer and time.monotonic() < end:
+            time.sleep(_POLL)
 
     def states(self) -> dict[int, str]:
         """Return what each process said last about itself."""
@@ -100,7 +97,8 @@ class Heartbeat:
         self._stopped.set()
         self._wake.set()
         end = time.monotonic() + self._cluster.patience
-        while any(t.is_alive() for t in self._threads) or self._cluster.exchanging.busy:
+        calling = self._saying, self._cluster.exchanging
+        while self._thread.is_alive() or any(thread.busy for thread in calling):
             if time.monotonic() > end:
                 return
             if lost == 0 or (self._proxy is not None and self._proxy.broken.is_set()):

@@ -52,7 +52,8 @@ def initialize(
     """Join `num_processes` processes, as number `process_id`.
 
     Process 0 coordinates, at `coordinator_address` (`host:port`). Arguments that are not given are
-    read from the environment, where `python -m pullback.distributed` writes them. Call this before
+    read from the environment, where `python -m pullback.distributed` writes them. So is the secret
+    with which processes prove that they belong together (`PULLBACK_SECRET`). Call this before
     anything is computed. A process that gives no sign of life for `PULLBACK_PATIENCE` seconds (8)
     is lost: the others get `WorkerLost`.
     """

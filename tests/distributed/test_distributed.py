@@ -35,6 +35,7 @@ def test_processes_compute_together():
     status, lines, errors = run(2, "together", devices=2)
     assert status == 0, errors
     assert lines == [["disagreed", "ended in order"]] * 2
+    assert errors == ""
 
 
 @pytest.mark.parametrize(

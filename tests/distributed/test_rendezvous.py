@@ -239,9 +239,9 @@ def test_process_0_listens_at_one_address_only():
             one_address(host)
     assert one_address("train-1.example") == "train-1.example"
     with (
-        pytest.raises(EngineError, match=r"cannot listen at 192.0.2.1:\d+ .*"),
+        pytest.raises(EngineError, match=r"cannot listen at 203.0.113.1:\d+ .*"),
         free_port() as port,
     ):
-        Gate("192.0.2.1", port, SECRET)
+        Gate("203.0.113.1", port, SECRET)
     with waiting(2) as (first, port):
         assert first._gate.address == f"127.0.0.1:{port}"
