@@ -16,8 +16,9 @@ from pullback.errors import ArgumentError, EngineError
 
 Handler = Callable[[socket.socket], None]
 
-_MOST_STRANGERS = 64  # connections that have not proved anything yet
+_MOST_STRANGERS = 256  # connections that have not proved anything yet
 _MOST_LOGGED = 100
+_POLL = 0.2  # seconds
 _logger = logging.getLogger("pullback.distributed")
 
 
@@ -36,6 +37,7 @@ class Gate:
         self._refused = 0
         self._closed = False
         self._listener = _listen(host, port)
+        self._listener.settimeout(_POLL)
         self.host: str = self._listener.getsockname()[0]
         self.address = f"{self.host}:{port}"
 
@@ -48,8 +50,7 @@ class Gate:
     def close(self) -> None:
         """Listen no more; connections that were let in stay."""
         self._closed = True
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes up the thread that accepts
+        _end(self._listener)  # where the thread that accepts does not wake up, it looks soon
         self._listener.close()
         with self._lock:
             for connection in self._strangers:
@@ -59,6 +60,8 @@ class Gate:
         while not self._closed:
             try:
                 connection, address = self._listener.accept()
+            except TimeoutError:
+                continue
             except OSError:  # closed; or the caller has left, or there are too many files
                 time.sleep(0.05)
                 continue
@@ -99,7 +102,7 @@ class Gate:
 
 
 def _end(connection: socket.socket) -> None:
-    """Wake up the thread that reads from a connection."""
+    """Wake up the thread that waits for a socket."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 

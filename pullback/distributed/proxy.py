@@ -22,6 +22,7 @@ from pullback.distributed.handshake import PATIENCE, WORK, Refused, receive, res
 
 _LONGEST_DIRECTORY = 70  # the path of a Unix socket has at most 107 bytes, on some systems 103
 _INDEX = 4  # bytes
+_POLL = 0.05  # seconds
 
 
 @contextlib.contextmanager
@@ -61,17 +62,30 @@ class Proxy:
                 self._connect(client)
 
     def _connect(self, client: socket.socket) -> None:
-        try:
-            server = socket.create_connection(self._target, timeout=10)
-            self._open.append(server)
-            respond(server, self._secret, WORK)
-            server.sendall(self._index.to_bytes(_INDEX))
-            server.settimeout(None)
-        except (OSError, Refused):
+        server = self._reach()
+        if server is None:
             self.broken.set()
             return
+        self._open.append(server)
         _start(self._forward, client, server)
         _start(self._forward, server, client)
+
+    def _reach(self) -> socket.socket | None:
+        """Return a connection to process 0. When many come at once, it may have to be repeated."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, Refused):
+                server = socket.create_connection(self._target, timeout=PATIENCE)
+                try:
+                    respond(server, self._secret, WORK)
+                    server.sendall(self._index.to_bytes(_INDEX))
+                except BaseException:
+                    server.close()
+                    raise
+                server.settimeout(None)
+                return server
+            time.sleep(_POLL)
+        return None
 
     def _forward(self, source: socket.socket, target: socket.socket) -> None:
         _copy_bytes(source, target)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from launching import Launched
-from paths import SUPPORT, VIRTUAL_DEVICES
+from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import distributed
@@ -141,10 +141,12 @@ def test_values_that_differ_between_processes_raise():
         assert last in errors and "put other values into a program" in errors
 
 
-def test_the_launcher_forwards_signals():
-    command = ["-m", "pullback.distributed", str(SUPPORT / "distributed_cases.py"), "patient"]
+def test_the_launcher_forwards_signals(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import time\nprint('started')\ntime.sleep(600)\n")
     process = subprocess.Popen(
-        [sys.executable, *command], env=os.environ | VIRTUAL_DEVICES,
+        [sys.executable, "-m", "pullback.distributed", str(script)],
+        env=os.environ | VIRTUAL_DEVICES,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     for _ in range(2):

@@ -181,7 +181,7 @@ def test_connections_that_say_nothing_keep_nobody_out():
     with waiting(2) as (first, port), contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
         held = [
             stack.enter_context(socket.create_connection((HERE, port), timeout=20))
-            for _ in range(80)
+            for _ in range(270)
         ]
         told = pool.submit(join, HERE, port, 2, 1, 20.0, SECRET)
         first.dismiss(first.names())
@@ -195,7 +195,7 @@ def test_a_proof_is_not_valid_for_another_connection():
         tap.bind((HERE, 0))
         tap.listen()
         with ThreadPoolExecutor() as pool:
-            caller = pool.submit(outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 1, SECRET))
+            caller = pool.submit(outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 0.3, SECRET))
             with tap.accept()[0] as theirs, socket.create_connection((HERE, port)) as mine:
                 theirs.sendall(mine.recv(48))
                 proof = theirs.recv(68)
