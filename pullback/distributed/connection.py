@@ -69,6 +69,7 @@ class Connection(ProcessGroup):
         self.index, self.count = cluster.process, cluster.count
         self.cluster, self.heartbeat, self._service = cluster, heartbeat, service
         cluster.heartbeat = heartbeat
+        self._pid = os.getpid()
         self._agreed: set[tuple[str, str]] = set()  # devices and programs started on them
 
     def agree_on_launch(self, program: SharedProgram, args: list[Any], always: bool) -> None:
@@ -89,7 +90,7 @@ class Connection(ProcessGroup):
 
     def shutdown(self) -> None:
         cluster, heartbeat, service = self.cluster, self.heartbeat, self._service
-        if heartbeat.over:
+        if heartbeat.over or os.getpid() != self._pid:  # a forked child is not a member
             return
         heartbeat.over = True
         error = sys.exc_info()[1] or getattr(sys, "last_value", None)

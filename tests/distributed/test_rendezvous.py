@@ -195,7 +195,9 @@ def test_a_proof_is_not_valid_for_another_connection():
         tap.bind((HERE, 0))
         tap.listen()
         with ThreadPoolExecutor() as pool:
-            caller = pool.submit(outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 0.3, SECRET))
+            caller = pool.submit(
+                outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 0.3, SECRET)
+            )
             with tap.accept()[0] as theirs, socket.create_connection((HERE, port)) as mine:
                 theirs.sendall(mine.recv(48))
                 proof = theirs.recv(68)
