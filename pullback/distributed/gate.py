@@ -124,7 +124,7 @@ def _listen(host: str, port: int) -> socket.socket:
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         listener.close()
         raise _taken(host, port)
-    listener.listen(128)
+    listener.listen(512)
     return listener
 
 

@@ -196,7 +196,7 @@ def test_a_proof_is_not_valid_for_another_connection():
         tap.listen()
         with ThreadPoolExecutor() as pool:
             caller = pool.submit(
-                outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 0.3, SECRET)
+                outcome, lambda: join(HERE, tap.getsockname()[1], 2, 1, 1.0, SECRET)
             )
             with tap.accept()[0] as theirs, socket.create_connection((HERE, port)) as mine:
                 theirs.sendall(mine.recv(48))
@@ -213,13 +213,13 @@ def test_a_proof_is_not_valid_for_another_connection():
 def test_a_coordinator_that_does_not_know_the_secret_is_not_believed():
     with socket.create_server((HERE, 0)) as impostor, ThreadPoolExecutor() as pool:
         port = impostor.getsockname()[1]
-        told = pool.submit(outcome, lambda: join(HERE, port, 2, 1, 0.5, SECRET))
+        told = pool.submit(outcome, lambda: join(HERE, port, 2, 1, 1.0, SECRET))
         with impostor.accept()[0] as connection:
             connection.sendall(b"pullback meet 1\n" + bytes(32))
             assert len(connection.recv(68)) == 68
             connection.sendall(b"x" * 32)
             impostor.close()
-        assert told.result().startswith(f"no coordinator at 127.0.0.1:{port} within 0.5 s")
+        assert told.result().startswith(f"no coordinator at 127.0.0.1:{port} within 1 s")
 
 
 def test_no_coordinator():
