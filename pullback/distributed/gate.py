@@ -88,10 +88,10 @@ class Gate:
                 raise Refused(f"there is nothing for {purpose!r}")
             handler(connection)
         except (Refused, OSError) as error:
-            self._log(address, error)
+            self._log(address, getattr(error, "strerror", None) or str(error))
             connection.close()
 
-    def _log(self, address: str, why: Exception) -> None:
+    def _log(self, address: str, why: str) -> None:
         with self._lock:
             self._refused += 1
             count = self._refused
