@@ -166,8 +166,10 @@ def test_gamma_of_a_subnormal_shape_is_nan_in_both_engines():
 
 
 # Samples in 16 bits are rounded from f64 or f32; the others test contraction and conversions.
-PROCESSOR = ("truncated far f16", "gamma f16", "truncated bf16", "normal f16",
-             "uniform between f16", "exponential scaled f64", "normal moved f32", "choice p")  # fmt: skip
+PROCESSOR = (
+    "truncated far f16", "gamma f16", "truncated bf16", "normal f16", "uniform between f16",
+    "exponential scaled f64", "normal moved f32", "choice p",
+)  # fmt: skip
 
 
 def digests(reference):
