@@ -287,7 +287,7 @@ def test_dtype_queries() -> None:
 def test_a_static_exponent_is_part_of_the_program_and_a_scalar_is_not() -> None:
     x = pb.tensor([1.0, 2.0])
     assert pb.pow(x, 3)._node.op is (x**3.0)._node.op
-    assert (x**2.5)._node.inputs[1].op.name == "Const"
+    assert (x**2.5)._node.inputs[1].op.name == "Scalar"
     assert pb.add(x, 2.5)._node.inputs[1].op.name == "Scalar"
 
 
