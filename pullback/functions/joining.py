@@ -112,7 +112,7 @@ def roll(x: ArrayLike, shift: Shape, axis: Axis = None) -> Tensor:
     return result
 
 
-def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
     size = max(x.shape[axis], 1)
     places = integer_node("roll", shift, "a shift", lambda n: n % size)
     return record(Roll(axis), (node_of(x), places))
