@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
+from pullback.graph.kinds import PerElement
 from pullback.ops.factor_rules import fixed
 from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
@@ -33,7 +34,7 @@ class Retyped(Op, abstract=True):
         return self(xs[0])
 
 
-class Cast(Retyped):
+class Cast(Retyped, PerElement):
     """The same values in another element type.
 
     Floats become integers by dropping the fraction; those out of range become the nearest bound,
