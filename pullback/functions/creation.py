@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.engines.limits import MOST
+from pullback.engines.limits import ADDRESS_SPACE, MOST
 from pullback.errors import ArgumentError, OutOfMemory
 from pullback.functions.arguments import (
     Tensor,
@@ -63,6 +63,8 @@ def _created(
         with at_one_line():
             made = recorded() if recorded else _constant(_allocated(op, shape, make))
             return _placed(made, device)
+    if math.prod(shape) * dtype.bits // 8 >= ADDRESS_SPACE:
+        raise _too_large(op, shape)
     place = current().place if device is None else placement(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
