@@ -27,9 +27,7 @@ def test_lack_of_memory_names_the_line_of_creation(monkeypatch):
 
     monkeypatch.setattr(np, "full", full)
     x = pb.zeros((2**10, 3))
-    with pytest.raises(
-        OutOfMemory, match=r"zeros: there is not enough .*\[1024, 3\].*creation\.py"
-    ):
+    with pytest.raises(OutOfMemory, match=r"zeros: there is not .*\[1024, 3\].*creation\.py"):
         (x + 1).numpy()
 
 

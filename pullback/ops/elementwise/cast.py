@@ -39,7 +39,7 @@ class Cast(Retyped, PerElement):
 
     Floats become integers by dropping the fraction; those out of range become the nearest bound,
     and NaN becomes 0. Everything but 0 becomes true. A complex number loses its imaginary part,
-    except in a conversion to bool.
+    except in a conversion to bool. Numbers are rounded to f16 once, and to bf16 through f32.
     """
 
     kinds = "biufc"
@@ -52,6 +52,8 @@ class Cast(Retyped, PerElement):
             x = x.real
         if self.dtype.is_integer and x.dtype.kind not in "biu":
             return saturated(x, self.dtype.numpy)
+        if self.dtype is dtypes.bfloat16 and x.dtype.kind in "iuf":
+            x = x.astype(np.float32)  # as ml_dtypes does today, and engines always
         return np.asarray(x).astype(self.dtype.numpy)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_, dtype, float64, int32, int64, uint32
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.cast import Cast
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.random.affine import LEAST
@@ -69,7 +70,7 @@ class RandomGamma(Op):
             if done.all():
                 break
         made = _finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
-        return np.asarray(made).astype(a.dtype)
+        return Cast(dtype(a.dtype)).numpy(np.asarray(made))
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
         shape, wide = out.shape[len(key.shape) - 1 :], b.convert(a, float64)
