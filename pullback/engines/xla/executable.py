@@ -36,6 +36,18 @@ class Executable:
         except Exception as error:
             raise engine_error(error, "run") from None
 
+    def run_to_end(self, args: list[Any]) -> list[Any]:
+        """Run a program that calls Python, which must not end before it does."""
+        values = self.run(args)
+        try:
+            for value in values:
+                value.block_until_ready()
+        except EngineError:
+            raise
+        except Exception as error:
+            raise engine_error(error, "run") from None
+        return values
+
     def memory(self) -> MemoryUse:
         """Return the memory of a run, according to XLA's buffer assignment."""
         found = self.loaded.get_compiled_memory_stats()

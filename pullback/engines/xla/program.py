@@ -9,7 +9,6 @@ import numpy as np
 
 from pullback.engines.base import Check, DeviceBuffer, ProgramBase
 from pullback.engines.processes import show
-from pullback.engines.xla.executable import engine_error
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import PullbackError
 from pullback.graph.graph import Graph, dependence
@@ -40,7 +39,7 @@ class XlaProgram(ProgramBase):
     ) -> None:
         self.client, self.executable, self.origin = client, code.executable, code.origin
         self.nbytes = code.nbytes + 1024 * len(graph.nodes)
-        self.run = self._run_to_end if code.calls else code.executable.run
+        self.run = code.executable.run_to_end if code.calls else code.executable.run
         self.work = code.executable.work
         self.memory: Callable[[], MemoryUse] = code.executable.memory  # of a run, says XLA
         self.checks: list[Check] = [(error, node) for _, (error, node) in checks]
@@ -49,16 +48,6 @@ class XlaProgram(ProgramBase):
         self.places = [index[node] for _, node in self.checks]
         super().__init__(graph)
         self._check_masks = check_masks(graph, self.checks)
-
-    def _run_to_end(self, args: list[Any]) -> list[Any]:
-        """Run a program that calls Python, which must not end before it does."""
-        values = self.executable.run(args)
-        try:
-            for value in values:
-                value.block_until_ready()
-        except Exception as error:
-            raise engine_error(error, "run") from None
-        return values
 
     def failures(self, word: DeviceBuffer, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the outputs that depend on a failed check, with its error at the check's line."""
