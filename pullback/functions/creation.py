@@ -24,6 +24,7 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
 from pullback.lazy.host_data import from_host
+from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
@@ -160,7 +161,10 @@ def _as_number(value: Any) -> Any:
     value = number(value)
     if isinstance(value, bool):
         return int(value)
-    return value.item() if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        refuse_cut(value, "arange")  # the number of elements depends on the values
+        return value.item()
+    return value
 
 
 def linspace(

@@ -66,6 +66,14 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
+def stack_level() -> int:
+    """Return the `stacklevel` with which the caller's warning points at the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_BETWEEN)):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def user_line(called: str = "") -> SourceLine | None:
     """Return the innermost line outside pullback; errors show `called` instead of the op's name."""
     frame = sys._getframe(1)
