@@ -17,7 +17,7 @@ from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import cut, register
-from pullback.lazy.roots import begin_derivative, end_derivative, submit_roots
+from pullback.lazy.roots import Outside, submit_roots
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import zeros_like
@@ -33,21 +33,22 @@ class Transform:
 
     def __init__(self, *arguments: Tree) -> None:
         self.arguments = arguments
-        self.apart = False  # whether pending work was set aside
+        self.outside: Outside | None = None
 
     def __enter__(self) -> None:
         if not thread.transform_depth:
-            if thread.handles and not thread.tracing_from:
-                leaves = tree.leaves(self.arguments)
-                submit_roots([x._node for x in leaves if isinstance(x, Tensor)])
-                self.apart = begin_derivative()
+            if not thread.tracing_from:
+                if thread.handles:
+                    leaves = tree.leaves(self.arguments)
+                    submit_roots([x._node for x in leaves if isinstance(x, Tensor)])
+                self.outside = Outside()
             start_log()
         thread.transform_depth += 1
 
     def __exit__(self, *exception: object) -> None:
         thread.transform_depth -= 1
-        if self.apart:
-            end_derivative()
+        if self.outside is not None:
+            self.outside.rejoin()
 
 
 class Recording:

@@ -46,6 +46,7 @@ class ThreadState(threading.local):
     def __init__(self) -> None:
         self.handles: list[weakref.ref] = []  # lazy.record: tensors that had no value when recorded
         self.outside: list[weakref.ref] = []  # those from before the derivative at `root_from`
+        self.recorded: dict[tuple, range] = {}  # lazy.roots: nodes of the last derivative at a line
         self.rules_applied: list[str] = []  # transforms.call_rules: the last derivative's ops
         self.axis_sizes: dict[str, int] = {}  # api.named_axes: the named axes that are bound
         self.custom_calls: list[tuple] = []  # api.custom_rules: calls whose rules are running

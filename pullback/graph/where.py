@@ -10,11 +10,13 @@ import threading
 from types import CodeType
 from typing import NamedTuple
 
+import numpy as np
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Frames between user code and pullback: `with` blocks, threads, NumPy's dispatch
+# Frames between user code and pullback: `with` blocks, threads, NumPy that converts a tensor
 _BETWEEN = (
     contextlib.__file__, functools.__file__, threading.__file__, "<__array_function__",
-    "<frozen runpy>",
+    "<frozen runpy>", os.path.dirname(np.__file__) + os.sep,
 )  # fmt: skip
 # Whether a source file is skipped; a cache, because it is looked up for every recorded op
 _internal: dict[str, bool] = {}

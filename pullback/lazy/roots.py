@@ -1,8 +1,9 @@
 """Roots of derivatives: what they depend on is computed before the derivative begins.
 
 A root is never pending, so that each step of a training loop runs the same program whether its
-results are read or not. Other pending work is set aside: reads inside the derivative must not
-compile and run it.
+results are read or not. So does what the last derivative at the same line left pending: that is
+the last step of a loop. Other pending work is set aside while the derivative runs: a read inside
+must not compile and run it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from collections.abc import Sequence
 
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
-from pullback.lazy.collect import base
+from pullback.graph.where import user_line
+from pullback.lazy.collect import base, pending_ancestors
 from pullback.lazy.launch import lock
 from pullback.lazy.pending import bound_handles, live_pending, submit
+
+_PLACES = 1000  # lines that are remembered
 
 
 def submit_roots(nodes: Sequence[Node]) -> None:
@@ -31,23 +35,48 @@ def submit_roots(nodes: Sequence[Node]) -> None:
             thread.outside, thread.handles = thread.handles, inside
 
 
-def begin_derivative() -> bool:
-    """Set pending work aside; return whether there is any. Call `end_derivative` afterwards."""
-    with lock:
-        live = live_pending()
-    if not live:
-        return False
-    thread.outside, thread.handles = thread.handles, []
-    thread.root_from = next_number()
-    bound_handles(thread.handles_limit)
-    return True
+class Outside:
+    """Pending work that is set aside while a derivative runs, which began at a user's line."""
+
+    def __init__(self) -> None:
+        line = user_line()
+        self.place = (0, 0) if line is None else (id(line.code), line.instruction)
+        self.first = next_number()
+        self.any = bool(thread.handles) and self._set_aside()
+
+    def _set_aside(self) -> bool:
+        """Set pending work aside; return whether there is any."""
+        with lock:
+            live = live_pending()
+        before = thread.recorded.get(self.place)
+        if live and before is not None:
+            # A loop that keeps the results of derivatives must not grow into one program
+            submit(_computed_from(before, live))
+            live = live_pending()
+        if live:
+            thread.outside, thread.handles = thread.handles, []
+            thread.root_from = self.first
+            bound_handles(thread.handles_limit)
+        return bool(live)
+
+    def rejoin(self) -> None:
+        """Put the work back among the pending tensors."""
+        if len(thread.recorded) >= _PLACES:
+            thread.recorded.clear()
+        thread.recorded[self.place] = range(self.first, next_number())
+        if self.any:
+            thread.handles = thread.outside + thread.handles
+            thread.outside, thread.root_from = [], 0
+            bound_handles(thread.handles_limit)
 
 
-def end_derivative() -> None:
-    """Put the work that was set aside back among the pending tensors."""
-    thread.handles = thread.outside + thread.handles
-    thread.outside, thread.root_from = [], 0
-    bound_handles(thread.handles_limit)
+def _computed_from(numbers: range, live: Sequence[Node]) -> list[Node]:
+    """Return the live nodes that depend on pending nodes with these numbers."""
+    found: set[Node] = set()
+    for node in pending_ancestors(live):
+        if node.number in numbers or any(base(x) in found for x in node.inputs):
+            found.add(node)
+    return [n for n in live if n in found]
 
 
 def compute_captured(made: Sequence[Node]) -> None:
