@@ -232,10 +232,11 @@ def test_vmap_reads_tensors_from_outside():
 
 
 def test_vmap_reads_a_pending_tensor_without_computing_others():
-    x, pending = pb.tensor([[1.0, 2.0]]), pb.tensor(X) * 3
-    other = pb.tensor(X) + 1
-    assert pb.vmap(lambda row: row * pending.numpy())(x).tolist() == [[3.0, 12.0]]
-    assert other._node.value is None or pb.config().eager
+    with pb.config(eager=False, verify_shapes=False):
+        x, pending = pb.tensor([[1.0, 2.0]]), pb.tensor(X) * 3
+        other = pb.tensor(X) + 1
+        assert pb.vmap(lambda row: row * pending.numpy())(x).tolist() == [[3.0, 12.0]]
+        assert other._node.value is None
 
 
 def test_a_read_inside_vmap_cuts_a_derivative_too():
