@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pullback.engines.registry import mesh_of, spans_processes
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
 from pullback.graph.where import user_line
-from pullback.lazy.collect import base, pending_ancestors
+from pullback.lazy.collect import base, pending_ancestors, related
 from pullback.lazy.launch import lock
 from pullback.lazy.pending import bound_handles, live_pending, submit
+from pullback.lazy.settings import current
 
 _PLACES = 1000  # lines that are remembered
 
@@ -29,10 +31,21 @@ def submit_roots(nodes: Sequence[Node]) -> None:
     if thread.root_from:
         thread.handles = thread.outside
     try:
-        submit(nodes)
+        submit(_with_related(nodes))
     finally:
         if thread.root_from:
             thread.outside, thread.handles = thread.handles, inside
+
+
+def _with_related(nodes: list[Node]) -> list[Node]:
+    """Return roots with the pending tensors that share their work, if processes must agree on
+    them: there a program has no optional outputs, and the state of an optimizer must not lag."""
+    if not any(spans_processes(current(), mesh_of([n.type])) for n in nodes):
+        return nodes
+    with lock:
+        pending = [b for b in map(base, nodes) if b.value is None]
+        others = [n for n in live_pending() if n not in pending]
+        return [*nodes, *related(pending, others)[0]]
 
 
 class Outside:
