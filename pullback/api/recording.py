@@ -17,7 +17,7 @@ from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import cut, register
-from pullback.lazy.roots import Outside, submit_roots
+from pullback.lazy.roots import Outside
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import zeros_like
@@ -38,12 +38,12 @@ class Transform:
     def __enter__(self) -> None:
         if not thread.transform_depth:
             if not thread.tracing_from:
-                if thread.handles:
-                    leaves = tree.leaves(self.arguments)
-                    submit_roots([x._node for x in leaves if isinstance(x, Tensor)])
-                self.outside = Outside()
+                self.outside = Outside(self._roots)
             start_log()
         thread.transform_depth += 1
+
+    def _roots(self) -> list[Node]:
+        return [x._node for x in tree.leaves(self.arguments) if isinstance(x, Tensor)]
 
     def __exit__(self, *exception: object) -> None:
         thread.transform_depth -= 1

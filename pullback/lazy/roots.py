@@ -8,7 +8,7 @@ must not compile and run it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pullback.engines.registry import mesh_of, spans_processes
 from pullback.graph.ambient import thread
@@ -44,33 +44,33 @@ def _with_related(nodes: list[Node]) -> list[Node]:
         return nodes
     with lock:
         pending = [b for b in map(base, nodes) if b.value is None]
-        others = [n for n in live_pending() if n not in pending]
+        others = [n for n in _live() if n not in pending]
         return [*nodes, *related(pending, others)[0]]
 
 
 class Outside:
     """Pending work that is set aside while a derivative runs, which began at a user's line."""
 
-    def __init__(self) -> None:
+    def __init__(self, roots: Callable[[], Sequence[Node]]) -> None:
         line = user_line()
         self.place = (0, 0) if line is None else (id(line.code), line.instruction)
+        self.any = bool(thread.handles and _live() and self._remains(roots()))
         self.first = next_number()
-        self.any = bool(thread.handles) and self._set_aside()
+        if self.any:
+            thread.outside, thread.handles = thread.handles, []
+            thread.root_from = self.first
+            bound_handles(thread.handles_limit)
 
-    def _set_aside(self) -> bool:
-        """Set pending work aside; return whether there is any."""
-        with lock:
-            live = live_pending()
+    def _remains(self, roots: Sequence[Node]) -> list[Node]:
+        """Submit what the roots depend on; return what is still pending."""
+        submit_roots(roots)
+        live = _live()
         before = thread.recorded.get(self.place)
         if live and before is not None:
             # A loop that keeps the results of derivatives must not grow into one program
             submit(_computed_from(before, live))
-            live = live_pending()
-        if live:
-            thread.outside, thread.handles = thread.handles, []
-            thread.root_from = self.first
-            bound_handles(thread.handles_limit)
-        return bool(live)
+            live = _live()
+        return live
 
     def rejoin(self) -> None:
         """Put the work back among the pending tensors."""
@@ -81,6 +81,11 @@ class Outside:
             thread.handles = thread.outside + thread.handles
             thread.outside, thread.root_from = [], 0
             bound_handles(thread.handles_limit)
+
+
+def _live() -> list[Node]:
+    with lock:
+        return live_pending()
 
 
 def _computed_from(numbers: range, live: Sequence[Node]) -> list[Node]:
