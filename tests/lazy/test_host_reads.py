@@ -286,6 +286,12 @@ def test_printing_a_placeholder_shows_its_type(run):
     assert found and all(text.startswith("Tensor(f32[") for text in found)
 
 
+def test_printing_a_number_of_a_compiled_function():
+    found = []
+    pb.compile(lambda x, n: found.extend([str(n), f"{n:.2f}"]) or x * n)(pb.ones((2,)), 3.0)
+    assert found == ["<unknown float>"] * 2
+
+
 def test_printing_inside_vmap_shows_the_values_that_exist():
     outer = pb.tensor([1.0, 2.0])
     found = []
