@@ -195,7 +195,8 @@ class Tensor(Operators, Methods):
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
-                "requires a gradient"
+                "requires a gradient",
+                hint="Write x.detach() first to make a new leaf with its value.",
             )
         if on and not self.dtype.is_inexact:
             what = f"needs float or complex elements, got {self._node.type}"
