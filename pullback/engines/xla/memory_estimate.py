@@ -6,6 +6,7 @@ its CPU compiler; tests/api/test_memory_plan.py compares them with what XLA repo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ _SAME = {"reshape", "optimization_barrier", "bitcast_convert"}
 _WHOLE = {
     "dot_general", "convolution", "reduce", "reduce_window", "select_and_scatter", "sort",
     "scatter", "while", "case", "custom_call", "rng_bit_generator", "triangular_solve",
-    "cholesky", "fft",
+    "cholesky", "fft", "all_gather", "all_reduce", "all_to_all", "collective_permute",
+    "reduce_scatter",
 }  # fmt: skip
 _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
@@ -33,6 +35,11 @@ _COSTLY = {
 }  # fmt: skip
 # Those of them that XLA writes with two operands: `logistic(x)` is `1 / (1 + exp(-x))`.
 _OF_TWO = {"logistic", "power", "divide", "atan2", "remainder"}
+# Collectives that need one dimension to be the slowest in memory, with its attribute.
+_MAJOR = {
+    "all_gather": "all_gather_dim", "all_to_all": "split_dimension",
+    "reduce_scatter": "scatter_dimension",
+}  # fmt: skip
 
 
 @dataclass
@@ -266,6 +273,10 @@ def _inside(i: HloInstruction) -> int:
         order = i.attributes["dimension_numbers"]
         copied = "<[b," not in order, "i, o]" not in order
         return sum(x.type.nbytes for x, c in zip(i.operands, copied, strict=True) if c)
+    if i.name in _MAJOR:  # a copy on the side where the dimension is large
+        return sum(max(x.type.nbytes, y.type.nbytes)
+                   for x, y in zip(i.operands, i.results, strict=True)
+                   if math.prod(y.shape[: i[_MAJOR[i.name]]]) > 1)  # fmt: skip
     return 0
 
 
