@@ -38,7 +38,7 @@ class RecordedFunction:
         self.tensors = [as_value(name, x, i, list(args)) for i, x in enumerate(leaves)]
         self.names = argument_names(f, args)
         self._derivatives = [Derivative(traces=True) for _ in self.tensors]
-        with Transform(), exact_lines():
+        with Transform(args, kwargs), exact_lines():
             pairs = zip(self.tensors, self._derivatives, strict=True)
             self.inputs = [alias_argument(node_of(t), (d.token,)) for t, d in pairs]
             given = tree.unflatten(in_tree, [wrap(x) for x in self.inputs])

@@ -98,6 +98,16 @@ def test_a_read_by_the_host() -> None:
     assert (report[0].status, cut.kind, str(cut.where)) == ("cut", "read", line(-2))
 
 
+def test_reads_that_a_derivative_refuses_are_explained() -> None:
+    def f(x: Any) -> Any:
+        return pb.tensor(x.numpy()).sum()
+
+    with pytest.raises(pb.errors.GradientCut):
+        pb.grad(f)(pb.ones(3))
+    cut = only(explain(f)(pb.ones(3)))
+    assert (cut.kind, str(cut.where)) == ("read", line(-5))
+
+
 def test_unused_and_discrete_arguments() -> None:
     report = explain(lambda x, y, n: x * n)(pb.tensor(1.0), pb.tensor(2.0), pb.tensor(3))
     assert [a.status for a in report.arguments] == ["flows", "unused", "discrete"]
