@@ -17,7 +17,7 @@ from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.logic import Equal
-from pullback.ops.elementwise.maximum import Minimum, Relu
+from pullback.ops.elementwise.maximum import Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max
@@ -53,8 +53,7 @@ def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     [0.0, 2.0]
     """
     x = wrap(float_node(x))
-    zero = literal(0, x.dtype)
-    below = apply(Expm1, apply(Minimum, node_of(x), zero._node)._node) * alpha
+    below = apply(Expm1, node_of(x)) * alpha  # it may overflow where it is not taken
     return apply(Where, (x > 0)._node, node_of(x), below._node)
 
 

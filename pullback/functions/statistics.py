@@ -57,7 +57,7 @@ def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
 def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the vector norm over axes: `ord` is 1, 2, infinity or another positive number.
 
-    The gradient of the 2-norm at 0 is 0.
+    The gradient at 0 is 0.
 
     >>> pb.norm([3.0, 4.0]).item()
     5.0
@@ -75,19 +75,20 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
         return record(Sum(axes, keepdims), (size._node,))
     if not ord > 0:
         raise ArgumentError(f"ord must be positive, got {ord}", op="norm")
-    return record(Sum(axes, keepdims), ((size**ord)._node,)) ** (1.0 / ord)
+    return _root(record(Sum(axes, keepdims), ((size**ord)._node,)), 1.0 / ord)
 
 
 def _squared_magnitude(x: Tensor) -> Tensor:
     return real(x * conj(x)) if x.dtype.is_complex else apply(Square, node_of(x))
 
 
-def _root(x: Tensor) -> Tensor:
-    """The square root, with gradient 0 at 0."""
+def _root(x: Tensor, power: float = 0.5) -> Tensor:
+    """The square root or another one, with gradient 0 at 0."""
     at_zero = apply(Equal, x._node, literal(0, x.dtype)._node)
     one, zero = literal(1, x.dtype), literal(0, x.dtype)
     safe = apply(Where, at_zero._node, one._node, x._node)
-    return apply(Where, at_zero._node, zero._node, apply(Sqrt, safe._node)._node)
+    root = apply(Sqrt, safe._node) if power == 0.5 else safe**power
+    return apply(Where, at_zero._node, zero._node, root._node)
 
 
 def diff(

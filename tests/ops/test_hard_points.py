@@ -120,6 +120,23 @@ def test_abs_at_zero():
     assert slopes(pb.abs, -2.0, -0.0, 0.0, 3.0) == [-1.0, 0.0, 0.0, 1.0]
 
 
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_elu_at_zero(alpha):
+    def f(x):
+        return pb.elu(x, alpha)
+
+    assert slopes(f, 0.0, 1.0, 1e4) == [alpha, 1.0, 1.0]
+    assert slopes(f, 0.0, 1.0, 1e4, order=2) == [alpha, 0.0, 0.0]
+    assert pb.grad(lambda a: pb.elu(t64(1e4), a).sum())(t64(alpha)).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("pick", [pb.maximum, pb.minimum])
+def test_maximum_of_nan(pick):
+    assert math.isnan(pick(t64(NAN), 1.0).item())
+    found = pb.grad(lambda x, y: pick(x, y).sum(), (0, 1))(t64(NAN, 1.0), t64(1.0, NAN))
+    assert [g.tolist() for g in found] == [[0.0, 0.0], [0.0, 0.0]]
+
+
 def test_clip_on_its_bounds():
     assert slopes(lambda x: pb.clip(x, -1.0, 1.0), -2.0, -1.0, 0.0, 1.0, 2.0) == [0, 1, 1, 1, 0]
 
@@ -254,6 +271,18 @@ def test_norms_at_zero():
     assert np.isfinite(pb.hessian(pb.norm)(x).numpy()).all()
 
 
+@pytest.mark.parametrize("order", [0.5, 1.5, 3, 4])
+def test_a_norm_of_another_order_at_zero(order):
+    def f(x):
+        return pb.norm(x, ord=order)
+
+    x = t64(0.0, 0.0)
+    assert gradient(f, x).tolist() == [0.0, 0.0]
+    assert pb.jvp(f, (x,), (t64(1.0, 2.0),))[1].item() == 0.0
+    assert pb.hessian(f)(x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    np.testing.assert_allclose(gradient(f, t64(0.0, 2.0)).numpy(), [0.0, 1.0], rtol=1e-14)
+
+
 def test_norms_of_rows_with_a_zero_row():
     x = pb.tensor([[0.0, 0.0], [3.0, 4.0]], dtype="float64")
     got = gradient(lambda x: pb.norm(x, axis=1), x)
@@ -304,6 +333,23 @@ def test_logaddexp_of_equal_infinities():
 def test_complex_abs_at_zero():
     got = pb.grad(lambda z: pb.abs(z).sum())(pb.tensor([0.0 + 0.0j, 3.0 + 4.0j]))
     np.testing.assert_allclose(got.numpy(), [0, 0.6 + 0.8j], rtol=1e-6)
+
+
+# -- bits -----------------------------------------------------------------------------------------
+
+
+def test_bits_read_as_the_same_type_carry_the_gradient():
+    assert slopes(lambda x: pb.bitcast(x * x, x.dtype), 3.0) == [6.0]
+
+
+def test_bits_read_as_another_float_type_have_no_gradient():
+    def f(x):
+        return pb.bitcast(x, "bfloat16")
+
+    x = pb.tensor([1.0], dtype="float16")
+    for derive in (lambda: gradient(f, x), lambda: pb.jvp(f, (x,), (x,))):
+        with pytest.raises(pb.errors.UnsupportedOp, match="reading the bits of f16 as bf16"):
+            derive()
 
 
 # -- rounding -------------------------------------------------------------------------------------

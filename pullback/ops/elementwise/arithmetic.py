@@ -86,7 +86,7 @@ class Abs(Unary):
         return x if x.dtype.kind == "u" else b.op("stablehlo.abs", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [cast(g, xs[0].type.dtype) * Sign()(xs[0])]
+        return [guarded(cast(g, xs[0].type.dtype), Sign()(xs[0]))]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         (x,), (t,) = xs, ts

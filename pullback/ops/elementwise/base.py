@@ -25,8 +25,8 @@ class Elementwise(Op, PerElement, abstract=True):
 
     An op states its meaning as `ufunc` (or `numpy`), its lowering as `stablehlo`, `expand` or
     `lower`, the `kinds` of dtypes it takes, and `partials`: for each operand `None` (zero), a
-    number, a node, a bool node (1 where true), a quotient (`Over`), or a function that returns one
-    of these and is called only if the derivative is needed.
+    number, a node, a bool node (1 where true), a quotient (`Over`), a choice (`Share`), or a
+    function that returns one of these and is called only if the derivative is needed.
     """
 
     ufunc: ClassVar[Callable]
@@ -112,9 +112,12 @@ class Elementwise(Op, PerElement, abstract=True):
         return ", ".join(["..."] * len(xs)) + " -> ..."
 
     def _times(self, g: Node, d: Any, reverse: bool = False) -> Node | None:
-        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative. The
-        product is 0 where a cotangent is 0 (reverse) or a partial is 0 (forward), even if the other
-        factor is infinite; so both modes agree."""
+        """Return g * d; in reverse mode d is conjugated, which transposes a complex derivative.
+
+        A product with a partial that may be infinite, or that chooses, is 0 where one factor is 0,
+        even if the other is infinite. So is every product of forward mode; reverse mode multiplies
+        by a regular partial as it is.
+        """
         if callable(d):
             d = d()
         if d is None:
@@ -122,6 +125,8 @@ class Elementwise(Op, PerElement, abstract=True):
         if isinstance(d, Over):
             product = self._times(g, d.above, reverse)
             return divided(product, conjugate(d.below) if reverse else d.below)
+        if isinstance(d, Share):
+            return where(d.whole, g, where(d.half, g * 0.5, 0))
         if not isinstance(d, Node):
             return g if d == 1 else -g if d == -1 else g * d
         if d.type.dtype is bool_:
@@ -131,7 +136,7 @@ class Elementwise(Op, PerElement, abstract=True):
         # In x * log(x) the op is regular, but its partial log(x) is singular.
         if self.singular or is_singular(d.op):
             return guarded(g, d)
-        return g * d if reverse else guarded(d, g)
+        return g * d if reverse else guarded(g, d)
 
 
 def is_singular(op: Op) -> bool:
@@ -149,6 +154,14 @@ class Over(NamedTuple):
 
     above: Any
     below: Node
+
+
+class Share(NamedTuple):
+    """A partial derivative that is 1, 1/2 or 0. Nothing is multiplied by the 0: where an operand
+    was not chosen, even an infinite cotangent leaves no trace."""
+
+    whole: Node
+    half: Node
 
 
 class Unary(Elementwise, abstract=True):

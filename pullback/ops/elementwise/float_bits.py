@@ -17,10 +17,11 @@ bits_and, bits_or, bits_not = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseNo
 
 
 class CopySign(Binary):
-    """The absolute value of x with the sign of y; -0.0 is negative."""
+    """The absolute value of x with the sign of y; -0.0 is negative. The gradient at 0 is 0."""
 
     ufunc = np.copysign
     kinds = "f"
+    singular = True  # so that an infinite cotangent changes nothing at 0
 
     def expand(self, x: Node, y: Node) -> Node:
         minus = sign_mask(x)

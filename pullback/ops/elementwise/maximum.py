@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pullback.ops.elementwise.base import Binary, Elementwise, Unary, zero_partials
+from pullback.ops.elementwise.base import Binary, Elementwise, Share, Unary, zero_partials
 from pullback.ops.elementwise.functions import (
     both,
-    cast,
     either,
+    equal,
     greater,
-    greater_equal,
     guarded,
     less,
     less_equal,
@@ -23,7 +22,8 @@ from pullback.ops.samples import real
 
 
 class BinaryExtremum(Binary, abstract=True):
-    """One of two operands; NaN if either is. Equal operands share the gradient evenly."""
+    """One of two operands; NaN if either is, and then both gradients are 0, as that of relu. Equal
+    operands share the gradient evenly."""
 
     kinds = "biuf"
     domains = ((-2.0, 2.0), (-1.7, 2.2))  # without ties
@@ -34,8 +34,8 @@ class BinaryExtremum(Binary, abstract=True):
         return choose(b, self.direction, x, y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        shares = (lambda: share(x, y), lambda: share(y, x))
-        return shares if self.direction == "GE" else shares[::-1]
+        beats, loses = (greater, less) if self.direction == "GE" else (less, greater)
+        return (lambda: Share(beats(x, y), equal(x, y)), lambda: Share(loses(x, y), equal(x, y)))
 
 
 class Maximum(BinaryExtremum):
@@ -57,12 +57,6 @@ def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
     if x.dtype.is_float:
         keep = b.op("stablehlo.or", keep, b.compare("NE", x, x), out=keep.type)
     return b.select(keep, x, y)
-
-
-def share(x: Node, y: Node) -> Node:
-    """Return 1 where x > y, 1/2 where they are equal, 0 elsewhere."""
-    dtype = x.type.dtype
-    return (cast(greater(x, y), dtype) + cast(greater_equal(x, y), dtype)) * 0.5
 
 
 class Clamp(Elementwise):
