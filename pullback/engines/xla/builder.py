@@ -104,8 +104,16 @@ class Builder(ControlFlow, Collectives):
         return self.op("stablehlo.transpose", x, out=out, permutation=tuple(perm))
 
     def convert(self, x: HloValue, dtype: DType) -> HloValue:
+        """The same values in another element type, as `stablehlo.convert` has it.
+
+        A bool becomes a float or complex number by selection: XLA rewrites products with a
+        converted bool to a select, in which 0 times NaN is 0.
+        """
         if x.dtype is dtype:
             return x
+        if x.dtype is bool_ and dtype.is_inexact:
+            out = Type(x.shape, dtype)
+            return self.select(x, self.full(out, 1), self.full(out, 0))
         return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:

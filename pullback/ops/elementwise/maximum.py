@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph import dtypes
 from pullback.ops.elementwise.base import Binary, Elementwise, Share, Unary, zero_partials
 from pullback.ops.elementwise.functions import (
     both,
+    cast,
     either,
     equal,
     greater,
@@ -17,7 +19,7 @@ from pullback.ops.elementwise.functions import (
     less,
     less_equal,
 )
-from pullback.ops.prelude import CORE, GRADIENT, Imported, Node, Type
+from pullback.ops.prelude import CORE, GRADIENT, TABLE, Imported, Node, Type
 from pullback.ops.samples import real
 
 
@@ -111,7 +113,10 @@ class Relu(Unary):
 
 
 class Step(Unary):
-    """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0."""
+    """1 where x is positive, else 0, in x's element type; 0 at NaN. Its derivative is 0.
+
+    XLA's CPU code takes subnormal floats for 0 when it compares them, but not their bits.
+    """
 
     kinds = "iuf"
     text = GRADIENT
@@ -120,5 +125,11 @@ class Step(Unary):
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x > 0).astype(x.dtype)
 
-    def lower(self, b: Any, out: Type, x: Any) -> Any:
-        return b.convert(b.compare("GT", x, b.full(out, 0)), out.dtype)
+    def expand(self, x: Node) -> Node:
+        dtype = x.type.dtype
+        if not dtype.is_float:
+            return cast(greater(x, 0), dtype)
+        unsigned = dtypes.dtype(f"u{dtype.bits}")
+        infinity = int(np.asarray(np.inf, dtype.numpy).view(unsigned.numpy))
+        below = TABLE["Bitcast"](unsigned)(x) - 1  # of 0.0 it is the largest integer
+        return cast(less(below, infinity), dtype)
