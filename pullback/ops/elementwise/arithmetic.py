@@ -77,6 +77,7 @@ class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
     ufunc = np.abs
+    tabulated = True
     imported = Imported(("abs",))
 
     def result(self, dtype: DType) -> DType:
@@ -100,13 +101,23 @@ class Abs(Unary):
 class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
-    ufunc = np.sign
+    tabulated = True
     imported = Imported(("sign",))
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        made = np.where(x == 0, np.zeros((), x.dtype), np.sign(x))
+        if x.dtype.kind != "c":
+            return made
+        return np.where(np.isnan(x), complex(np.nan, np.nan), made).astype(x.dtype)
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if x.dtype.kind == "u":
             return b.op("stablehlo.minimum", x, b.full(out, 1), out=out)
-        return b.op("stablehlo.sign", x, out=out)
+        made = b.op("stablehlo.sign", x, out=out)
+        if not x.dtype.is_inexact:
+            return made
+        zero = b.full(out, 0)
+        return b.select(b.compare("EQ", x, zero), zero, made)  # XLA's sign of -0.0 is -0.0
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
         return [turn(g, out, xs[0])]

@@ -13,6 +13,7 @@ from pullback.graph.dtypes import DType, bool_, float32
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import PerElement
 from pullback.ops.elementwise.functions import divided, guarded, where
+from pullback.ops.elementwise.nonfinite import with_nonfinite, with_zero
 from pullback.ops.helpers import Axis, broadcast_types, conjugate, same_dtype
 from pullback.ops.prelude import TABLE, Node, Op, Type
 from pullback.ops.samples import complexes, real
@@ -65,6 +66,10 @@ class Elementwise(Op, PerElement, abstract=True):
         """Write StableHLO for operands of the same shape, in the dtype of the computation."""
         if self.stablehlo:
             return b.op(f"stablehlo.{self.stablehlo}", *xs, out=out)
+        return self.lower_expansion(b, *xs)
+
+    def lower_expansion(self, b: Any, *xs: Any) -> Any:
+        """Write StableHLO for `expand`."""
         inputs = [TABLE["Input"](f"x{i}", x.shape, x.dtype)() for i, x in enumerate(xs)]
         return b.inline(Graph(inputs, (self.expand(*inputs),)), xs)[0]
 
@@ -168,6 +173,16 @@ class Unary(Elementwise, abstract=True):
     """One operand; samples are drawn from `domain`."""
 
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
+    tabulated: ClassVar[bool] = False  # NumPy says the values at infinite and NaN complex operands
+    turns: ClassVar[str] = ""  # the part ("real", "imag") of a complex operand that is an angle
+    keeps: ClassVar[str] = ""  # the part that the result has too where it is 0 or -0.0
+
+    def hlo(self, b: Any, out: Type, *xs: Any) -> Any:
+        made = super().hlo(b, out, *xs)
+        if xs[0].dtype.is_complex:
+            made = with_zero(b, self, xs[0], made) if self.keeps else made
+            made = with_nonfinite(b, self, xs[0], made) if self.tabulated else made
+        return made
 
     @classmethod
     def samples(cls) -> Any:
@@ -205,6 +220,7 @@ class Analytic(Transcendental, abstract=True):
     """A transcendental function that is defined for complex numbers too."""
 
     kinds = "fc"
+    tabulated = True
 
 
 def check_kind(dtype: DType, kinds: str) -> None:

@@ -32,6 +32,11 @@ class BinaryExtremum(Binary, abstract=True):
     commutative = True
     direction: ClassVar[str]  # how the result compares with the other operand
 
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Of equal operands take the first: which zero NumPy takes depends on the processor."""
+        keep = x >= y if self.direction == "GE" else x <= y
+        return np.where(keep | (x != x), x, y)
+
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return choose(b, self.direction, x, y)
 
@@ -100,7 +105,7 @@ class Relu(Unary):
     text = CORE
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(np.maximum(x, np.zeros((), x.dtype)))
+        return np.where((x > 0) | (x != x), x, np.zeros((), x.dtype))
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         return b.op("stablehlo.maximum", x, b.full(out, 0), out=out)
