@@ -9,12 +9,11 @@ from pullback.functions.arguments import apply, axes_of, axis_of, float_node, in
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
-from pullback.functions.special import erf
-from pullback.functions.trigonometry import tanh
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.elementwise.error_functions import NormalCdf
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.logic import Equal
 from pullback.ops.elementwise.maximum import Relu
@@ -99,8 +98,8 @@ def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
 
     if approximate:
         cubic = t * (c(1.0) + c(0.044715) * t * t)
-        return c(0.5) * t * (c(1.0) + tanh(c(math.sqrt(2 / math.pi)) * cubic))
-    return c(0.5) * t * (c(1.0) + erf(t * c(math.sqrt(0.5))))
+        return t * logistic(c(math.sqrt(8 / math.pi)) * cubic)  # (1 + tanh(x)) / 2, at 2 x
+    return t * apply(NormalCdf, node_of(t))
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Tensor:

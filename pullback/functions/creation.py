@@ -21,8 +21,8 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.dtypes import complex128, float64, int64
+from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.lazy.host_data import from_host
 from pullback.lazy.operators import NUMBERS

@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import (
-    along,
-    apply,
-    axes_of,
-    axis_of,
-    float_node,
-    fresh,
-    literal,
-)
+from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, fresh, literal
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat

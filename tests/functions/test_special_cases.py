@@ -346,7 +346,11 @@ def cosh_cases():
     yield (INF, 0.0), (INF, 0.0)
     yield from [((INF, y), turned(INF, y)) for y in ANGLES]
     yield from [((INF, INF), (Either(INF), NAN)), ((INF, NAN), (INF, NAN))]
-    yield from [((NAN, 0.0), (NAN, Either(0.0))), ((NAN, 1.0), (NAN, NAN)), ((NAN, NAN), (NAN, NAN))]
+    yield from [
+        ((NAN, 0.0), (NAN, Either(0.0))),
+        ((NAN, 1.0), (NAN, NAN)),
+        ((NAN, NAN), (NAN, NAN)),
+    ]
 
 
 def sinh_cases():

@@ -174,7 +174,8 @@ def polygamma(n: int, x: np.ndarray) -> np.ndarray:
     right = (-1) ** (n + 1) * total
     offset = np.where(x == 0, x, x - np.rint(x))
     cotangent = 1 / np.tan(np.pi * offset)
-    *rest, turn = cotangent_derivative(n)
+    *rest, first = cotangent_derivative(n)
+    turn = np.full_like(x, first)
     for c in reversed(rest):
         turn = turn * cotangent + c
     other = (-1) ** n * right - np.pi * turn

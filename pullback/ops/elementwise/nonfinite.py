@@ -25,7 +25,8 @@ CLASSES = (np.nan, -np.inf, -0.0, 0.0, np.inf, 1.0, 2.0, 4.0, 5.0, -5.0, -4.0, -
 
 
 def with_zero(b: Any, op: Unary, x: Any, value: Any) -> Any:
-    """Return a complex `value` with the zeros of the part of `x` that `op.keeps`: XLA loses -0.0."""
+    """Return a complex `value` with the zeros of the part of `x` that `op.keeps`; XLA's lose their
+    sign."""
     part = Type(x.shape, x.dtype.real)
     names = ("real", "imag")
     parts = {name: b.op(f"stablehlo.{name}", value, out=part) for name in names}

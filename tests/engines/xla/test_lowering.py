@@ -38,3 +38,32 @@ def test_a_mask_is_a_number_and_not_a_choice(name, dtype, compiled):
     np.testing.assert_array_equal(
         signs[~np.isnan(numbers)], np.signbit(numbers)[~np.isnan(numbers)]
     )
+
+
+QUOTIENTS = {
+    "divisor of all": (lambda x, y, z: x / y[0], 3e38, 3e38, 1.0),
+    "quotient of quotients": (lambda x, y, z: (x / y) / (z / y), 1e30, 1e30, 1e30),
+    "divisor is a quotient": (lambda x, y, z: x / (y / z), 1e30, 1e30, 1e30),
+    "dividend is a quotient": (lambda x, y, z: (x / y) / z, 1e30, 1e30, 1e30),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_a_quotient_does_not_overflow_on_the_way(name, compiled):
+    f, *values = QUOTIENTS[name]
+    operands = [pb.tensor(np.array([v, v / 2, NAN], np.float32)) for v in values]
+    with np.errstate(all="ignore"), pb.config(engine="reference"):
+        want = f(*operands).numpy()
+    got = (pb.compile(f) if compiled else f)(*operands).numpy()
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_quotient_by_one_number_is_rounded_once(dtype):
+    x = pb.tensor(np.arange(1, 200) / 7, dtype=dtype)
+    tiny = 1e-5 if dtype == "float16" else 1e-30
+    for y in (pb.tensor(3.0, dtype=dtype), pb.tensor(tiny, dtype=dtype)):
+        with np.errstate(all="ignore"), pb.config(engine="reference"):
+            want = (x / y).numpy()
+        np.testing.assert_array_equal((x / y).numpy(), want)
