@@ -30,6 +30,7 @@ class Builder(ControlFlow, Collectives):
         self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run communicating programs in their own thread
         self.guards = False  # whether barriers select values instead of passing them on
+        self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.instructions: list[HloInstruction] = []
         self._outermost = self.instructions  # those of the program, not of one of its regions
@@ -104,17 +105,29 @@ class Builder(ControlFlow, Collectives):
         return self.op("stablehlo.transpose", x, out=out, permutation=tuple(perm))
 
     def convert(self, x: HloValue, dtype: DType) -> HloValue:
-        """The same values in another element type, as `stablehlo.convert` has it.
+        """The same values in another element type.
 
-        A bool becomes a float or complex number by selection: XLA rewrites products with a
-        converted bool to a select, in which 0 times NaN is 0.
+        XLA's simplifier rewrites products with a converted bool to a select, in which 0 times NaN
+        is 0. It does not look through a select between 1 and 0.
         """
         if x.dtype is dtype:
             return x
-        if x.dtype is bool_ and dtype.is_inexact:
+        if x.dtype is bool_ and dtype.is_inexact and not self.literal:
             out = Type(x.shape, dtype)
             return self.select(x, self.full(out, 1), self.full(out, 0))
         return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
+
+    def divide(self, x: HloValue, y: HloValue) -> HloValue:
+        """The quotient of two values of the same type.
+
+        XLA's simplifier multiplies by 1 / y where y is broadcast, and makes one quotient out of
+        two: products in it overflow where the quotient does not. It does not look through selects;
+        these choose the other operand where that is NaN, as the quotient is.
+        """
+        if x.dtype.is_float and not self.literal:
+            x_is_nan, y_is_nan = self.compare("NE", x, x), self.compare("NE", y, y)
+            x, y = self.select(y_is_nan, y, x), self.select(x_is_nan, x, y)
+        return self.op("stablehlo.divide", x, y, out=x.type)
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
         """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""

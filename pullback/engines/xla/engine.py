@@ -92,6 +92,7 @@ class XlaEngine:
         """Return a program as portable StableHLO, which later versions can read, and its checks."""
         builder = Builder()
         builder.guards = True  # it may run on a CPU
+        builder.literal = False
         text = module(graph, builder, donated)
         return self.client.portable(text), [check for _, check in builder.checks]
 
@@ -103,6 +104,7 @@ class XlaEngine:
     def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
         builder = Builder(mesh)
         builder.guards = self.platform == "cpu"
+        builder.literal = False
         return builder
 
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.graph.dtypes import DType
 from pullback.ops.elementwise.base import Binary, Unary
 from pullback.ops.elementwise.functions import cast, guarded, nonzero
-from pullback.ops.prelude import CORE, Imported, Node, Parts, Type, op_functions
+from pullback.ops.prelude import CORE, Node, Parts, Type, op_functions
 
 real_part, conjugate = op_functions("Real", "Conj")
 
@@ -76,9 +76,8 @@ class Square(Unary):
 class Abs(Unary):
     """The absolute value: real also for complex operands; its gradient at 0 is 0."""
 
-    ufunc = np.abs
+    ufunc, stablehlo = np.abs, "abs"
     tabulated = True
-    imported = Imported(("abs",))
 
     def result(self, dtype: DType) -> DType:
         return dtype.real
@@ -101,8 +100,8 @@ class Abs(Unary):
 class Sign(Unary):
     """-1, 0 or 1; x / |x| and 0 at 0 for complex operands."""
 
+    stablehlo = "sign"
     tabulated = True
-    imported = Imported(("sign",))
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         made = np.where(x == 0, np.zeros((), x.dtype), np.sign(x))
@@ -114,7 +113,7 @@ class Sign(Unary):
         if x.dtype.kind == "u":
             return b.op("stablehlo.minimum", x, b.full(out, 1), out=out)
         made = b.op("stablehlo.sign", x, out=out)
-        if not x.dtype.is_inexact:
+        if b.literal or not x.dtype.is_inexact:
             return made
         zero = b.full(out, 0)
         return b.select(b.compare("EQ", x, zero), zero, made)  # XLA's sign of -0.0 is -0.0

@@ -36,13 +36,7 @@ class Div(Binary):
         return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        """XLA's simplifier multiplies by 1 / y where y is broadcast, and makes one quotient out of
-        two: products in it overflow where the quotient does not. It does not look through selects;
-        these choose the other operand where that is NaN, as the quotient is."""
-        if out.dtype.is_float:
-            x_is_nan, y_is_nan = b.compare("NE", x, x), b.compare("NE", y, y)
-            x, y = b.select(y_is_nan, y, x), b.select(x_is_nan, x, y)
-        return b.op("stablehlo.divide", x, y, out=out)
+        return b.divide(x, y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         # not -x / y**2: the square leaves its range long before the quotient does

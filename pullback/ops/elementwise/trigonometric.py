@@ -29,7 +29,9 @@ class Sin(Analytic):
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         # XLA's loses the sign of a zero imaginary part
-        return self.lower_expansion(b, x) if out.dtype.is_complex else super().lower(b, out, x)
+        if b.literal or not out.dtype.is_complex:
+            return super().lower(b, out, x)
+        return self.lower_expansion(b, x)
 
     def expand(self, x: Node) -> Node:
         return over_i(Sinh(), x)
@@ -45,7 +47,9 @@ class Cos(Analytic):
     turns = "real"
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
-        return self.lower_expansion(b, x) if out.dtype.is_complex else super().lower(b, out, x)
+        if b.literal or not out.dtype.is_complex:
+            return super().lower(b, out, x)
+        return self.lower_expansion(b, x)
 
     def expand(self, x: Node) -> Node:
         return Cosh()(Complex()(-Imag()(x), Real()(x)))
