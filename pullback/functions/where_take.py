@@ -12,6 +12,7 @@ from pullback.functions.arguments import along, axis_of, fresh, node, placed, re
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
+from pullback.lazy.host_reads import read
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
 from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar
@@ -131,7 +132,7 @@ def _counts(repeats: ArrayLike) -> np.ndarray:
     if isinstance(repeats, (tuple, list)) and all(type(n) is int for n in repeats):
         return np.array(repeats, np.int64)
     try:
-        return as_tensor(repeats).numpy()
+        return read(as_tensor(repeats))
     except HostReadError as error:
         error.op, error.hint = "repeat", (
             "The number of repetitions decides the shape of the result: pass a list of integers or "
