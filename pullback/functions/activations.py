@@ -9,15 +9,14 @@ from pullback.functions.arguments import apply, axes_of, axis_of, float_node, in
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
-from pullback.functions.special import erf
-from pullback.functions.trigonometry import tanh
 from pullback.lazy.operators import as_tensor, node_of
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.elementwise.error_functions import NormalCdf
 from pullback.ops.elementwise.exponential import Expm1, LogAddExp, Logistic
 from pullback.ops.elementwise.logic import Equal
-from pullback.ops.elementwise.maximum import Minimum, Relu
+from pullback.ops.elementwise.maximum import Relu
 from pullback.ops.elementwise.rounding import IsFinite
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max
@@ -53,8 +52,7 @@ def elu(x: ArrayLike, alpha: float = 1.0) -> Tensor:
     [0.0, 2.0]
     """
     x = wrap(float_node(x))
-    zero = literal(0, x.dtype)
-    below = apply(Expm1, apply(Minimum, node_of(x), zero._node)._node) * alpha
+    below = apply(Expm1, node_of(x)) * alpha  # it may overflow where it is not taken
     return apply(Where, (x > 0)._node, node_of(x), below._node)
 
 
@@ -100,8 +98,8 @@ def gelu(x: ArrayLike, approximate: bool = False) -> Tensor:
 
     if approximate:
         cubic = t * (c(1.0) + c(0.044715) * t * t)
-        return c(0.5) * t * (c(1.0) + tanh(c(math.sqrt(2 / math.pi)) * cubic))
-    return c(0.5) * t * (c(1.0) + erf(t * c(math.sqrt(0.5))))
+        return t * logistic(c(math.sqrt(8 / math.pi)) * cubic)  # (1 + tanh(x)) / 2, at 2 x
+    return t * apply(NormalCdf, node_of(t))
 
 
 def glu(x: ArrayLike, axis: int = -1) -> Tensor:

@@ -28,8 +28,9 @@ from pullback.functions.arguments import (
 from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
+from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
-from pullback.graph.dtypes import DType, int64
+from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
 from pullback.graph.types import Type
@@ -270,13 +271,19 @@ def linspace(
 def _interpolated(
     start: Any, stop: Any, count: int, dtype: DTypeLike | None, endpoint: bool
 ) -> Tensor:
-    """`linspace` between tensors, of which the result is a function."""
+    """`linspace` between tensors, of which the result is a function; computed in f64, as between
+    numbers, by NumPy's formula."""
     kind = result_type(start, stop)
-    kind = kind if kind.is_inexact else current().default_dtype
-    ones = (1,) * max([x.ndim for x in (start, stop) if isinstance(x, Tensor)])
-    share = linspace(0, 1, count, kind, endpoint).reshape(count, *ones)
-    result = start * (1 - share) + stop * share
-    return result.astype(dtype_or("linspace", dtype, result.dtype))
+    kind = dtype_or("linspace", dtype, kind if kind.is_inexact else current().default_dtype)
+    wide = complex128 if kind.is_complex or result_type(start, stop).is_complex else float64
+    first, last = as_tensor(start).astype(wide), as_tensor(stop).astype(wide)
+    ones = (1,) * max(first.ndim, last.ndim)
+    index = arange(count, dtype=float64).reshape(count, *ones)
+    steps = max(count - 1 if endpoint else count, 1)
+    result = first + index * ((last - first) / steps)
+    if endpoint and count > 1:
+        result = where(index == count - 1, last, result)
+    return result.astype(kind)
 
 
 def eye(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, literal
+from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, fresh, literal
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
@@ -115,9 +115,13 @@ def diff(
 ) -> Tensor:  # fmt: skip
     """Return the differences of neighbours along an axis, taken `n` times.
 
+    `prepend` and `append` are joined to `x` first; with `n` = 0, `x` is returned without them.
+
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
+    if n == 0:
+        return fresh(as_tensor(x))
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
     result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     axis = axis_of("diff", axis, result.ndim)

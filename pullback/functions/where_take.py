@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
+from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
@@ -116,13 +116,29 @@ def scatter(
 
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
-    """Repeat each slice along an axis by a number of its own; the numbers are read."""
-    counts = read(as_tensor(repeats))
+    """Repeat each slice along an axis by a number of its own; tensors of numbers are read."""
+    counts = _counts(repeats)
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
         message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"
         raise ArgumentError(message, op="repeat")
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
+
+
+def _counts(repeats: ArrayLike) -> np.ndarray:
+    """The numbers of repetitions on the host, where they decide the shape of the result."""
+    if isinstance(repeats, np.ndarray):
+        return repeats
+    if isinstance(repeats, (tuple, list)) and all(type(n) is int for n in repeats):
+        return np.array(repeats, np.int64)
+    try:
+        return read(as_tensor(repeats))
+    except HostReadError as error:
+        error.op, error.hint = "repeat", (
+            "The number of repetitions decides the shape of the result: pass a list of integers or "
+            "a NumPy array."
+        )  # fmt: skip
+        raise
 
 
 def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int]) -> Tensor:

@@ -71,7 +71,7 @@ def updated(x: Any, index: Any, value: Any, mode: str = "set") -> Tensor:
     if mode not in _MODES:
         raise ArgumentError(f"at: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     target, new = node_of(x), _value(value, x)
-    if _is_mask(index) and new.type.rank <= x.ndim - len(index.shape):
+    if _is_mask(index, x) and new.type.rank <= x.ndim - len(index.shape):
         return _where_mask(target, as_tensor(index), new, mode)
     steps = plan(x.shape, index)
     new = _broadcast_value(new, steps.result())
@@ -205,16 +205,16 @@ def _broadcast_value(value: Node, shape: tuple[int, ...]) -> Node:
     return record_node(Broadcast(shape), value)
 
 
-def _is_mask(index: Any) -> bool:
-    """Whether the index is one mask. Writing through it needs no positions."""
+def _is_mask(index: Any, x: Tensor) -> bool:
+    """Whether the index is one mask that fits. Writing through it needs no positions."""
     if isinstance(index, Tensor):
-        return index.dtype is bool_
-    return isinstance(index, np.ndarray) and index.dtype == np.bool_
+        fits = index.dtype is bool_
+    else:
+        fits = isinstance(index, np.ndarray) and index.dtype == np.bool_
+    return fits and index.shape == x.shape[: len(index.shape)]
 
 
 def _where_mask(x: Node, mask: Tensor, value: Node, mode: str) -> Tensor:
-    if mask.shape != x.type.shape[: mask.ndim]:
-        plan(x.type.shape, mask)  # raises the error
     rest = x.type.shape[mask.ndim :]
     value = _broadcast_value(value, rest) if value.type.shape else value
     if mode != "set":

@@ -32,6 +32,7 @@ class Builder(ControlFlow, Collectives):
         self.spans = False  # whether the devices belong to several processes
         self.apart = False  # whether XLA must run communicating programs in their own thread
         self.guards = False  # whether barriers select values instead of passing them on
+        self.literal = True  # whether the program is read as it is, and not simplified by XLA
         self.results: tuple[HloValue, ...] = ()  # of the program
         self.platform = "cpu"  # that the program is compiled for
         self.functions: list[Callable[..., Any]] = []  # of Python, that the program calls
@@ -112,10 +113,14 @@ class Builder(ControlFlow, Collectives):
         """The values in another dtype, with the bits that NumPy gives on every processor.
 
         Whether XLA rounds to 16 bits at once or first to f32 depends on the processor. NumPy rounds
-        to f16 once, and to bf16 through f32.
+        to f16 once, and to bf16 through f32. XLA's simplifier rewrites products with a converted
+        bool to a select, in which 0 times NaN is 0; it does not look through a select of 1 or 0.
         """
         if x.dtype is dtype:
             return x
+        if x.dtype is bool_ and dtype.is_inexact and not self.literal:
+            out = Type(x.shape, dtype)
+            return self.select(x, self.full(out, 1), self.full(out, 0))
         if dtype is bfloat16 and x.dtype is not float32:
             x = self.convert(x, float32)
         elif dtype is float16 and x.dtype is float64:
@@ -133,6 +138,18 @@ class Builder(ControlFlow, Collectives):
         return self.op(
             "stablehlo.bitcast_convert", self.select(inexact, odd, high), out=Type(x.shape, float64)
         )
+
+    def divide(self, x: HloValue, y: HloValue) -> HloValue:
+        """The quotient of two values of the same type.
+
+        XLA's simplifier multiplies by 1 / y where y is broadcast, and makes one quotient out of
+        two: products in it overflow where the quotient does not. It does not look through selects;
+        these choose the other operand where that is NaN, as the quotient is.
+        """
+        if x.dtype.is_float and not self.literal:
+            x_is_nan, y_is_nan = self.compare("NE", x, x), self.compare("NE", y, y)
+            x, y = self.select(y_is_nan, y, x), self.select(x_is_nan, x, y)
+        return self.op("stablehlo.divide", x, y, out=x.type)
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
         """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""

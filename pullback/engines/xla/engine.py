@@ -101,6 +101,7 @@ class XlaEngine:
         """
         builder = Builder(mesh)
         builder.guards = True  # it may run on a CPU
+        builder.literal = False
         text = module(graph, builder, donated)
         if builder.functions:
             hint = "Remove pb.debug.print from the function."
@@ -122,6 +123,7 @@ class XlaEngine:
         builder = Builder(mesh)
         builder.guards = self.platform == "cpu"
         builder.platform = self.platform
+        builder.literal = False
         return builder
 
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:

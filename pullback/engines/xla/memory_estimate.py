@@ -85,6 +85,7 @@ class _Recorder(Builder):
     def __init__(self, mesh: Any) -> None:
         super().__init__(mesh)
         self.guards = True  # as on a CPU, whose compiler is modelled
+        self.literal = False
         self.node: Node | None = None  # the innermost node with a line of the user's program
         self.origins: Origins = {}
         self.values: dict[Node, HloValue] = {}

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import DTypeError
+from pullback.errors import DTypeError, UnsupportedOp
 from pullback.graph import dtypes
+from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_
 from pullback.graph.kinds import PerElement
 from pullback.ops.factor_rules import fixed
@@ -97,7 +98,8 @@ def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class Bitcast(Retyped):
-    """The same bits read as another element type of the same width; the derivative is 0."""
+    """The same bits read as another element type of the same width. Integers carry no derivative;
+    between different float types there is none, and asking for it is an error."""
 
     imported = Imported(("bitcast_convert",))
 
@@ -118,9 +120,22 @@ class Bitcast(Retyped):
         return x if x.dtype is out.dtype else b.op("stablehlo.bitcast_convert", x, out=out)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [None]
+        return [self._carried(g, xs[0])]
 
-    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> None:
+    def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
+        return None if ts[0] is None else self._carried(ts[0], xs[0])
+
+    def _carried(self, t: Node, x: Node) -> Node | None:
+        """Return a tangent or cotangent unchanged, if the types of operand and result are equal."""
+        source = x.type.dtype
+        if source is self.dtype:
+            return t
+        if source.is_inexact and self.dtype.is_inexact:
+            raise UnsupportedOp(
+                f"reading the bits of {source} as {self.dtype} has no derivative",
+                op=self.title, where=thread.where,
+                hint="Use pb.astype to convert values, or pb.stop_gradient if it is a constant.",
+            )  # fmt: skip
         return None
 
     @classmethod
@@ -131,3 +146,4 @@ class Bitcast(Retyped):
         yield cls(dtypes.float16), (integers(4, high=30000).astype(np.uint16),)
         yield cls(dtypes.bfloat16), (integers(4, high=30000).astype(np.int16),)
         yield cls(dtypes.uint8), (integers(0, 3).astype(np.int8),)
+        yield cls(dtypes.float64), (real(2, 3),)

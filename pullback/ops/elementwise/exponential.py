@@ -21,6 +21,7 @@ class Exp(Analytic):
 
     ufunc, stablehlo = np.exp, "exponential"
     singular = True
+    turns = keeps = "imag"
     text = CORE
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -32,6 +33,7 @@ class Exp2(Analytic):
 
     ufunc = np.exp2
     singular = True
+    tabulated = False  # Exp is, in which it expands
 
     def lower(self, b: Any, out: Type, x: Any) -> Any:
         if out.dtype.is_complex:
@@ -50,6 +52,16 @@ class Expm1(Analytic):
 
     ufunc, stablehlo = np.expm1, "exponential_minus_one"
     singular = True
+    turns = keeps = "imag"
+
+    def numpy(self, x: np.ndarray) -> np.ndarray:
+        made = np.asarray(np.expm1(x))
+        if x.dtype.kind != "c":
+            return made
+        made.real += 0.0  # of -0.0 it is 0.0
+        far = np.asarray(np.exp(x))  # NumPy's expm1 of infinity is NaN in its imaginary part
+        far.real -= 1
+        return np.where(np.isfinite(x), made, far)
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: Exp()(x),)  # out + 1 would lose its digits for negative x
@@ -108,6 +120,7 @@ class Logistic(Analytic):
     """1 / (1 + e ** -x), the sigmoid."""
 
     stablehlo = "logistic"
+    turns = keeps = "imag"
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -17,10 +17,11 @@ bits_and, bits_or, bits_not = op_functions("BitwiseAnd", "BitwiseOr", "BitwiseNo
 
 
 class CopySign(Binary):
-    """The absolute value of x with the sign of y; -0.0 is negative."""
+    """The absolute value of x with the sign of y; -0.0 is negative. The gradient at 0 is 0."""
 
     ufunc = np.copysign
     kinds = "f"
+    singular = True  # so that an infinite cotangent changes nothing at 0
 
     def expand(self, x: Node, y: Node) -> Node:
         minus = sign_mask(x)
@@ -34,9 +35,11 @@ class CopySign(Binary):
 class NextAfter(Binary):
     """The next float after x towards y; y where they are equal."""
 
-    ufunc = np.nextafter
     kinds = "f"
     differentiable = False
+
+    def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(x == y, y, np.nextafter(x, y))  # NumPy's of zeros in f16 is x
 
     def expand(self, x: Node, y: Node) -> Node:
         here, there = bits(x), bits(y)

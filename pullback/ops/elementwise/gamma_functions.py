@@ -71,7 +71,7 @@ class Lgamma(GammaFamily):
 
 
 class Digamma(GammaFamily):
-    """The derivative of log |gamma(x)|; NaN at negative integers."""
+    """The derivative of log |gamma(x)|; NaN at negative integers, inf at -0.0 and -inf at 0.0."""
 
     def numpy(self, x: np.ndarray) -> np.ndarray:
         return polygamma(0, x.astype(np.float64)).astype(x.dtype)
@@ -142,7 +142,7 @@ def reflected(x: Node) -> tuple[Node, Node]:
 
 def from_integer(x: Node) -> Node:
     """Return x minus the nearest integer: circular functions of pi x change at most their sign."""
-    return x - rounded(x)
+    return where(equal(x, 0), x, x - rounded(x))  # at -0.0 the pole has the other sign
 
 
 def ratio(n: int, k: int) -> float:
@@ -171,9 +171,10 @@ def polygamma(n: int, x: np.ndarray) -> np.ndarray:
     for k, c in enumerate(BERNOULLI[:5], 1):
         total += c * ratio(2 * k + n - 1, 2 * k) / z ** (2.0 * k + n)
     right = (-1) ** (n + 1) * total
-    offset = x - np.rint(x)
+    offset = np.where(x == 0, x, x - np.rint(x))
     cotangent = 1 / np.tan(np.pi * offset)
-    *rest, turn = cotangent_derivative(n)
+    *rest, first = cotangent_derivative(n)
+    turn = np.full_like(x, first)
     for c in reversed(rest):
         turn = turn * cotangent + c
     other = (-1) ** n * right - np.pi * turn

@@ -47,6 +47,9 @@ def as_column(x: Node) -> Node:
 
 
 def matmul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NumPy's matrix product. A single term is the sum itself, also if it is -0.0."""
+    if x.shape[-1] == 1 and min(x.ndim, y.ndim) >= 2:
+        return np.multiply(x, y)
     return np.matmul(widened(x), widened(y)).astype(x.dtype)
 
 

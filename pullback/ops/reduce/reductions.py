@@ -152,7 +152,7 @@ class Mean(Reduction, Expandable):
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         total = b.reduce("add", b.convert(x, accumulator(x.dtype)), 0, self.axes)
         count = b.full(total.type, self.count(x.shape))
-        mean = b.op("stablehlo.divide", total, count, out=total.type)
+        mean = b.divide(total, count)
         return b.reshape(b.convert(mean, x.dtype), out.shape)
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

@@ -17,11 +17,11 @@ from pullback.ops.shape.movement import Broadcast, Reshape, Transpose
 
 # Elementwise instructions, and the ops that have their meaning and derivative.
 MEANINGS = {
-    "abs": "Abs", "cbrt": "Cbrt", "ceil": "Ceil", "cosine": "Cos", "exponential": "Exp",
-    "exponential_minus_one": "Expm1", "floor": "Floor", "log": "Log", "log_plus_one": "Log1p",
-    "logistic": "Logistic", "maximum": "Maximum", "minimum": "Minimum", "power": "Pow",
-    "round_nearest_even": "Round", "rsqrt": "Rsqrt", "sine": "Sin", "sqrt": "Sqrt", "tan": "Tan",
-    "tanh": "Tanh",
+    "abs": "Abs", "cbrt": "Cbrt", "ceil": "Ceil", "cosine": "Cos", "divide": "Div",
+    "exponential": "Exp", "exponential_minus_one": "Expm1", "floor": "Floor", "log": "Log",
+    "log_plus_one": "Log1p", "logistic": "Logistic", "maximum": "Maximum", "minimum": "Minimum",
+    "power": "Pow", "round_nearest_even": "Round", "rsqrt": "Rsqrt", "sign": "Sign",
+    "sine": "Sin", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
 }  # fmt: skip
 
 
