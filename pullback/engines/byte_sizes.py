@@ -25,6 +25,15 @@ def bytes_of(size: int | str) -> int:
     return int(count)
 
 
+def show_bytes(size: int) -> str:
+    """Format a number of bytes: `1.5 MiB`."""
+    for power, name in enumerate(("TiB", "GiB", "MiB", "KiB")):
+        unit = 1 << (40 - 10 * power)
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
+
+
 def from_environment(name: str, default: int) -> int:
     """Return the size in an environment variable; log a warning if it cannot be read."""
     text = os.environ.get(name, "")

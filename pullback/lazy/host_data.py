@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pullback.errors import ArgumentError, DTypeError
+from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
@@ -53,7 +53,11 @@ def asarray(data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
         return asarray(hooks.stack([asarray(row) for row in data]), dtype)
-    return from_host(_host_array(data, wanted))
+    try:
+        return from_host(_host_array(data, wanted))
+    except MemoryError:
+        what = f"there is not enough memory to copy {_shown(data)}"
+        raise OutOfMemory(what, op="tensor") from None
 
 
 def from_host(array: np.ndarray) -> Tensor:
@@ -82,6 +86,11 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _shown(data: Any) -> str:
+    shape = getattr(data, "shape", None)
+    return f"a {type(data).__name__}" + ("" if shape is None else f" of shape {list(shape)}")
 
 
 def _default(found: np.dtype) -> DType | None:

@@ -74,18 +74,24 @@ class Client:
     ) -> Any:
         """Transfer arrays of one type, each to its device, as one array of jaxlib."""
         jax_config = sys.modules.get("jax._src.config")
-        if jax_config is None or type.dtype.bits < 64:
-            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        # The package jax is imported too, and has replaced our flag by its own.
-        before = jax_config.enable_x64.swap_local(True)
         try:
-            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        finally:
-            jax_config.enable_x64.set_local(before)
+            if jax_config is None or type.dtype.bits < 64:
+                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+            # The package jax is imported too, and has replaced our flag by its own.
+            before = jax_config.enable_x64.swap_local(True)
+            try:
+                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+            finally:
+                jax_config.enable_x64.set_local(before)
+        except (RuntimeError, MemoryError) as error:  # XLA's errors are RuntimeErrors
+            raise engine_error(error, "store the inputs of") from None
 
     def get(self, buffer: Any) -> np.ndarray:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
         try:
+            # A program that lacked memory has left buffers without memory. Reading one ends the
+            # process, or gives an array of objects; waiting for it raises.
+            buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
             # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
@@ -122,16 +128,22 @@ class Client:
         """Return a new buffer with the same values."""
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
         places = [self._devices], [self.place], [always]
-        return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+        try:
+            return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+        except Exception as error:
+            raise engine_error(error, "copy the inputs of") from None
 
     def compile(self, text: str | bytes, outs: list[Type]) -> Executable:
         loaded = self.compiled(text, self._devices, self._options)
-        return Executable(loaded, outs, self.place)
+        return self._executable(loaded, outs)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """Load the result of `Executable.serialise`; return None if XLA rejects it."""
         loaded = self.loaded(code, self._devices, self._options)
-        return None if loaded is None else Executable(loaded, outs, self.place)
+        return None if loaded is None else self._executable(loaded, outs)
+
+    def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
+        return Executable(loaded, outs, self.place, self.platform == "cpu")
 
     def compiled(self, text: str | bytes, devices: Any, options: Any) -> Any:
         try:
