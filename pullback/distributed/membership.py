@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
-from pullback.engines import processes
+from pullback.engines import fork, processes
 from pullback.engines.registry import engine, is_created
 from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
 
@@ -109,7 +109,8 @@ def shutdown() -> None:
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
     atexit.unregister(shutdown)
-    processes.current().shutdown()
+    if not fork.lost_xla:  # a forked process is no member
+        processes.current().shutdown()
 
 
 def process_index() -> int:

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+from pullback.engines import fork
 from pullback.engines.base import Program
 from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
@@ -24,6 +25,7 @@ from pullback.lazy.split import gathered_values, is_split, phase, piece_size, re
 from pullback.lazy.values import InFlight, argument
 
 lock = threading.RLock()
+fork.hold(lock)
 
 
 class LaunchState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import importlib.util
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines import processes
+from pullback.engines import fork, processes
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
@@ -59,11 +60,19 @@ class Client:
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
         self.queue = Queue(self)
+        fork.in_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer resets the flag.
             self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
+
+    def _abandon(self) -> None:
+        """Refuse XLA in a forked process, and never free it: that would wait for its threads."""
+        fork.lose_xla()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
+        if _collect in gc.callbacks:
+            gc.callbacks.remove(_collect)
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
@@ -73,6 +82,8 @@ class Client:
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
     ) -> Any:
         """Transfer arrays of one type, each to its device, as one array of jaxlib."""
+        if fork.lost_xla:
+            fork.refuse("storing a value")
         jax_config = sys.modules.get("jax._src.config")
         try:
             if jax_config is None or type.dtype.bits < 64:
@@ -88,6 +99,8 @@ class Client:
 
     def get(self, buffer: Any) -> np.ndarray:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
+        if fork.lost_xla and (self.platform != "cpu" or not buffer.is_ready()):
+            fork.refuse("reading a value that was not ready when the process was forked")
         try:
             # A program that lacked memory has left buffers without memory. Reading one ends the
             # process, or gives an array of objects; waiting for it raises.
@@ -102,6 +115,8 @@ class Client:
 
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer on a group of devices has been computed."""
+        if fork.lost_xla and not buffer.is_ready():
+            fork.refuse("reading a value that was not ready when the process was forked")
         if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
@@ -126,6 +141,8 @@ class Client:
 
     def copy(self, buffer: Any) -> Any:
         """Return a new buffer with the same values."""
+        if fork.lost_xla:
+            fork.refuse("copying a value")
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
         places = [self._devices], [self.place], [always]
         try:
@@ -146,12 +163,16 @@ class Client:
         return Executable(loaded, outs, self.place, self.platform == "cpu")
 
     def compiled(self, text: str | bytes, devices: Any, options: Any) -> Any:
+        if fork.lost_xla:
+            fork.refuse("compiling a program")
         try:
             return self._client.compile_and_load(text, devices, options)
         except Exception as error:
             raise engine_error(error, "compile") from None
 
     def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
+        if fork.lost_xla:
+            fork.refuse("loading a program")
         try:
             return self._client.deserialize_executable(code, devices, options)
         except Exception:

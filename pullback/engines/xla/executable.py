@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.engines import fork
 from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.xla.jax_arrays import result_handler
 from pullback.engines.xla.machine import physical_memory
@@ -41,6 +42,8 @@ class Executable:
 
     def run(self, args: list[Any]) -> list[Any]:
         """Start the program; the device may still be computing the buffers that it returns."""
+        if fork.lost_xla:
+            fork.refuse("running a program")
         try:
             results = self._execute(args).consume_with_handlers(self._handlers)
             if self._awaited:
