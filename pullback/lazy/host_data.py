@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.xla.machine import physical_memory
 from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
@@ -66,7 +67,21 @@ def from_host(array: np.ndarray) -> Tensor:
     return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
 
 
+def length_of(data: Any) -> int | None:
+    """Return the length of a sequence, None of something else; refuse one that no memory holds."""
+    try:
+        count = len(data)
+    except TypeError:  # a number, or an iterator
+        return None
+    except OverflowError:
+        count = 2**63
+    if 8 * count > physical_memory() and not hasattr(data, "dtype"):
+        raise OutOfMemory(f"a {type(data).__name__} with {count} elements does not fit into memory")
+    return count
+
+
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
+    length_of(data)  # NumPy reads objects with a length element by element
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         data = np.from_dlpack(data)
     has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")

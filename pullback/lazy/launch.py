@@ -200,7 +200,7 @@ class Launch:
                     lines = [self.work.nodes[i].where for i in program.written]
                     runtime_checks.started(program, word, lines, self.work.leaves, self.nodes)
         except PullbackError as error:
-            raise error.at(None, self._line(error)) from None
+            raise error.at(None, self._line(error)) from error.__cause__
         finally:
             self.release()
 
