@@ -13,6 +13,7 @@ from pullback.distributed.membership import compare
 from pullback.distributed.proxy import Proxy
 from pullback.distributed.rendezvous import Rendezvous, join
 from pullback.distributed.synchronize import gather
+from pullback.engines.environment import variable
 from pullback.engines.processes import ProcessGroup
 from pullback.engines.xla.cluster import Cluster, Service
 from pullback.engines.xla.sharded import DeviceGroup
@@ -26,7 +27,7 @@ def connect(address: str, count: int, index: int, timeout: float) -> Connection:
     """Return when all processes are connected to the coordinator at `address`."""
     host, _, port = address.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.strip("[]")
-    patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
+    patience = variable("PULLBACK_PATIENCE", 8.0)
     local = host if host == "127.0.0.1" else None
     service = proxy = None
     if index == 0:

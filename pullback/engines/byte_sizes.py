@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -32,16 +29,3 @@ def show_bytes(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} B"
-
-
-def from_environment(name: str, default: int) -> int:
-    """Return the size in an environment variable; log a warning if it cannot be read."""
-    text = os.environ.get(name, "")
-    if not text.strip():
-        return default
-    try:
-        return bytes_of(text)
-    except ValueError:
-        message = 'pullback: %s must be a size such as 4096 or "500M", got %r: the default is used'
-        logging.getLogger("pullback").warning(message, name, text)
-        return default

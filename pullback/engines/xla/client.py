@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import fork, processes
+from pullback.engines.environment import variable
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
 from pullback.engines.xla.sharded import DeviceGroup, Queue, Shards, Spmd
-from pullback.errors import ArgumentError, EngineError
+from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
 
@@ -49,7 +50,7 @@ class Client:
 
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current().cluster
-        chosen = platform or os.environ.get("PULLBACK_PLATFORM")
+        chosen = platform or variable("PULLBACK_PLATFORM", None)
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
@@ -247,7 +248,7 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
         what = f"no engine for platform {platform!r}: its plugin is not installed"
         hint = "Install it with `pip install pullback[cuda13]`."
         raise EngineError(what, code="E6002", hint=hint)
-    count = _cpu_devices()
+    count = variable("PULLBACK_CPU_DEVICES", 1)
     if joined is not None:
         return joined.make_cpu_client(count)
     return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
@@ -262,14 +263,6 @@ def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     if joined is not None:
         return joined.make_plugin_client("cuda", options)
     return xla_client.make_c_api_client("cuda", options)
-
-
-def _cpu_devices() -> int:
-    """Return the number of virtual devices of the CPU."""
-    given = os.environ.get("PULLBACK_CPU_DEVICES") or "1"
-    if not given.strip().isdecimal() or int(given) < 1:
-        raise ArgumentError(f"PULLBACK_CPU_DEVICES must be a positive integer, got {given!r}")
-    return int(given)
 
 
 def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:
