@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from pullback.errors import OutOfMemory
 from pullback.graph.graph import Graph
-from pullback.graph.types import show
+from pullback.graph.types import Type, show
 
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
 
@@ -16,9 +17,15 @@ def refuse_too_large(graph: Graph) -> None:
     for node in graph.nodes:
         for inner in node.op.graphs:
             refuse_too_large(inner)
-        types = node.type if isinstance(node.type, tuple) else (node.type,)
-        # Zero dimensions count as one, as XLA multiplies the others.
-        counts = [math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize for t in types]
-        if max(counts, default=0) >= MOST:
-            what = f"there is not enough memory for {show(node.type)}"
-            raise OutOfMemory(what, op=node.op.title, where=node.where)
+        try:
+            refuse_types(node.type if isinstance(node.type, tuple) else (node.type,))
+        except OutOfMemory as error:
+            raise error.at(node.op.title, node.where) from None
+
+
+def refuse_types(types: Sequence[Type]) -> None:
+    """Raise if a value fits into no memory."""
+    for t in types:
+        # Zero dimensions count as one, as XLA multiplies the others
+        if math.prod([n or 1 for n in t.shape]) * t.dtype.numpy.itemsize >= MOST:
+            raise OutOfMemory(f"there is not enough memory for {show(t)}")

@@ -95,10 +95,10 @@ class XlaEngine:
         text = module(graph, builder, donated)
         return self.client.portable(text), [check for _, check in builder.checks]
 
-    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> Executable:
-        """Compile a portable program; its last result tells the outcome of `checks` checks."""
+    def load(self, program: str, outs: Sequence[Type], checks: int) -> Executable:
+        """Compile the text of a program; its last result tells the outcome of `checks` checks."""
         more = [Type((checks,), bool_)] if checks else []
-        return self._code(data, [*outs, *more]).executable
+        return self._code(program, [*outs, *more]).executable
 
     def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
         builder = Builder(mesh)
