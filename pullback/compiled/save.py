@@ -1,4 +1,4 @@
-"""Programs in files: portable, versioned StableHLO with all that a call needs.
+"""Programs in files: StableHLO, as text, with all that a call needs.
 
 A file holds magic bytes, the version of this format, a checksum, a JSON header, the program, and
 the values of tensors that the function used from outside. Nothing in it is executed but the
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pullback.compiled.specialization import Specialization
 
 MAGIC = b"pullback program\n"
-VERSION = 1
+VERSION = 2
 _LENGTHS = struct.Struct("<IQ")  # the version and the length of the header
 
 

@@ -196,15 +196,6 @@ class Client:
             parts += machine.driver(), machine.library(_cuda_plugin() or "")
         return parts
 
-    def portable(self, text: str) -> bytes:
-        """Return portable StableHLO, of the oldest version that can express the program."""
-        for target in STABLEHLO_VERSIONS:
-            try:
-                return _jax.mlir.serialize_portable_artifact(text, target)
-            except Exception as error:
-                failure = error
-        raise engine_error(failure, "serialise") from None
-
     def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""
         key = tuple(positions)

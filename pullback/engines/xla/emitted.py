@@ -29,7 +29,12 @@ EMITTED = frozenset(_NAMES.split())
 
 
 def read_emitted(data: bytes) -> Block:
-    """Read a portable program, which must consist of instructions that pullback writes."""
+    """Read the text of a program, which must consist of instructions that pullback writes.
+
+    Only text: MLIR's reader of bytes ends the process if they are wrong.
+    """
+    if not data.startswith(b"module"):
+        raise VerificationError("it is not a module in text form")
     main = mlir.read(data)
     for i in _instructions(main):
         if i.name not in EMITTED or any("." in name for name in i.attributes):
@@ -41,7 +46,7 @@ def read_emitted(data: bytes) -> Block:
 def written_again(
     data: bytes, inputs: Sequence[Type], outs: Sequence[Type], donated: Sequence[int], replicas: int
 ) -> str:
-    """Return a portable program, read and written again as one that pullback could have emitted.
+    """Return a program, read and written again as one that pullback could have emitted.
 
     It must have inputs and results of the given types. Results may overwrite `donated` inputs; the
     program runs on that many `replicas`, the devices of a mesh, or on one device if they are 0.
