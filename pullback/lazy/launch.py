@@ -166,6 +166,8 @@ def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[
 class Launch:
     """One run of a program."""
 
+    mark: InFlight | None = None  # until the nodes are marked: an interrupt may come before
+
     def __init__(
         self, work: Work, entry: CacheEntry, outputs: tuple[int, ...], mode: Settings,
         cause: Cause | None = None, anywhere: bool = False,
@@ -212,7 +214,7 @@ class Launch:
 
     def release(self) -> None:
         """Finish, after success or failure: nodes without a value are pending again."""
-        if not self.mark.over:
+        if self.mark is not None and not self.mark.over:
             for node in self.nodes:
                 if node.value is self.mark:
                     node.value = None
