@@ -66,6 +66,7 @@ VARIABLES = {
     "PULLBACK_CACHE_DIR": _TEXT,
     "PULLBACK_CACHE_MEMORY": _SIZE,
     "PULLBACK_CACHE_SIZE": _SIZE,
+    "PULLBACK_CHECK_REPLICAS": _FLAG,
     "PULLBACK_CPU_DEVICES": _count(1),
     "PULLBACK_EAGER": _FLAG,
     "PULLBACK_ENGINE": _choice("xla", "reference"),
@@ -78,8 +79,10 @@ VARIABLES = {
     # `initialize` checks these together with its arguments
     "PULLBACK_COORDINATOR": _TEXT,
     "PULLBACK_LAUNCHER": _TEXT,
+    "PULLBACK_LISTEN": _TEXT,
     "PULLBACK_NUM_PROCESSES": _TEXT,
     "PULLBACK_PROCESS_ID": _TEXT,
+    "PULLBACK_SECRET": _TEXT,
 }
 
 

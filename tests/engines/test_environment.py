@@ -15,6 +15,7 @@ MEANINGLESS = {
     "PULLBACK_CACHE": ["maybe", "2", "-1"],
     "PULLBACK_CACHE_MEMORY": ["much", "-1", "nan", "1X"],
     "PULLBACK_CACHE_SIZE": ["much", "-1", "inf", "1e400"],
+    "PULLBACK_CHECK_REPLICAS": ["2", "all"],
     "PULLBACK_CPU_DEVICES": ["0", "-1", "two", "1.5"],
     "PULLBACK_EAGER": ["x", "10"],
     "PULLBACK_ENGINE": ["tpu", "numpy", "1"],
@@ -27,8 +28,8 @@ MEANINGLESS = {
 }
 # Any text is a path; the others are checked by pullback.distributed
 FREE = {
-    "PULLBACK_CACHE_DIR", "PULLBACK_COORDINATOR", "PULLBACK_LAUNCHER", "PULLBACK_NUM_PROCESSES",
-    "PULLBACK_PROCESS_ID",
+    "PULLBACK_CACHE_DIR", "PULLBACK_COORDINATOR", "PULLBACK_LAUNCHER", "PULLBACK_LISTEN",
+    "PULLBACK_NUM_PROCESSES", "PULLBACK_PROCESS_ID", "PULLBACK_SECRET",
 }  # fmt: skip
 
 

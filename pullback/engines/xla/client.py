@@ -17,6 +17,7 @@ import numpy as np
 
 from pullback.engines import fork, processes
 from pullback.engines.environment import variable
+from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
@@ -54,6 +55,10 @@ class Client:
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
+        mine = self.device.process_index
+        self.local_numbers = tuple(
+            [i for i, d in enumerate(self.devices) if d.process_index == mine]
+        )
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = device_list([self.device])
         self._options = _options(self.platform)
@@ -239,7 +244,7 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
         what = f"no engine for platform {platform!r}: its plugin is not installed"
         hint = "Install it with `pip install pullback[cuda13]`."
         raise EngineError(what, code="E6002", hint=hint)
-    count = variable("PULLBACK_CPU_DEVICES", 1)
+    count = cpu_device_count()
     if joined is not None:
         return joined.make_cpu_client(count)
     return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
