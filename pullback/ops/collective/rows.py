@@ -188,7 +188,8 @@ class _Lowering:
     def result(self) -> Any:
         if self.op.exchange:
             return self._exchanged()
-        if self.op.count == 1 and self.op.steps() < 2:
+        given = [s for s in self.op.sources if s != NOTHING]
+        if self.op.count == 1 and len({s // self.op.rows for s in given}) == len(given):
             return self._permuted()
         return self._in_rounds()
 
