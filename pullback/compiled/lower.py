@@ -11,7 +11,9 @@ from pullback import tree
 from pullback.compiled.arguments import classify
 from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization
-from pullback.engines.xla.builder import module
+from pullback.engines.mesh import per_device
+from pullback.engines.registry import mesh_of
+from pullback.engines.xla.builder import Builder, module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
 
@@ -54,9 +56,12 @@ class Lowered(Generic[Parameters, Result]):
         return str(self.graph)
 
     def stablehlo(self) -> str:
-        """Return the StableHLO module that XLA compiles."""
-        donors = self._specialization.program.donors
-        return module(self.graph, donated=[place for _, place in donors])
+        """Return the StableHLO module that XLA compiles: on a mesh, the program of one device."""
+        graph, donors = self.graph, self._specialization.program.donors
+        mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+        if mesh is not None:
+            graph = per_device(graph, mesh).graph
+        return module(graph, Builder(mesh), [place for _, place in donors])
 
     def cost(self) -> Cost:
         """Compile the program and return the cost of a run."""

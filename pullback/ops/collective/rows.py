@@ -18,10 +18,12 @@ from pullback.errors import ShapeError
 from pullback.graph.dtypes import bool_, int64
 from pullback.ops.collective.move import AllGather, PSlice
 from pullback.ops.collective.reduce import Exchange
+from pullback.ops.composite import Composite
 from pullback.ops.elementwise.functions import where
 from pullback.ops.index.lowering import gather
 from pullback.ops.instructions import sliced
-from pullback.ops.prelude import TABLE, Axis, Node, Type, constant
+from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, jvp_in_first
+from pullback.ops.samples import real
 from pullback.sharding.rounds import components, rounds
 
 NOTHING = -1  # the source of a row of zeros
@@ -176,6 +178,68 @@ def _depends(keys: np.ndarray, k: int) -> bool:
 def _swapped(x: Node) -> Node:
     """Exchange the first two dimensions."""
     return TABLE["Transpose"]((1, 0, *range(2, x.type.rank)))(x)
+
+
+class PermuteRows(Composite):
+    """The rows of `x` in another order: row i is row `sources[i]`, or zeros for -1.
+
+    No row is taken twice. This is a permutation of the examples of a vmap; on a mesh, devices send
+    each other the rows that they lack.
+    """
+
+    sources: tuple[int, ...]
+    linear = True
+
+    def infer(self, x: Type) -> Type:
+        if not x.rank or x.shape[0] != len(self.sources):
+            raise ShapeError(f"the first dimension must have size {len(self.sources)}, got {x}")
+        return x
+
+    def expand(self, x: Node) -> Node:
+        sources = np.array(self.sources, np.int64)
+        moved = TABLE["Gather"](0)(x, constant(np.maximum(sources, 0), int64))
+        given = (sources != NOTHING).reshape(-1, *[1] * (x.type.rank - 1))
+        return moved if given.all() else where(constant(given, bool_), moved, 0)
+
+    def hlo(self, b: Any, out: Type, x: Any) -> Any:
+        sources = np.array(self.sources, np.int64)
+        moved = gather(b, out, x, [b.constant(np.maximum(sources, 0), int64)], [0])
+        if (sources != NOTHING).all():
+            return moved
+        given = b.broadcast_in_dim(b.constant(sources != NOTHING, bool_), out.shape, [0])
+        return b.select(given, moved, b.full(out, 0))
+
+    def factors(self, x: Type) -> str:
+        names = " ".join([f"i{k}" for k in range(x.rank)])
+        return f"{names} -> {names}"
+
+    def partition(self, to: Any, xs: Sequence[Any], type: Type) -> Any:
+        dims = xs[0].dims
+        axes = dims[0] if len(self.sources) % to.mesh.extent(dims[0]) == 0 else ()
+        dims = (axes, *dims[1:])
+        x = to.ask(xs[0], dims)
+        op: Any = self
+        if axes:
+            sizes = tuple([to.mesh.sizes[a] for a in axes])
+            op = MoveRows(axes, sizes, len(self.sources) // math.prod(sizes), self.sources)
+        node = to.note(op(x.node), x, "rows of other devices") if axes else op(x.node)
+        to.stand_for(node)
+        return to.local_values([node], [type], [dims])[0]
+
+    def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:  # type: ignore[override]
+        target = {source: i for i, source in enumerate(self.sources)}
+        back = tuple([target.get(i, NOTHING) for i in range(len(self.sources))])
+        return [PermuteRows(back)(g)]
+
+    jvp = jvp_in_first
+
+    def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:  # type: ignore[override]
+        return _swapped(self(_swapped(xs[0])))
+
+    @classmethod
+    def samples(cls) -> Any:
+        yield cls((2, 0, 1)), (real(3, 2),)
+        yield cls((NOTHING, 0, 3, NOTHING)), (real(4),)
 
 
 class _Lowering:
