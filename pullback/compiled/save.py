@@ -247,7 +247,7 @@ def _type_to_data(type: Type) -> list[Any]:
 
 def _type(data: Any) -> Type:
     shape, kind, *layout = data
-    return Type(shape, dtype(kind), *[Sharding.from_plain(*plain) for plain in layout])
+    return Type(shape, dtype(kind), Sharding.from_plain(*layout[0]) if layout else None)
 
 
 def _kind_from_data(leaf: Any) -> Kind:

@@ -140,8 +140,9 @@ def _exchange(
     before, after = sum([x.type.nbytes for x in node.inputs]), sum([t.nbytes for t in out])
     sent = collective.sent(before, after, mesh.extent(axes))
     op, where, why, of = reason or (node.op.title, node.where, "", "")
-    types, seconds = tuple([t.plain for t in out]), machine.seconds(sent, collective.steps())
-    return Communication(collective.wire, axes, types, int(sent), seconds, op, where, why, of, rounds)
+    kind, types = collective.wire, tuple([t.plain for t in out])
+    seconds = machine.seconds(sent, collective.steps())
+    return Communication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 
 def _types(node: Node) -> tuple[Type, ...]:

@@ -80,7 +80,7 @@ class XlaMesh(MeshEngine):
 
     def outcomes(self, word: Shards) -> np.ndarray:
         """Return which checks of a run held on all devices."""
-        return np.stack(list(word.parts().values())).all(0)
+        return np.logical_and.reduce(list(word.parts().values()))
 
     def spread(self, results: list[Shards], types: Sequence[Type]) -> list[Any]:
         """Return the results of a run; those that are on no mesh are the same on all devices."""

@@ -6,7 +6,6 @@ sent to it.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,28 +13,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.errors import ShapeError
+from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import bool_, int64
 from pullback.ops.collective.move import AllGather, PSlice
 from pullback.ops.collective.reduce import Exchange
+from pullback.ops.collective.rows_lowering import NOTHING, RowsLowering
 from pullback.ops.composite import Composite
 from pullback.ops.elementwise.functions import where
 from pullback.ops.index.lowering import gather
-from pullback.ops.instructions import sliced
 from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, jvp_in_first
 from pullback.ops.samples import real
 from pullback.sharding.rounds import components, rounds
 
-NOTHING = -1  # the source of a row of zeros
-
 
 class Message(NamedTuple):
-    """One row that a device sends to another."""
+    """The rows that one device sends to another."""
 
     source: int
     target: int
-    row: int  # of the source
-    slot: int  # row of the target
+    rows: list[int]  # of the source
+    slots: list[int]  # rows of the target
 
 
 class MoveRows(Exchange):
@@ -69,6 +66,7 @@ class MoveRows(Exchange):
     def infer(self, x: Type) -> Type:
         if not x.rank or x.shape[0] != self.rows:
             raise ShapeError(f"the first dimension must have size {self.rows}, got {x}")
+        _check_sources(self.sources, self.devices * self.rows)
         return x.with_shape((self.count, *x.shape[1:]))
 
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -91,13 +89,16 @@ class MoveRows(Exchange):
 
     @cached_property
     def messages(self) -> list[Message]:
-        """The rows that devices send each other."""
-        found = []
+        """The messages from each device to each other one."""
+        found: dict[tuple[int, int], Message] = {}
         for i, source in enumerate(self.sources):
             (target, slot), (device, row) = divmod(i, self.count), divmod(source, self.rows)
             if source != NOTHING and device != target:
-                found.append(Message(device, target, row, slot))
-        return found
+                ends = device, target
+                message = found.setdefault(ends, Message(*ends, [], []))
+                message.rows.append(row)
+                message.slots.append(slot)
+        return list(found.values())
 
     @cached_property
     def exchange(self) -> list[list[int]]:
@@ -116,11 +117,14 @@ class MoveRows(Exchange):
 
     @cached_property
     def rounds(self) -> list[list[Message]]:
-        """The messages of each round; an exchange takes one."""
+        """The messages of each round, which are equally long; an exchange takes one round."""
         if self.exchange:
             return [self.messages]
-        turns = rounds([m[:2] for m in self.messages])
-        return [[self.messages[i] for i in turn] for turn in turns]
+        found = []
+        for length in sorted({len(m.rows) for m in self.messages}):
+            alike = [m for m in self.messages if len(m.rows) == length]
+            found += [[alike[i] for i in turn] for turn in rounds([m[:2] for m in alike])]
+        return found
 
     @property
     def wire(self) -> str:  # type: ignore[override]
@@ -129,13 +133,14 @@ class MoveRows(Exchange):
         return "all_to_all" if self.exchange else "permute"
 
     def sent(self, before: float, after: float, devices: int) -> float:
-        return after / self.count * len(self.messages) / self.devices
+        rows = sum([len(m.rows) for m in self.messages])
+        return after / self.count * rows / self.devices
 
     def steps(self) -> int:
         return len(self.rounds)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
-        return _Lowering(self, b, out, x).result()
+        return RowsLowering(self, b, out, x).result()
 
     def batch_apart(self, x: Node) -> Node:
         return _swapped(self(_swapped(x)))
@@ -165,7 +170,9 @@ class MoveRows(Exchange):
                             for y in (index, given)]  # fmt: skip
             chosen = chosen or own
         take = TABLE["Gather"](0)
-        made = take.batch(axis, (x, index), (mapped, chosen)) if mapped or chosen else take(x, index)
+        made = (
+            take.batch(axis, (x, index), (mapped, chosen)) if mapped or chosen else take(x, index)
+        )
         lead = (1,) * (mapped and not chosen)
         ones = (1,) * (made.type.rank - given.type.rank - len(lead))
         return where(TABLE["Reshape"]((*lead, *given.type.shape, *ones))(given), made, 0)
@@ -173,6 +180,12 @@ class MoveRows(Exchange):
 
 def _depends(keys: np.ndarray, k: int) -> bool:
     return bool((keys != keys.take([0], k)).any())
+
+
+def _check_sources(sources: Sequence[int], rows: int) -> None:
+    if not all(NOTHING <= s < rows for s in sources):
+        what = f"sources must be rows, numbered from 0 to {rows - 1}, or {NOTHING} for zeros"
+        raise ArgumentError(f"{what}, got {list(sources)}")
 
 
 def _swapped(x: Node) -> Node:
@@ -193,6 +206,9 @@ class PermuteRows(Composite):
     def infer(self, x: Type) -> Type:
         if not x.rank or x.shape[0] != len(self.sources):
             raise ShapeError(f"the first dimension must have size {len(self.sources)}, got {x}")
+        _check_sources(self.sources, len(self.sources))
+        if len({s for s in self.sources if s >= 0}) < sum([s >= 0 for s in self.sources]):
+            raise ArgumentError(f"a row must not be taken twice, got {list(self.sources)}")
         return x
 
     def expand(self, x: Node) -> Node:
@@ -231,7 +247,7 @@ class PermuteRows(Composite):
         back = tuple([target.get(i, NOTHING) for i in range(len(self.sources))])
         return [PermuteRows(back)(g)]
 
-    jvp = jvp_in_first
+    jvp = jvp_in_first  # type: ignore[assignment]
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Node:  # type: ignore[override]
         return _swapped(self(_swapped(xs[0])))
@@ -240,110 +256,3 @@ class PermuteRows(Composite):
     def samples(cls) -> Any:
         yield cls((2, 0, 1)), (real(3, 2),)
         yield cls((NOTHING, 0, 3, NOTHING)), (real(4),)
-
-
-class _Lowering:
-    """Writes the instructions of one `MoveRows`."""
-
-    def __init__(self, op: MoveRows, b: Any, out: Type, x: Any) -> None:
-        self.op, self.b, self.out, self.x = op, b, out, x
-        self.groups = b.mesh.groups(op.axes)
-
-    def result(self) -> Any:
-        if self.op.exchange:
-            return self._exchanged()
-        given = [s for s in self.op.sources if s != NOTHING]
-        if self.op.count == 1 and len({s // self.op.rows for s in given}) == len(given):
-            return self._permuted()
-        return self._in_rounds()
-
-    def _exchanged(self) -> Any:
-        """One all_to_all within each group, between rows in the order of the group."""
-        op, size = self.op, len(self.op.exchange[0])
-        each = op.count // size
-        leaving: list[list[int]] = [[]] * op.devices
-        arriving: list[list[int]] = [[]] * op.devices
-        for group in op.exchange:
-            slots = {(s, t): [q for q in range(op.count) if self._source(t, q)[0] == s]
-                     for s, t in itertools.product(group, group)}  # fmt: skip
-            for i, d in enumerate(group):
-                leaving[d] = [self._source(t, q)[1] for t in group for q in slots[d, t]]
-                places = {q: j * each + n for j, s in enumerate(group)
-                          for n, q in enumerate(slots[s, d])}  # fmt: skip
-                arriving[d] = [places[q] for q in range(op.count)]
-        positions = [[g[d] for d in group] for g in self.groups for group in op.exchange]
-        moved = self.b.all_to_all(self._rows(self.x, leaving), positions, 0, 0)
-        return self._rows(moved, arriving)
-
-    def _permuted(self) -> Any:
-        """One permute: every device gets one row, or zeros."""
-        own = [(d, *self._source(d, 0)) for d in range(self.op.devices)]
-        pairs = [(s, t) for t, s, _ in own if s >= 0]
-        rows = dict([(s, [row]) for _, s, row in own])
-        table = [rows.get(d, [0]) for d in range(self.op.devices)]
-        return self._permute(self._rows(self.x, table), pairs)
-
-    def _in_rounds(self) -> Any:
-        """Local rows first; those that arrive in each round are written over them."""
-        op, b = self.op, self.b
-        zeros = b.full(Type((1, *self.x.shape[1:]), self.x.dtype), 0)
-        wide = Type((op.rows + 1, *self.x.shape[1:]), self.x.dtype)
-        table = []
-        for t in range(op.devices):
-            found = [self._source(t, q) for q in range(op.count)]
-            table.append([row if s == t else op.rows for s, row in found] + [op.rows])
-        made = b.op("stablehlo.concatenate", self.x, zeros, out=wide, dimension=0)
-        made = self._rows(made, table)
-        for turn in op.rounds:
-            rows, slots = {m.source: m.row for m in turn}, {m.target: m.slot for m in turn}
-            leaving = [[rows.get(d, 0)] for d in range(op.devices)]
-            row = self._permute(self._rows(self.x, leaving), [m[:2] for m in turn])
-            # a device that gets nothing writes behind the last row
-            start = self._number([slots.get(d, op.count) for d in range(op.devices)])
-            starts = [start, *[b.constant(0, int64)] * (len(self.x.shape) - 1)]
-            made = b.op("stablehlo.dynamic_update_slice", made, row, *starts, out=made.type)
-        return self._sliced(made, 0, op.count)
-
-    def _source(self, t: int, q: int) -> tuple[int, int]:
-        """Return the device and the row that a row comes from."""
-        source = self.op.sources[t * self.op.count + q]
-        return (NOTHING, 0) if source == NOTHING else divmod(source, self.op.rows)
-
-    def _permute(self, row: Any, pairs: Sequence[tuple[int, int]]) -> Any:
-        return self.b.collective_permute(row, [(g[s], g[t]) for g in self.groups for s, t in pairs])
-
-    def _rows(self, x: Any, table: Sequence[Sequence[int]]) -> Any:
-        """Return rows of `x`, those that the table gives for each device."""
-        b, wanted = self.b, table[0]
-        if len(set(map(tuple, table))) == 1:
-            if list(wanted) == list(range(wanted[0], wanted[0] + len(wanted))):
-                return self._sliced(x, wanted[0], len(wanted))
-            index = b.constant(np.array(wanted), int64)
-        elif len(wanted) == 1:
-            starts = [self._number([row for (row,) in table]),
-                      *[b.constant(0, int64)] * (len(x.shape) - 1)]  # fmt: skip
-            sizes = (1, *x.shape[1:])
-            out = Type(sizes, x.dtype)
-            return b.op("stablehlo.dynamic_slice", x, *starts, out=out, slice_sizes=sizes)
-        else:
-            rows = b.constant(np.array(self._by_position(table)), int64)
-            start = b.convert(b.position(), int64)
-            sizes = (1, len(wanted))
-            index = b.op("stablehlo.dynamic_slice", rows, start, b.constant(0, int64),
-                         out=Type(sizes, int64), slice_sizes=sizes)  # fmt: skip
-            index = b.reshape(index, (len(wanted),))
-        return gather(b, Type((len(wanted), *x.shape[1:]), x.dtype), x, [index], [0])
-
-    def _number(self, numbers: Sequence[int]) -> Any:
-        """Return a number for each device."""
-        return self.b.by_position(self._by_position(numbers))
-
-    def _by_position(self, values: Sequence[Any]) -> list[Any]:
-        found = {p: value for g in self.groups for p, value in zip(g, values, strict=True)}
-        return [found[p] for p in range(len(found))]
-
-    def _sliced(self, x: Any, start: int, count: int) -> Any:
-        if (start, count) == (0, x.shape[0]):
-            return x
-        zeros = (0,) * (len(x.shape) - 1)
-        return sliced(self.b, x, (start, *zeros), (start + count, *x.shape[1:]))

@@ -186,5 +186,3 @@ def _between(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> Iterator[
         via = tuple([(*have, *new) for have, new in zip(want, more, strict=True)])
         if via != have and _divides(mesh, whole, have, via):
             yield via
-
-
