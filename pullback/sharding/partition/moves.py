@@ -73,11 +73,22 @@ class Mover(LayoutSteps):
             if (p, None) not in self._moved:
                 self._moved[p, None] = self.reduce(p)
             return self._moved[p, None]
-        for axis in p.partial:
-            for dim, wanted in enumerate(dims):
-                have = p.dims[dim]
-                follows = wanted[: len(have) + 1] == (*have, axis)
-                if follows and (self.even(p, dim, wanted) or wanted == (axis,)):
-                    p = self.scatter(p, dim, axis)
-                    break
+        while p.partial:
+            step = self._slice_or_scatter(p, dims)
+            if step is None:
+                break
+            p = step
         return self.reduce(p) if p.partial else p
+
+    def _slice_or_scatter(self, p: LocalValue, dims: Dims) -> LocalValue | None:
+        """Split a partial sum along the next axis of a dimension, if that is possible."""
+        for dim, wanted in enumerate(dims):
+            have = p.dims[dim]
+            axis = wanted[len(have)] if wanted[: len(have)] == have != wanted else None
+            if axis is None or not (self.even(p, dim, wanted) or wanted == (axis,)):
+                continue
+            if axis in p.partial:
+                return self.scatter(p, dim, axis)
+            if axis not in p.axes:
+                return self.slice(p, dim, axis)
+        return None
