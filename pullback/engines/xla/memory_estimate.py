@@ -35,6 +35,8 @@ _COSTLY = {
 }  # fmt: skip
 # Those of them that XLA writes with two operands: `logistic(x)` is `1 / (1 + exp(-x))`.
 _OF_TWO = {"logistic", "power", "divide", "atan2", "remainder"}
+# Instructions that read their operand in another order, and cannot overwrite it.
+_MOVING = {"transpose", "reverse"}
 # Collectives that need one dimension to be the slowest in memory, with its attribute.
 _MAJOR = {
     "all_gather": "all_gather_dim", "all_to_all": "split_dimension",
@@ -118,6 +120,7 @@ class _Step:
     after: set[HloValue]  # values that must be written before, though they are not read
     writes: list[HloValue]
     inside: int  # bytes that only exist while it runs
+    moves: bool = False  # whether it reads elements of an operand elsewhere than it writes them
 
 
 @dataclass
@@ -127,6 +130,7 @@ class _Loop:
     sources: dict[HloValue, None]
     after: set[HloValue] = field(default_factory=set)
     costly: bool = False
+    moves: bool = False
 
 
 class _Flow:
@@ -220,16 +224,17 @@ class _Flow:
                 if y not in self.outputs:
                     self.buffers[y] = Buffer(y.type, self.origin(i)[0])
             if writes:
-                yield _Step(i, list(loop.sources), loop.after, writes, _inside(i))
+                yield _Step(i, list(loop.sources), loop.after, writes, _inside(i), loop.moves)
 
     def _loop(self, i: HloInstruction, loops: dict[HloValue, _Loop]) -> _Loop:
-        made = _Loop({}, set(), i.name in _COSTLY)
+        made = _Loop({}, set(), i.name in _COSTLY, i.name in _MOVING)
         for x in self.reads[i]:
             read = loops.get(self.root(x))
             if read is not None:  # a constant is not read
                 made.sources |= read.sources
                 made.after |= read.after
                 made.costly |= read.costly
+                made.moves |= read.moves
             for other in self.tied.get(x, ()):
                 if other in loops:
                     made.after |= loops[other].sources.keys()
@@ -260,8 +265,8 @@ class _Flow:
 
 def _folds(i: HloInstruction, reader: HloInstruction) -> bool:
     """Whether a whole instruction computes its operand while it reads it."""
-    if i.name == "transpose":
-        return reader.name == "dot_general"
+    if i.name == "transpose":  # but not one that is reshaped
+        return reader.name == "dot_general" and i.results[0] in reader.operands
     return i.name in ("iota", "broadcast_in_dim")
 
 
@@ -321,7 +326,8 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
 def _reused(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
     """The bytes that a step writes over operands which it is the last to read."""
     total = 0
-    overwrites = step.instruction.name not in _WHOLE or step.instruction.name == "while"
+    loop = step.instruction.name not in _WHOLE and not step.moves
+    overwrites = loop or step.instruction.name == "while"
     for size in written.values() if overwrites else ():
         if size in dying:
             dying.remove(size)

@@ -116,6 +116,17 @@ class MoveRows(Exchange):
         return groups
 
     @cached_property
+    def shares(self) -> bool:
+        """Whether every device of an exchange sends the same rows to all."""
+        sent: dict[int, set] = {}
+        for device in range(self.devices):
+            own = self.sources[device * self.count : (device + 1) * self.count]
+            sent[device] = {tuple([s % self.rows for s in own if s // self.rows == device])}
+        for m in self.messages:
+            sent[m.source].add(tuple(m.rows))
+        return bool(self.exchange) and all(len(rows) == 1 for rows in sent.values())
+
+    @cached_property
     def rounds(self) -> list[list[Message]]:
         """The messages of each round, which are equally long; an exchange takes one round."""
         if self.exchange:
@@ -130,7 +141,7 @@ class MoveRows(Exchange):
     def wire(self) -> str:  # type: ignore[override]
         if not self.messages:
             return ""
-        return "all_to_all" if self.exchange else "permute"
+        return "all_gather" if self.shares else "all_to_all" if self.exchange else "permute"
 
     def sent(self, before: float, after: float, devices: int) -> float:
         rows = sum([len(m.rows) for m in self.messages])

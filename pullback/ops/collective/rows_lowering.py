@@ -37,7 +37,7 @@ class RowsLowering:
         return self._in_rounds()
 
     def _exchanged(self) -> Any:
-        """One all_to_all within each group, between rows in the order of the group."""
+        """One all_to_all or all_gather within each group, of rows in the order of the group."""
         op, size = self.op, len(self.op.exchange[0])
         each = op.count // size
         leaving: list[list[int]] = [[]] * op.devices
@@ -51,7 +51,11 @@ class RowsLowering:
                           for n, q in enumerate(slots[s, d])}  # fmt: skip
                 arriving[d] = [places[q] for q in range(op.count)]
         positions = [[g[d] for d in group] for g in self.groups for group in op.exchange]
-        moved = self.b.all_to_all(self._rows(self.x, leaving), positions, 0, 0)
+        if op.shares:
+            rows = self._rows(self.x, [given[:each] for given in leaving])
+            moved = self.b.all_gather(rows, positions, 0)
+        else:
+            moved = self.b.all_to_all(self._rows(self.x, leaving), positions, 0, 0)
         return self._rows(moved, arriving)
 
     def _permuted(self) -> Any:
