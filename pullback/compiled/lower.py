@@ -16,6 +16,7 @@ from pullback.engines.registry import mesh_of
 from pullback.engines.xla.builder import Builder, module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
+from pullback.graph.types import show_apart
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -113,4 +114,5 @@ def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new:
             hint = "The program was compiled ahead of time, for one kind of arguments."
-            raise ArgumentError(f"{name}: {path} must be {old}, got {new}", hint=hint)
+            wanted_kind, kind = show_apart(old, new)
+            raise ArgumentError(f"{name}: {path} must be {wanted_kind}, got {kind}", hint=hint)

@@ -27,7 +27,7 @@ from pullback.engines.xla.program import check_masks
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
 from pullback.functions import shard
 from pullback.graph.dtypes import dtype
-from pullback.graph.types import Type
+from pullback.graph.types import Type, show_apart
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
 from pullback.lazy.settings import current
@@ -171,12 +171,13 @@ class Loaded(Executor):
             )
         for path, old, new in zip(self._header["paths"], self.kinds, kinds, strict=True):
             if old != new:
-                raise ArgumentError(f"{self.name}: {path} must be {old}, got {new}")
+                wanted, given = show_apart(old, new)
+                raise ArgumentError(f"{self.name}: {path} must be {wanted}, got {given}")
         fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
         fixed += zip([value for _, value in static], self._static, strict=True)
-        for given, wanted in fixed:
-            if not same_plain(given, wanted):
-                what = f"must be {wanted!r}, as when the program was saved, got {given!r}"
+        for value, saved in fixed:
+            if not same_plain(value, saved):
+                what = f"must be {saved!r}, as when the program was saved, got {value!r}"
                 raise ArgumentError(f"{self.name}: a static argument {what}")
         return self.call(leaves)
 

@@ -228,7 +228,7 @@ def _as_rows(x: Node, cells: tuple[int, ...]) -> Node:
     apart = [size for pair in zip(cells, shape, strict=True) for size in pair]
     rank = len(cells)
     x = Reshape(tuple(apart))(x)
-    x = Transpose((*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)))(x)
+    x = _transpose(x, (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)))
     return Reshape((math.prod(cells), *shape))(x)
 
 
@@ -236,8 +236,14 @@ def _from_rows(x: Node, cells: tuple[int, ...], shape: tuple[int, ...]) -> Node:
     """Return the shard of the given shape whose cells are rows."""
     rank = len(cells)
     x = Reshape((*cells, *x.type.shape[1:]))(x)
-    x = Transpose(tuple([i + k for i in range(rank) for k in (0, rank)]))(x)
+    x = _transpose(x, tuple([i + k for i in range(rank) for k in (0, rank)]))
     return Reshape(shape)(x)
+
+
+def _transpose(x: Node, order: tuple[int, ...]) -> Node:
+    """Transpose a value whose elements may stay in their order, as then its copy is saved."""
+    long = [i for i in order if x.type.shape[i] > 1]
+    return x if long == sorted(long) else Transpose(order)(x)
 
 
 def neutral(op: Op, dtype: DType) -> Any:
