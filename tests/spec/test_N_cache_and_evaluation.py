@@ -482,10 +482,10 @@ def test_N18_memory_stays_flat_with_gradients(style, read_every):
         if (i + 1) % read_every == 0:
             loss.item()
 
-    flat(step, 400)
+    flat(step, 150)
 
 
-def test_N18_memory_stays_flat_over_2000_steps():
+def test_N18_memory_stays_flat_over_1000_steps():
     loop = Functional()
 
     def step(i: int) -> None:
@@ -493,7 +493,7 @@ def test_N18_memory_stays_flat_over_2000_steps():
         if i % 100 == 99:
             loss.item()
 
-    flat(step, 2000)
+    flat(step, 1000)
 
 
 def test_N18_memory_stays_flat_without_gradients():
@@ -504,7 +504,7 @@ def test_N18_memory_stays_flat_without_gradients():
         if i % 10 == 9:
             state[0].numpy()
 
-    flat(step, 2000)
+    flat(step, 1000)
 
 
 def test_N18_memory_stays_flat_under_no_grad():
@@ -516,7 +516,7 @@ def test_N18_memory_stays_flat_under_no_grad():
         if i % 10 == 9:
             w.numpy()
 
-    flat(step, 2000)
+    flat(step, 1000)
 
 
 def test_N18_history_under_an_open_derivative_is_kept():
