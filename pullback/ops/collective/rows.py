@@ -7,6 +7,7 @@ sent to it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -110,8 +111,8 @@ class MoveRows(Exchange):
         for group in groups:
             for t in group:
                 rows = self.sources[t * self.count : (t + 1) * self.count]
-                given = [s // self.rows for s in rows if s != NOTHING]
-                if any(given.count(s) * size != self.count for s in group):
+                given = Counter([s // self.rows for s in rows if s != NOTHING])
+                if any(given[s] * size != self.count for s in group):
                     return []
         return groups
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +39,19 @@ class RowsLowering:
         """One all_to_all or all_gather within each group, of rows in the order of the group."""
         op, size = self.op, len(self.op.exchange[0])
         each = op.count // size
+        place = {d: i for group in op.exchange for i, d in enumerate(group)}  # in its group
+        slots: dict[tuple[int, int], list[int]] = {}  # of the target, by source and target
+        for t in range(op.devices):
+            for q in range(op.count):
+                slots.setdefault((self._source(t, q)[0], t), []).append(q)
         leaving: list[list[int]] = [[]] * op.devices
-        arriving: list[list[int]] = [[]] * op.devices
+        arriving = [[0] * op.count for _ in range(op.devices)]
         for group in op.exchange:
-            slots = {(s, t): [q for q in range(op.count) if self._source(t, q)[0] == s]
-                     for s, t in itertools.product(group, group)}  # fmt: skip
             for d in group:
                 leaving[d] = [self._source(t, q)[1] for t in group for q in slots[d, t]]
-                places = {q: j * each + n for j, s in enumerate(group)
-                          for n, q in enumerate(slots[s, d])}  # fmt: skip
-                arriving[d] = [places[q] for q in range(op.count)]
+                for s in group:
+                    for n, q in enumerate(slots[s, d]):
+                        arriving[d][q] = place[s] * each + n
         positions = [[g[d] for d in group] for g in self.groups for group in op.exchange]
         if op.shares:
             rows = self._rows(self.x, [given[:each] for given in leaving])

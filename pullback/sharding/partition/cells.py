@@ -5,18 +5,20 @@ Each device gets the cells that it lacks from a device that has them, so no move
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from pullback.ops.collective.rows import MoveRows
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.rounds import balanced
 from pullback.sharding.spec import Dims
 
-MOST = 2048  # cells of all devices: more would take too long to plan, and too many rounds
+MOST = 65536  # cells of all devices: with more, planning would take seconds
+MATCHED = 2048  # cells of all devices for which the best senders are searched
 
 Numbers = tuple[tuple[int, ...], ...]  # a layout by numbers of axes
 
@@ -65,62 +67,56 @@ def _sources(
     before: tuple[int, ...], after: tuple[int, ...],
 ) -> tuple[int, ...]:  # fmt: skip
     """Return where the cells of every device come from, as `MoveRows` counts them."""
-    places = list(itertools.product(*map(range, sizes)))
-    number = {place: i for i, place in enumerate(places)}
-    split = {a for axes in tails for a in axes}
-    free = [range(n) if a not in split else (0,) for a, n in enumerate(sizes)]
-    own: dict[int, int] = {}  # sources by cell of the result
-    missing: list[tuple[int, int, list[int], int]] = []
-    cells = list(itertools.product(*map(range, after)))
-    for t, place in enumerate(places):
-        begins = [_index(place, axes, sizes) * n for axes, n in zip(needs, after, strict=True)]
-        for q, offset in enumerate(cells, start=t * len(cells)):
-            cell = [i + j for i, j in zip(begins, offset, strict=True)]
-            row = _flat([c % n for c, n in zip(cell, before, strict=True)], before)
-            fixed = _coordinates(cell, tails, before, sizes)
-            holder = tuple([fixed.get(a, c) for a, c in enumerate(place)])
-            if holder == place:
-                own[q] = t * math.prod(before) + row
-                continue
-            others = itertools.product(
-                *[(fixed[a],) if a in fixed else free[a] for a in range(len(sizes))]
-            )
-            missing.append((q, number[holder], [number[p] for p in others], row))
-    givers = _givers(missing, len(places))
-    found = own | {m[0]: s * math.prod(before) + m[3] for m, s in zip(missing, givers, strict=True)}
-    return tuple([found[q] for q in range(len(places) * len(cells))])
-
-
-def _givers(missing: Sequence[tuple[int, int, list[int], int]], devices: int) -> list[int]:
-    """Return the device that sends each missing cell.
-
-    That is the one at the same place along all other axes, unless this leaves all to a few.
-    """
-    near = [m[1] for m in missing]
-    fair = -(-len(near) // devices)
-    if max([near.count(s) for s in set(near)], default=0) <= fair:
-        return near
-    return balanced([m[2] for m in missing])
-
-
-def _index(place: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> int:
-    return _flat([place[a] for a in axes], [sizes[a] for a in axes])
-
-
-def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
-    made = 0
-    for i, n in zip(index, shape, strict=True):
-        made = made * n + i
-    return made
-
-
-def _coordinates(
-    cell: Sequence[int], tails: Numbers, before: Sequence[int], sizes: Sequence[int]
-) -> dict[int, int]:
-    """Return the coordinates of the devices that have a cell, along the axes that split it."""
-    found = {}
-    for c, axes, n in zip(cell, tails, before, strict=True):
-        shard = c // n
+    places = _grid(sizes)
+    begins = np.stack([_index(places, axes, sizes) for axes in needs], -1) * np.array(after)
+    cells = begins[:, None] + _grid(after)  # by device, by cell that it needs
+    rows = _flat(cells % np.array(before), before)
+    holders = np.broadcast_to(places[:, None], (*cells.shape[:2], len(sizes))).copy()
+    for dim, axes in enumerate(tails):
+        shard = cells[..., dim] // before[dim]
         for a in reversed(axes):
-            shard, found[a] = divmod(shard, sizes[a])
-    return found
+            shard, holders[..., a] = np.divmod(shard, sizes[a])
+    givers = _givers(places, holders, sizes, tails, needs)
+    return tuple((givers * math.prod(before) + rows).ravel().tolist())
+
+
+def _givers(
+    places: np.ndarray, holders: np.ndarray, sizes: tuple[int, ...], tails: Numbers, needs: Numbers
+) -> np.ndarray:
+    """Return the device that gives each cell: the same one if it has the cell.
+
+    Otherwise that is the one at the same place along the axes that do not matter, or, if this
+    would leave all to a few, another one.
+    """
+    near, devices = _flat(holders, sizes), np.arange(len(places))[:, None]
+    lacks = near != devices
+    free = [a for a in range(len(sizes)) if not any(a in axes for axes in tails)]
+    unused = [a for a in range(len(sizes)) if not any(a in axes for axes in needs)]
+    turned, index = holders.copy(), _index(places, unused, sizes)[:, None]
+    for a in reversed(free):
+        index, turned[..., a] = np.divmod(index, sizes[a])
+    found = [near, np.where(lacks, _flat(turned, sizes), devices)]
+    loads = [np.bincount(givers[lacks], minlength=1).max() for givers in found]
+    if min(loads) * len(places) < lacks.sum() + len(places) or lacks.size > MATCHED:
+        return found[int(np.argmin(loads))]
+    choices = _grid([n if a in free else 1 for a, n in enumerate(sizes)])
+    kept = [0 if a in free else 1 for a in range(len(sizes))]
+    several = [_flat(h * kept + choices, sizes).tolist() for h in holders[lacks]]
+    near[lacks] = balanced(several)
+    return near
+
+
+def _grid(shape: Sequence[int]) -> np.ndarray:
+    """Return the coordinates of all points of a grid, in row-major order."""
+    return np.indices(tuple(shape)).reshape(len(shape), -1).T
+
+
+def _index(places: np.ndarray, axes: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+    return _flat(places[..., list(axes)], [sizes[a] for a in axes])
+
+
+def _flat(index: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    made = np.zeros(index.shape[:-1], np.int64)
+    for i, n in enumerate(shape):
+        made = made * n + index[..., i]
+    return made

@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic
 from pullback.sharding.mesh import DeviceMesh
@@ -15,6 +17,7 @@ from pullback.sharding.partition.cells import cell_move
 from pullback.sharding.spec import Dims
 
 MACHINE = Machine()
+CLOSE = 1e-3  # a route that takes this much more than the least possible time is good enough
 FEW = 64  # the most layouts to try on the way
 
 
@@ -30,6 +33,8 @@ def route(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> tuple[Step, 
     """Return the steps that change the layout of a complete value."""
     best = stepwise(mesh, whole, have, want)
     if best.collectives and _divides(mesh, whole, have, want):
+        if best.seconds <= MACHINE.seconds(least_traffic(mesh, whole, have, want)) * (1 + CLOSE):
+            return tuple(best.steps)
         for via in (want, *_between(mesh, whole, have, want)):
             other = Route(mesh, whole, have)
             other.relayout(via)
@@ -164,6 +169,24 @@ def _exchange_pairs(r: Route, want: Dims) -> None:
         if not even and not single:
             break
         r.exchange(source, target)
+
+
+def least_traffic(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> float:
+    """Return the bytes that a device lacks on average, less than which no route can send."""
+    lacks, shared = np.ones(mesh.size), np.ones(mesh.size)
+    for n, before, after in zip(whole.shape, have, want, strict=True):
+        starts = [_starts(mesh, n, axes) for axes in (before, after)]
+        sizes = [n // mesh.extent(axes) for axes in (before, after)]
+        ends = np.minimum(starts[0] + sizes[0], starts[1] + sizes[1])
+        shared *= np.maximum(0, ends - np.maximum(*starts))
+        lacks *= sizes[1]
+    return float((lacks - shared).mean()) * whole.dtype.numpy.itemsize
+
+
+def _starts(mesh: DeviceMesh, n: int, axes: tuple[str, ...]) -> np.ndarray:
+    """Return where the shards of a dimension of size n begin on each device."""
+    index = [mesh.index(k, axes) for k in range(mesh.size)]
+    return np.array(index) * (n // mesh.extent(axes))
 
 
 def _divides(mesh: DeviceMesh, whole: Type, have: Dims, want: Dims) -> bool:
