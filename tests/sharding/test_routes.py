@@ -247,3 +247,22 @@ def test_items_are_spread_over_their_holders():
     assert max(Counter(balanced([[0, 1]] * 6)).values()) == 3
     assert balanced([]) == []
     assert components([(0, 2), (3, 1)], 5) == [[0, 2], [1, 3], [4]]
+
+
+# -- partial sums --------------------------------------------------------------------------------
+
+
+def product(x, w, spec):
+    have = [pb.Type((1024, 1024), pb.float32, pb.Sharding(PLANE, s)) for s in (x, w)]
+    return pb.debug.explain_sharding(lambda x, w: pb.reshard(x @ w, spec))(*have)
+
+
+def test_partial_sums_are_scattered_in_any_order_of_axes():
+    both = pb.P(None, ("a", "b")), pb.P(("a", "b"))
+    for spec in (pb.P(("a", "b")), pb.P(("b", "a")), pb.P("b", "a")):
+        assert product(*both, spec).counts == {"reduce_scatter": 2}, spec
+
+
+def test_partial_sums_are_sliced_before_they_are_reduced():
+    found = product(pb.P(None, "a"), pb.P("a"), pb.P("b"))
+    assert found.counts == {"all_reduce": 1} and found.nbytes == 1024 * 1024  # a quarter of it
