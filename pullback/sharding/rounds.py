@@ -60,33 +60,33 @@ def _swap(
         sent[source][new] = received[end][new] = number
 
 
-def balanced(holders: Sequence[Sequence[int]]) -> list[int]:
-    """Return one of the holders of each item, so that the busiest one has as few as possible."""
-    limit = -(-len(holders) // max(1, _holder_count(holders)))
+def balanced(owners: Sequence[Sequence[int]]) -> list[int]:
+    """Return one of the owners of each item, so that the busiest one has as few as possible."""
+    limit = -(-len(owners) // max(1, _owner_count(owners)))
     while True:
         held: dict[int, list[int]] = {}
-        if all(_place(item, holders, held, limit, set()) for item in range(len(holders))):
+        if all(_place(item, owners, held, limit, set()) for item in range(len(owners))):
             return [s for _, s in sorted((item, s) for s, items in held.items() for item in items)]
         limit += 1
 
 
-def _holder_count(holders: Sequence[Sequence[int]]) -> int:
-    return len({s for some in holders for s in some})
+def _owner_count(owners: Sequence[Sequence[int]]) -> int:
+    return len({s for some in owners for s in some})
 
 
 def _place(
-    item: int, holders: Sequence[Sequence[int]], held: dict[int, list[int]], limit: int, seen: set
+    item: int, owners: Sequence[Sequence[int]], held: dict[int, list[int]], limit: int, seen: set
 ) -> bool:
-    """Give an item to one of its holders; items that were placed before may move."""
-    free = [s for s in holders[item] if len(held.get(s, ())) < limit]
+    """Give an item to one of its owners; items that were placed before may move."""
+    free = [s for s in owners[item] if len(held.get(s, ())) < limit]
     if free:
         held.setdefault(min(free, key=lambda s: len(held.get(s, ()))), []).append(item)
         return True
-    for s in holders[item]:
+    for s in owners[item]:
         if s not in seen:
             seen.add(s)
             for i, other in enumerate(held[s]):
-                if _place(other, holders, held, limit, seen):
+                if _place(other, owners, held, limit, seen):
                     held[s][i] = item
                     return True
     return False

@@ -17,7 +17,7 @@ import pullback as pb
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import float32
 from pullback.ops.collective.rows import MoveRows, PermuteRows
-from pullback.ops.sources import placeholder
+from pullback.ops.sources import placeowner
 from pullback.sharding.cost import Machine
 from pullback.sharding.partition import routes
 from pullback.sharding.parts import places
@@ -213,7 +213,7 @@ def test_rows_between_neighbours_are_one_message():
 
 
 def test_wrong_sources_are_refused():
-    x = placeholder("x", pb.Type((2, 3), float32))
+    x = placeowner("x", pb.Type((2, 3), float32))
     with told(
         ArgumentError, ValueError, "permute_rows", "a row must not be taken twice, got [1, 1]"
     ):
@@ -241,7 +241,7 @@ def test_rounds_are_permutations_and_as_few_as_possible(seed):
     assert len(found) == max([max(side.values()) for side in sides], default=0)
 
 
-def test_items_are_spread_over_their_holders():
+def test_items_are_spread_over_their_owners():
     chosen = balanced([[0], [0, 1], [0, 1, 2]])
     assert chosen == [0, 1, 2]
     assert max(Counter(balanced([[0, 1]] * 6)).values()) == 3

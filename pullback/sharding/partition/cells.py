@@ -1,4 +1,4 @@
-"""Direct moves from one layout to another, in cells: the pieces that both layouts are made of.
+"""Direct moves from one layout to another, in cells: the blocks that shards of both are made of.
 
 Each device gets the cells that it lacks from a device that has them, so no move sends less.
 """
@@ -71,28 +71,28 @@ def _sources(
     begins = np.stack([_index(places, axes, sizes) for axes in needs], -1) * np.array(after)
     cells = begins[:, None] + _grid(after)  # by device, by cell that it needs
     rows = _flat(cells % np.array(before), before)
-    holders = np.broadcast_to(places[:, None], (*cells.shape[:2], len(sizes))).copy()
+    owners = np.broadcast_to(places[:, None], (*cells.shape[:2], len(sizes))).copy()
     for dim, axes in enumerate(tails):
         shard = cells[..., dim] // before[dim]
         for a in reversed(axes):
-            shard, holders[..., a] = np.divmod(shard, sizes[a])
-    givers = _givers(places, holders, sizes, tails, needs)
+            shard, owners[..., a] = np.divmod(shard, sizes[a])
+    givers = _givers(places, owners, sizes, tails, needs)
     return tuple((givers * math.prod(before) + rows).ravel().tolist())
 
 
 def _givers(
-    places: np.ndarray, holders: np.ndarray, sizes: tuple[int, ...], tails: Numbers, needs: Numbers
+    places: np.ndarray, owners: np.ndarray, sizes: tuple[int, ...], tails: Numbers, needs: Numbers
 ) -> np.ndarray:
     """Return the device that gives each cell: the same one if it has the cell.
 
     Otherwise that is the one at the same place along the axes that do not matter, or, if this
     would leave all to a few, another one.
     """
-    near, devices = _flat(holders, sizes), np.arange(len(places))[:, None]
+    near, devices = _flat(owners, sizes), np.arange(len(places))[:, None]
     lacks = near != devices
     free = [a for a in range(len(sizes)) if not any(a in axes for axes in tails)]
     unused = [a for a in range(len(sizes)) if not any(a in axes for axes in needs)]
-    turned, index = holders.copy(), _index(places, unused, sizes)[:, None]
+    turned, index = owners.copy(), _index(places, unused, sizes)[:, None]
     for a in reversed(free):
         index, turned[..., a] = np.divmod(index, sizes[a])
     found = [near, np.where(lacks, _flat(turned, sizes), devices)]
@@ -101,7 +101,7 @@ def _givers(
         return found[int(np.argmin(loads))]
     choices = _grid([n if a in free else 1 for a, n in enumerate(sizes)])
     kept = [0 if a in free else 1 for a in range(len(sizes))]
-    several = [_flat(h * kept + choices, sizes).tolist() for h in holders[lacks]]
+    several = [_flat(h * kept + choices, sizes).tolist() for h in owners[lacks]]
     near[lacks] = balanced(several)
     return near
 
