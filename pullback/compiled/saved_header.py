@@ -12,6 +12,8 @@ from pullback.engines.xla.emitted import written_again
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import bool_, uint64
 from pullback.graph.types import Type
+from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.spec import P, Sharding
 
 _LISTS = (
     "leaves", "paths", "static", "options", "donated", "captured", "outs", "plan", "input_masks",
@@ -52,12 +54,9 @@ def check_fields(header: Any) -> None:
 
 def verified_program(
     module: bytes, kinds: Sequence[Kind], captured: Sequence[Type], outs: Sequence[Type],
-    checks: int, donors: Sequence[tuple[int, int]], replicas: int = 0,
+    checks: int, donors: Sequence[tuple[int, int]], mesh: DeviceMesh | None,
 ) -> str:  # fmt: skip
-    """Return the text of a program whose arguments and results are those of its header.
-
-    `captured` and `outs` are types of one device, and so are the kinds of tensors.
-    """
+    """Return the text of a program whose arguments and results are those of its header."""
     tensors = [(i, k) for i, k in enumerate(kinds) if isinstance(k, Type)]
     inputs = [*[k for _, k in tensors], *captured]
     words = sum(1 + (k[0] is complex) for k in kinds if isinstance(k, Number))
@@ -66,7 +65,17 @@ def verified_program(
     for leaf, place in donors:
         _demand(0 <= place < len(tensors) and tensors[place][0] == leaf, "donated")
     donated = [place for _, place in donors]
-    return written_again(module, [*inputs, *numbers], [*outs, *word], donated, replicas)
+    wanted = [_local(t, mesh) for t in inputs], [_local(t, mesh) for t in outs]
+    replicas = 0 if mesh is None else mesh.size
+    return written_again(module, [*wanted[0], *numbers], [*wanted[1], *word], donated, replicas)
+
+
+def _local(type: Type, mesh: DeviceMesh | None) -> Type:
+    """Return the type of the part of a value that one device of a mesh has."""
+    if mesh is None:
+        return type
+    sharding = type.sharding or Sharding(mesh, P())
+    return Type(sharding.local_shape(type.shape), type.dtype)
 
 
 def _masks(masks: list[Any], count: int, bits: int) -> None:
