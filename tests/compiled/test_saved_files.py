@@ -17,7 +17,7 @@ from pullback import testing
 from pullback.compiled.save import MAGIC, VERSION, SavedProgramError
 from pullback.engines.xla.builder import Builder, module
 from pullback.engines.xla.emitted import EMITTED, read_emitted, written_again
-from pullback.errors import ArgumentError, EngineError, OutOfMemory
+from pullback.errors import ArgumentError, DTypeError, EngineError, OutOfMemory
 from pullback.graph.table import TABLE
 from pullback.ops.collective.reduce import Collective
 
@@ -166,6 +166,17 @@ def test_headers_that_are_no_dictionary(path, text):
     write(path, text, parts(path)[1])
     with pytest.raises(SavedProgramError):
         pb.load_compiled(path)
+
+
+@pytest.mark.parametrize("text", [",", ",f4", "(1", "f4,", "not a dtype"])
+def test_dtypes_that_numpy_would_evaluate(path, text):
+    header, rest = parts(path)
+    header["outs"][0][1] = text
+    write(path, header, rest)
+    with pytest.raises(SavedProgramError, match="not a dtype"):
+        pb.load_compiled(path)
+    with pytest.raises(DTypeError, match="not a dtype"):
+        pb.tensor([1.0], dtype=text)
 
 
 def test_errors_are_made_of_named_classes_only(path):
