@@ -17,7 +17,7 @@ import pullback as pb
 from pullback.errors import ArgumentError, ShapeError
 from pullback.graph.dtypes import float32
 from pullback.ops.collective.rows import MoveRows, PermuteRows
-from pullback.ops.sources import placeowner
+from pullback.ops.sources import placeholder
 from pullback.sharding.cost import Machine
 from pullback.sharding.partition import routes
 from pullback.sharding.parts import places
@@ -213,7 +213,7 @@ def test_rows_between_neighbours_are_one_message():
 
 
 def test_wrong_sources_are_refused():
-    x = placeowner("x", pb.Type((2, 3), float32))
+    x = placeholder("x", pb.Type((2, 3), float32))
     with told(
         ArgumentError, ValueError, "permute_rows", "a row must not be taken twice, got [1, 1]"
     ):
