@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 
 from pullback.errors import OutOfMemory
@@ -11,6 +12,14 @@ from pullback.graph.types import Type, show
 
 ADDRESS_SPACE = 1 << 47  # bytes of a process
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
+
+
+def physical_memory() -> int:
+    """Return the bytes of memory of this machine; no program is large if they are unknown."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # another system
+        return 1 << 63
 
 
 def refuse_too_large(graph: Graph) -> None:

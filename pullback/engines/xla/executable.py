@@ -8,8 +8,8 @@ from typing import Any
 
 from pullback.engines import fork
 from pullback.engines.byte_sizes import show_bytes
+from pullback.engines.limits import physical_memory
 from pullback.engines.xla.jax_arrays import result_handler
-from pullback.engines.xla.machine import physical_memory
 from pullback.engines.xla.memory import MemoryUse
 from pullback.errors import EngineError, OutOfMemory
 from pullback.graph.types import Type

@@ -47,14 +47,6 @@ def library(path: str | os.PathLike) -> bytes:
         return b"no library"
 
 
-def physical_memory() -> int:
-    """Return the bytes of memory of this machine; no program is large if they are unknown."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # another system
-        return 1 << 63
-
-
 def give_back() -> None:
     """Return freed memory to the system, which the C library of Linux would keep."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
