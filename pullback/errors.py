@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed", "HostReadError",
-    "InPlaceError", "IndexOutOfRange",
-    "InvalidAxis", "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory",
-    "ParseError", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
-    "TextPosition", "TimeLimit", "TraceError", "UnsupportedOp", "UnsupportedShape",
+    "ForkError", "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed",
+    "HostReadError", "InPlaceError", "IndexOutOfRange", "InvalidAxis", "InvalidNumber",
+    "NonDifferentiableInput", "NumericOverflow", "OutOfMemory", "ParseError", "ProcessMismatch",
+    "PullbackError", "RecompileError", "ShapeError", "TextPosition", "TimeLimit", "TraceError",
+    "UnsupportedOp", "UnsupportedShape",
     "VerificationError", "WorkerLost",
 ]  # fmt: skip
 
@@ -138,6 +138,12 @@ class EngineError(PullbackError, RuntimeError):
 
 class OutOfMemory(EngineError, MemoryError):
     code = "E6004"
+
+
+class ForkError(EngineError):
+    """A forked process cannot compute: the engine's threads exist only in its parent."""
+
+    code = "fork"
 
 
 class NumericOverflow(EngineError, OverflowError):

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pullback import tree
-from pullback.api.memory_plan import readable
 from pullback.api.placeholders import stage
+from pullback.engines.byte_sizes import show_bytes
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
@@ -73,8 +73,8 @@ class Search:
         expected = self.explain(chosen)
         if memory is not None and expected.memory > memory:
             raise ArgumentError(
-                f"auto_shard: no layout fits into {readable(int(memory))} on each device, the "
-                f"smallest that was found needs {readable(expected.memory)}",
+                f"auto_shard: no layout fits into {show_bytes(int(memory))} on each device, the "
+                f"smallest that was found needs {show_bytes(expected.memory)}",
                 hint="Raise memory=, use a larger mesh, or fix fewer arguments with in_specs or "
                 "whole.",
             )

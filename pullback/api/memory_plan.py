@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.api.placeholders import program_of
 from pullback.api.signatures import Tree
+from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import engine, mesh_of
 from pullback.engines.xla.memory_estimate import Buffer, Footprint
@@ -18,8 +19,6 @@ from pullback.graph.dtypes import DType
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-
-_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
@@ -107,11 +106,11 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         parts = ("arguments", "results", "temporaries")
-        shown = ", ".join(f"{name} {readable(getattr(self, name))}" for name in parts)
-        head = f"peak {readable(self.peak)}: {shown}"
+        shown = ", ".join(f"{name} {show_bytes(getattr(self, name))}" for name in parts)
+        head = f"peak {show_bytes(self.peak)}: {shown}"
         if not self.kept:
             return f"{head}\nno backward pass keeps anything"
-        kept = f"the backward pass keeps {readable(self.kept_bytes)}:"
+        kept = f"the backward pass keeps {show_bytes(self.kept_bytes)}:"
         return f"{head}\n{kept}\n{_table(self.kept)}"
 
     __repr__ = __str__
@@ -138,15 +137,7 @@ def _table(values: tuple[PlannedValue, ...]) -> str:
     table.add_column("count", justify="right")
     table.add_column("bytes", justify="right")
     for row, sizes in sorted(rows.items(), key=lambda item: -sum(item[1])):
-        table.add_row(*row, str(len(sizes)), readable(sum(sizes)))
+        table.add_row(*row, str(len(sizes)), show_bytes(sum(sizes)))
     out = io.StringIO()
     Console(file=out, width=100, color_system=None, highlight=False, markup=False).print(table)
     return "\n".join(text.rstrip() for text in out.getvalue().splitlines() if text.strip())
-
-
-def readable(size: int) -> str:
-    """Format a number of bytes: `1.5 MiB`."""
-    for unit, name in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size} B"

@@ -20,6 +20,7 @@ from pullback.graph.types import show_apart
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
+    from pullback.compiled.signature import PrivateKey
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -80,9 +81,12 @@ class Lowered(Generic[Parameters, Result]):
         self._specialization.program.ready()
         return AheadOfTimeProgram(self._specialization, self._call, self._given)
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write the program to a file for `pb.load_compiled`, also in another process."""
-        save(self._specialization, self._call, path)
+    def save(self, path: str | os.PathLike, key: PrivateKey | None = None) -> None:
+        """Write the program to a file for `pb.load_compiled`, also in another process.
+
+        `key`, an Ed25519 private key of the package cryptography, signs the file.
+        """
+        save(self._specialization, self._call, path, key)
 
     def __str__(self) -> str:
         return self.text()

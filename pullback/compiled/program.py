@@ -125,7 +125,7 @@ class CompiledProgram:
         try:
             compiled = engine.compile(graph, donated)
         except PullbackError as error:
-            raise self._at(error, ()) from None
+            raise self._at(error, ()) from error.__cause__
         # The nodes that check: an equal program has them at the same places, on its own lines.
         places = {node: i for i, node in enumerate(graph.nodes)}
         compiled.written = [places[node] for _, node in compiled.checks]

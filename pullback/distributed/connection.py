@@ -17,6 +17,7 @@ from pullback.distributed.membership import compare
 from pullback.distributed.proxy import Proxy, Relay, private_directory
 from pullback.distributed.rendezvous import Joined, Rendezvous, join
 from pullback.distributed.synchronize import gather
+from pullback.engines.environment import variable
 from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
 from pullback.engines.xla.replicas import SharedProgram, differing_inputs
@@ -30,9 +31,9 @@ def connect(address: str, count: int, index: int, timeout: float) -> Connection:
     """Return when all processes are connected to the coordinator at `address`."""
     host, _, port = address.rpartition(":")
     host = one_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
-    listens = one_address(os.environ.get(LISTEN) or host)
+    listens = one_address(variable(LISTEN, host))
     secret = job_secret()
-    patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
+    patience = variable("PULLBACK_PATIENCE", 8.0)
     service = relay = proxy = None
     # Connections last as long as the job: once they are there, nothing listens any more.
     with contextlib.ExitStack() as until_connected:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
-from pullback.engines import processes
+from pullback.engines import fork, processes
 from pullback.engines.registry import engine, is_created
 from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
 
@@ -111,13 +111,18 @@ def shutdown() -> None:
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
     atexit.unregister(_leave_at_exit)
-    processes.current().shutdown()
+    _leave()
+
+
+def _leave() -> None:
+    if not fork.lost_xla:  # a forked process is no member
+        processes.current().shutdown()
 
 
 def _leave_at_exit() -> None:
     """Leave; a script whose last values were wrong must not end with status 0."""
     try:
-        processes.current().shutdown()
+        _leave()
     except ProcessMismatch as error:
         sys.excepthook(type(error), error, error.__traceback__)
         sys.stdout.flush()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, cast, overload
 
+from pullback.engines import fork
 from pullback.engines.base import Engine
 from pullback.engines.mesh import MeshEngine, SimulatedMesh
 from pullback.engines.reference import ReferenceEngine
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _engines: dict[tuple[str, str | None], Engine] = {}
 _meshes: dict[tuple[Engine, DeviceMesh], MeshEngine] = {}
 _creating = threading.Lock()
+fork.hold(_creating)
 ON = {"reference": "cpu"}  # the platform of devices of an engine that names its own differently
 
 

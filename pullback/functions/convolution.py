@@ -85,10 +85,11 @@ def avg_pool(
     """
     a = float_node(x)
     op = WindowSum(*_window("avg_pool", a, window, strides, padding))
+    total = record_as("avg_pool", op, a)
     counts = op.numpy(np.ones((1, *a.type.shape[1:-1], 1), np.float32))  # elements in each window
     if counts.size and (counts == counts.flat[0]).all():
         counts = counts.flat[0]
-    return record_as("avg_pool", op, a) / arguments.literal(counts, a.type.dtype)
+    return total / arguments.literal(counts, a.type.dtype)
 
 
 def _window(

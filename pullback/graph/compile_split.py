@@ -19,6 +19,7 @@ SHORTEST = 24  # nodes in a segment: starting a shorter one is not worth it
 FEWEST = 4  # repetitions: fewer are compiled together, which runs a little faster
 GOOD = 250  # nodes in a segment of several repetitions: starts and compiling both cost
 LONGEST = 1000  # nodes in a segment: compile time grows faster than its size
+_MANY = 16  # operands: a node with more counts as that many
 _WINDOW = 12  # nodes that must agree before two positions are compared further
 
 
@@ -83,7 +84,7 @@ def _copy(node: Node, new: dict[Node, Node]) -> None:
 def segments(graph: Graph) -> list[Segment]:
     """Return the segments of a program in the order they run; none if it does not repeat itself."""
     nodes = graph.nodes[len(graph.inputs) :]
-    if len(nodes) < SHORTEST * FEWEST:
+    if sum(map(_weight, nodes)) < SHORTEST * FEWEST:
         return []
     free = _free(nodes)
     order = [n for n in nodes if n not in free]
@@ -118,10 +119,15 @@ def _cuts(order: list[Node]) -> list[int]:
     kinds = [(n.op, frozenset([x.type for x in n.inputs])) for n in order]
     tokens = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
     cuts: list[int] = []
-    for start, stop, period in _runs(tokens):
+    for start, stop, period in _runs(tokens, list(map(_weight, order))):
         first = _phase(order, start, stop, period)
         cuts += range(first, stop + 1, period)
     return _bounded(sorted(set(cuts) - {0, len(order)}), order)
+
+
+def _weight(n: Node) -> int:
+    """Return how much a node costs to compile: XLA emits code for each operand of a join."""
+    return len(n.inputs) if len(n.inputs) > _MANY else 1
 
 
 def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
@@ -138,7 +144,7 @@ def _bounded(cuts: list[int], order: list[Node]) -> list[int]:
     return made[:-1]
 
 
-def _runs(tokens: list[int]) -> Iterable[tuple[int, int, int]]:
+def _runs(tokens: list[int], weights: list[int]) -> Iterable[tuple[int, int, int]]:
     """Yield the ranges (start, stop, period) in which the tokens repeat often enough."""
     following, count = _next_similar(tokens), len(tokens)
     i = done = 0  # `done` is the end of the last range
@@ -151,7 +157,7 @@ def _runs(tokens: list[int]) -> Iterable[tuple[int, int, int]]:
         stop = next((k for k in range(j, count) if tokens[k] != tokens[k - period]), count)
         while start > done and tokens[start - 1] == tokens[start - 1 + period]:
             start -= 1
-        together = _together(period, (stop - start) // period)
+        together = _together(sum(weights[i:j]), (stop - start) // period)
         if together:
             yield start, stop, period * together
             i = done = stop

@@ -71,7 +71,7 @@ def dtype(spec: Any) -> DType:
     try:
         if spec is not None:  # NumPy reads None as float64
             return BY_NUMPY[np.dtype(spec).newbyteorder("=")]
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, SyntaxError):  # NumPy evaluates some texts
         pass
     known = ", ".join(d.public for d in ALL)
     raise DTypeError(f"not a dtype: {spec!r}; known are {known}")

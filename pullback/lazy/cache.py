@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
@@ -12,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from pullback.engines.base import Program
+from pullback.engines.environment import variable
 from pullback.errors import Location
 from pullback.graph.memo import remember
 from pullback.graph.node import Node
@@ -248,6 +248,6 @@ def _show(part: Any, work: Work) -> str:
 
 def announce(cause: Cause | None, seconds: float, program: Program) -> None:
     """Print a line for each compiled program if PULLBACK_LOG contains `compiles`."""
-    if "compiles" in os.environ.get("PULLBACK_LOG", "").split(","):
+    if "compiles" in variable("PULLBACK_LOG", ()):
         how = "found on disk" if program.origin == "disk" else "compiled"
         print(f"pullback: {how} in {seconds:.3f} s, {cause}", file=sys.stderr)

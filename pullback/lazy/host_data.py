@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.limits import physical_memory
 from pullback.engines.registry import engine_for
-from pullback.errors import ArgumentError, DTypeError
+from pullback.errors import ArgumentError, DTypeError, OutOfMemory
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
@@ -63,7 +64,11 @@ def asarray(data: ArrayLike, dtype: DTypeLike | None = None, device: str | None 
         return wrap(data.cast(data.strong() if wanted is None else wanted))
     if isinstance(data, (list, tuple)) and _holds_tensors(data):
         return asarray(hooks.stack([asarray(row) for row in data]), dtype)
-    return from_host(_host_array(data, wanted))
+    try:
+        return from_host(_host_array(data, wanted))
+    except MemoryError:
+        what = f"there is not enough memory to copy {_shown(data)}"
+        raise OutOfMemory(what, op="tensor") from None
 
 
 def from_host(array: np.ndarray) -> Tensor:
@@ -75,6 +80,19 @@ def from_host(array: np.ndarray) -> Tensor:
     return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
 
 
+def length_of(data: Any) -> int | None:
+    """Return the length of a sequence, None of something else; refuse one that no memory holds."""
+    try:
+        count = len(data)
+    except TypeError:  # a number, or an iterator
+        return None
+    except OverflowError:
+        count = 2**63
+    if 8 * count > physical_memory() and not hasattr(data, "dtype"):
+        raise OutOfMemory(f"a {type(data).__name__} with {count} elements does not fit into memory")
+    return count
+
+
 def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
     """Return a tensor with a copy of an array on the devices of a mesh."""
     type = Type(array.shape, dtype_of(array.dtype)).sharded(place)
@@ -82,6 +100,7 @@ def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
 
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
+    length_of(data)  # NumPy reads objects with a length element by element
     if hasattr(data, "__dlpack__") and not isinstance(data, (np.ndarray, np.generic)):
         data = np.from_dlpack(data)
     has_dtype = isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array__")
@@ -101,6 +120,11 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+
+
+def _shown(data: Any) -> str:
+    shape = getattr(data, "shape", None)
+    return f"a {type(data).__name__}" + ("" if shape is None else f" of shape {list(shape)}")
 
 
 def _default(found: np.dtype) -> DType | None:

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+from pullback.engines import fork
 from pullback.engines.base import Program
 from pullback.engines.registry import engine_for, mesh_of, spans_processes
 from pullback.errors import Location, PullbackError, RecompileError
@@ -25,6 +26,7 @@ from pullback.lazy.split import gathered_values, is_split, phase, piece_size, re
 from pullback.lazy.values import InFlight, argument, to_host
 
 lock = threading.RLock()
+fork.hold(lock)
 
 
 class LaunchState:
@@ -165,6 +167,8 @@ def _variant(entry: CacheEntry, need: set[int], want: tuple[int, ...]) -> tuple[
 class Launch:
     """One run of a program."""
 
+    mark: InFlight | None = None  # until the nodes are marked: an interrupt may come before
+
     def __init__(
         self, work: Work, entry: CacheEntry, outputs: tuple[int, ...], mode: Settings,
         cause: Cause | None = None, anywhere: bool = False,
@@ -200,7 +204,7 @@ class Launch:
                     lines = [self.work.nodes[i].where for i in program.written]
                     runtime_checks.started(program, word, lines, self.work.leaves, self.nodes)
         except PullbackError as error:
-            raise self._named(error).at(None, self._line(error)) from None
+            raise self._named(error).at(None, self._line(error)) from error.__cause__
         finally:
             self.release()
 
@@ -236,7 +240,7 @@ class Launch:
 
     def release(self) -> None:
         """Finish, after success or failure: nodes without a value are pending again."""
-        if not self.mark.over:
+        if self.mark is not None and not self.mark.over:
             for node in self.nodes:
                 if node.value is self.mark:
                     node.value = None

@@ -28,7 +28,7 @@ def submit(nodes: Sequence[Node]) -> None:
         compute(nodes)
     except RecompileError:
         raise
-    except PullbackError:
+    except Exception:
         _compute_apart([base(n) for n in nodes])
 
 
@@ -65,7 +65,7 @@ def compute(targets: Sequence[Node]) -> None:
         try:
             launch(needed, wanted, nodes)
             thread.handles = list(filter(_is_pending, thread.handles))
-        except PullbackError:
+        except Exception:
             # Optional outputs must not make required ones fail
             if len(wanted) == len(needed):
                 raise
@@ -83,6 +83,8 @@ def _compute_apart(nodes: Sequence[Node]) -> None:
                 return  # they stay pending, and may succeed later
             except PullbackError as error:
                 node.value = runtime_checks.Failed(error)
+            except Exception:
+                continue  # raised when it is read
 
 
 def _resolve_aliases(targets: Sequence[Node]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.engines.byte_sizes import bytes_of, from_environment
+from pullback.engines import environment
+from pullback.engines.byte_sizes import bytes_of
+from pullback.engines.environment import variable
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
@@ -79,11 +80,13 @@ class Settings:
 
 
 def _from_environment() -> Settings:
-    given = [os.environ.get(name, "") for name in ("PULLBACK_EAGER", "PULLBACK_VERIFY_SHAPES")]
-    eager, verify_shapes = (text not in ("", "0") for text in given)
-    cache_bytes = from_environment("PULLBACK_CACHE_MEMORY", Settings.cache_bytes)
-    engine = os.environ.get("PULLBACK_ENGINE", "xla")
-    return Settings(eager, verify_shapes, engine, cache_bytes=cache_bytes)
+    environment.check_all()  # at the import, and not when a variable is first needed
+    return Settings(
+        eager=variable("PULLBACK_EAGER", False),
+        verify_shapes=variable("PULLBACK_VERIFY_SHAPES", False),
+        engine=variable("PULLBACK_ENGINE", "xla"),
+        cache_bytes=variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
+    )
 
 
 _environment = _from_environment()  # immutable, and the default of every context

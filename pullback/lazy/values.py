@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines import fork
 from pullback.engines.registry import engine
 from pullback.errors import EngineError
 from pullback.graph.node import Node
@@ -19,6 +20,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self.over = False
+        self._depth = fork.depth
         self._running = threading.Lock()  # created ten times as fast as an Event
         self._running.acquire()
 
@@ -28,6 +30,8 @@ class InFlight:
 
     def wait(self) -> None:
         """Wait until the program was started, or failed to start."""
+        if self._depth != fork.depth:
+            fork.refuse("reading a value that another thread was computing")
         with self._running:
             pass
 

@@ -48,6 +48,11 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
         except MemoryError:
             message = f"there is not enough memory for {show(node.type)}"
             raise OutOfMemory(message, op=node.op.title, where=node.where) from None
+        except Exception as error:
+            what = f"NumPy cannot compute it for these operands and parameters ({error})"
+            failure = EngineError(what)
+            failure.values["node"] = node
+            raise failure.at(node.op.title, None) from error
         _check_value(node, values[node])
         if run is not None:
             run.note(node, xs, values[node])

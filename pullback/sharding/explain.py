@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.memory_plan import readable
 from pullback.api.placeholders import program_of
 from pullback.api.signatures import Tree
+from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.mesh import per_device
 from pullback.engines.registry import mesh_of
 from pullback.errors import ArgumentError, Location
@@ -45,7 +45,7 @@ class Communication:
     rounds: int = 1
 
     def __str__(self) -> str:
-        cost = f"{readable(self.nbytes)}, {self.seconds * 1e6:.0f} us"
+        cost = f"{show_bytes(self.nbytes)}, {self.seconds * 1e6:.0f} us"
         cost += f", {self.rounds} times" if self.rounds != 1 else ""
         head = f"{self.kind} over {', '.join(self.axes)}: {show(self.types)} ({cost})"
         needs = f"needs {self.why} of {self.of}" if self.why else "is part of a shard_map"
@@ -96,7 +96,7 @@ class Explanation:
     def __str__(self) -> str:
         if not self.exchanges:
             return f"on {self.mesh}: no communication"
-        total = f"{len(self.exchanges)} collectives, each device sends {readable(self.nbytes)}"
+        total = f"{len(self.exchanges)} collectives, each device sends {show_bytes(self.nbytes)}"
         return "\n".join([f"on {self.mesh}: {total}", *map(str, self.exchanges)])
 
     __repr__ = __str__

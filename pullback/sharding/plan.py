@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pullback.api.memory_plan import readable
+from pullback.engines.byte_sizes import show_bytes
 from pullback.errors import ArgumentError
 from pullback.graph.dtypes import dtype
 from pullback.graph.types import Type
@@ -69,10 +69,10 @@ class ShardingPlan:
         kind = max([len(str(a.type)) for a in self.arguments], default=0)
         lines = [f"{a.path:{width}}  {a.type!s:{kind}}  {a.spec}" for a in self.arguments]
         time = f"{_time(self.computing)} computing, {_time(self.communicating)} communicating"
-        sent = f"{len(self.collectives)} collectives, each device sends {readable(self.nbytes)}"
+        sent = f"{len(self.collectives)} collectives, each device sends {show_bytes(self.nbytes)}"
         return "\n".join([
             f"on {mesh}: {_time(self.seconds)} ({time})",
-            f"{readable(self.memory)} on each device; {sent}", *lines, *self.collectives,
+            f"{show_bytes(self.memory)} on each device; {sent}", *lines, *self.collectives,
         ])  # fmt: skip
 
     __repr__ = __str__

@@ -219,6 +219,9 @@ class Builder(ControlFlow, Collectives):
             made = node.op.hlo(self, out, *xs)
         except PullbackError as error:
             raise error.at(node.op.title, node.where) from None
+        except Exception as error:  # a number too large for an attribute, for example
+            what = f"XLA has no program for these operands and parameters ({error})"
+            raise EngineError(what).at(node.op.title, node.where) from error
         values = made if isinstance(made, tuple) else (made,)
         problem = None
         if not all(isinstance(v, HloValue) for v in values):

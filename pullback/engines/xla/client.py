@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import importlib.util
@@ -14,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pullback.engines import processes
+from pullback.engines import fork, processes
+from pullback.engines.environment import variable
 from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
@@ -49,7 +51,7 @@ class Client:
 
     def __init__(self, platform: str | None = None) -> None:
         self._cluster = processes.current().cluster
-        chosen = platform or os.environ.get("PULLBACK_PLATFORM")
+        chosen = platform or variable("PULLBACK_PLATFORM", None)
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
@@ -64,11 +66,19 @@ class Client:
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
         self.queue = Queue(self)
+        fork.in_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
             # In 0.10 the first transfer resets the flag.
             self.put(np.zeros((), np.int32), Type((), int32))
             _jax.jax_jit.set_enable_x64_state(_X64)
+
+    def _abandon(self) -> None:
+        """Refuse XLA in a forked process, and never free it: that would wait for its threads."""
+        fork.lose_xla()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
+        if _collect in gc.callbacks:
+            gc.callbacks.remove(_collect)
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
@@ -78,19 +88,29 @@ class Client:
         self, arrays: Sequence[Any], type: Type, sharding: Any, devices: Sequence[Any]
     ) -> Any:
         """Transfer arrays of one type, each to its device, as one array of jaxlib."""
+        if fork.lost_xla:
+            fork.refuse("storing a value")
         jax_config = sys.modules.get("jax._src.config")
-        if jax_config is None or type.dtype.bits < 64:
-            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        # The package jax is imported too, and has replaced our flag by its own.
-        before = jax_config.enable_x64.swap_local(True)
         try:
-            return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
-        finally:
-            jax_config.enable_x64.set_local(before)
+            if jax_config is None or type.dtype.bits < 64:
+                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+            # The package jax is imported too, and has replaced our flag by its own.
+            before = jax_config.enable_x64.swap_local(True)
+            try:
+                return xla_client.batched_device_put(aval_of(type), sharding, arrays, devices)
+            finally:
+                jax_config.enable_x64.set_local(before)
+        except (RuntimeError, MemoryError) as error:  # XLA's errors are RuntimeErrors
+            raise engine_error(error, "store the inputs of") from None
 
     def get(self, buffer: Any) -> np.ndarray:
         """Transfer a buffer to the host; on CPU without a copy, so the array is read-only."""
+        if fork.lost_xla and (self.platform != "cpu" or not buffer.is_ready()):
+            fork.refuse("reading a value that was not ready when the process was forked")
         try:
+            # A program that lacked memory has left buffers without memory. Reading one ends the
+            # process, or gives an array of objects; waiting for it raises.
+            buffer.block_until_ready()
             if self.platform == "cpu" and buffer.aval.dtype.isbuiltin == 1:
                 return np.asarray(buffer)
             # NumPy's buffer protocol supports neither bf16 nor device memory. This call does, but
@@ -101,6 +121,8 @@ class Client:
 
     def wait(self, buffer: Any, group: DeviceGroup) -> None:
         """Return when a buffer on a group of devices has been computed."""
+        if fork.lost_xla and not buffer.is_ready():
+            fork.refuse("reading a value that was not ready when the process was forked")
         if self._cluster is not None and len(group.processes) > 1:
             return self._cluster.wait(buffer, group)
         try:
@@ -125,25 +147,35 @@ class Client:
 
     def copy(self, buffer: Any) -> Any:
         """Return a new buffer with the same values."""
+        if fork.lost_xla:
+            fork.refuse("copying a value")
         always = _jax.ArrayCopySemantics.ALWAYS_COPY
         places = [self._devices], [self.place], [always]
-        return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+        try:
+            return _jax.batched_copy_array_to_devices_with_sharding([buffer], *places)[0]
+        except Exception as error:
+            raise engine_error(error, "copy the inputs of") from None
 
     def compile(
         self, text: str | bytes, outs: list[Type], functions: Sequence[Any] = ()
     ) -> Executable:
         loaded = self.compiled(text, self._devices, self._options, functions)
-        return Executable(loaded, outs, self.place)
+        return self._executable(loaded, outs)
 
     def load(self, code: bytes, outs: list[Type]) -> Executable | None:
         """Load the result of `Executable.serialise`; return None if XLA rejects it."""
         loaded = self.loaded(code, self._devices, self._options)
-        return None if loaded is None else Executable(loaded, outs, self.place)
+        return None if loaded is None else self._executable(loaded, outs)
+
+    def _executable(self, loaded: Any, outs: list[Type]) -> Executable:
+        return Executable(loaded, outs, self.place, self.platform == "cpu")
 
     def compiled(
         self, text: str | bytes, devices: Any, options: Any, functions: Sequence[Any] = ()
     ) -> Any:
         """Compile a program, which calls Python functions by their numbers."""
+        if fork.lost_xla:
+            fork.refuse("compiling a program")
         try:
             if functions:
                 from pullback.engines.xla import mlir  # heavy
@@ -155,6 +187,8 @@ class Client:
             raise engine_error(error, "compile") from None
 
     def loaded(self, code: bytes, devices: Any, options: Any) -> Any:
+        if fork.lost_xla:
+            fork.refuse("loading a program")
         try:
             return self._client.deserialize_executable(code, devices, options)
         except Exception:
@@ -176,15 +210,6 @@ class Client:
         if self.platform == "cuda":
             parts += machine.driver(), machine.library(_cuda_plugin() or "")
         return parts
-
-    def portable(self, text: str) -> bytes:
-        """Return portable StableHLO, of the oldest version that can express the program."""
-        for target in STABLEHLO_VERSIONS:
-            try:
-                return _jax.mlir.serialize_portable_artifact(text, target)
-            except Exception as error:
-                failure = error
-        raise engine_error(failure, "serialise") from None
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
         """Return devices by their numbers, in the order in which programs count them."""

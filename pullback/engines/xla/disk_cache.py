@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pullback.engines.byte_sizes import from_environment
+from pullback.engines.environment import variable
 
 FORMAT = 1
 _MAGIC = b"PULLBACK"
@@ -212,12 +212,12 @@ def _unwrapped(key: bytes, content: bytes) -> bytes | None:
 
 
 def _from_environment() -> DiskCache:
-    if os.environ.get("PULLBACK_CACHE", "1").strip().lower() in ("0", "off", "false", "no"):
+    if not variable("PULLBACK_CACHE", True):
         return DiskCache(None)
-    limit = from_environment("PULLBACK_CACHE_SIZE", _SIZE)
+    limit = variable("PULLBACK_CACHE_SIZE", _SIZE)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     default = os.path.join(base, "pullback") if os.path.isabs(base) else None  # there is no home
-    return DiskCache(os.environ.get("PULLBACK_CACHE_DIR") or default, limit)
+    return DiskCache(variable("PULLBACK_CACHE_DIR", default), limit)
 
 
 _current: DiskCache | None = None

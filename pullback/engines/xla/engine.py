@@ -95,7 +95,7 @@ class XlaEngine:
     def portable(
         self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None
     ) -> tuple[bytes, list[Check]]:
-        """Return a program as portable StableHLO, which later versions can read, and its checks.
+        """Return a program as the text of StableHLO, in generic form, and its checks.
 
         With a mesh, `graph` is the program of one device.
         """
@@ -106,14 +106,14 @@ class XlaEngine:
         if builder.functions:
             hint = "Remove pb.debug.print from the function."
             raise UnsupportedOp("a program that prints cannot be saved", hint=hint)
-        return self.client.portable(text), [check for _, check in builder.checks]
+        return text.encode(), [check for _, check in builder.checks]
 
     def load(
-        self, data: bytes, outs: Sequence[Type], checks: int, group: DeviceGroup | None = None
+        self, program: str, outs: Sequence[Type], checks: int, group: DeviceGroup | None = None
     ) -> Executable:
-        """Compile a portable program; its last result tells the outcome of `checks` checks."""
+        """Compile the text of a program; its last result tells the outcome of `checks` checks."""
         more = [Type((checks,), bool_)] if checks else []
-        return self._code(data, [*outs, *more], group).executable
+        return self._code(program, [*outs, *more], group).executable
 
     def outcomes(self, word: Any) -> np.ndarray:
         """Return which checks of a run held, from the last result of the program."""

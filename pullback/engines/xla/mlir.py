@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.engines.xla import depth
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue, type_of
 from pullback.errors import ArgumentError, ParseError, PullbackError, VerificationError
 from pullback.graph.dtypes import DType
@@ -97,7 +98,10 @@ def _module(program: str | bytes) -> Any:
             return _stablehlo.deserialize_portable_artifact(context, program)
         if isinstance(program, bytes):
             program = program.decode()
+        depth.limit(program)
         return ir.Module.parse(program, context)
+    except PullbackError:
+        raise
     except Exception as error:  # MLIR's, or the bytes are not UTF-8
         raise _unreadable(error, program) from None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.environment import variable
 from pullback.engines.xla.sharded import DeviceGroup, Shards, checksum
-from pullback.errors import ArgumentError
 from pullback.sharding.parts import places
 from pullback.sharding.spec import Sharding
 
@@ -17,15 +16,10 @@ if TYPE_CHECKING:
     from pullback.engines.xla.mesh import XlaMesh
     from pullback.graph.graph import Graph
 
-_VARIABLE = "PULLBACK_CHECK_REPLICAS"
-
 
 def check_replicas() -> bool:
     """Whether processes compare what they share at each launch, not only at a program's first."""
-    given = os.environ.get(_VARIABLE) or "0"
-    if given not in ("0", "1"):
-        raise ArgumentError(f"{_VARIABLE} must be 0 or 1, got {given!r}")
-    return given == "1"
+    return variable("PULLBACK_CHECK_REPLICAS", False)
 
 
 class SharedProgram:

@@ -145,7 +145,9 @@ class Spmd(Executable):
     checksum = 0  # identifies the program, on every process alike
 
     def __init__(self, group: DeviceGroup, loaded: Any, outs: Sequence[Type]) -> None:
-        super().__init__(loaded, outs, group.sharding)
+        # Other processes are not waited for here: they may be lost.
+        on_host = group.client.platform == "cpu" and len(group.processes) == 1
+        super().__init__(loaded, outs, group.sharding, on_host)
         self.group, self.outs = group, tuple(outs)
 
     def run(self, args: list[Shards]) -> list[Shards]:

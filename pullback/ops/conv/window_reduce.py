@@ -48,6 +48,9 @@ class Windowed(Op, abstract=True):
             if min(getattr(self, name)) < 1:
                 what = f"{name} must be positive, got {getattr(self, name)}"
                 raise ShapeError(what, code="E3006")
+        if math.prod(self.window) >= 2**31:  # elements of a window are counted in i32
+            what = f"a window must have fewer than 2**31 elements, got {self.window}"
+            raise ShapeError(what, code="E3006")
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The number of windows along each dimension."""

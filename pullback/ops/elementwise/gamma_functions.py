@@ -23,6 +23,7 @@ BERNOULLI = tuple(
     p / q
     for p, q in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 )
+_LARGEST_ORDER = 120  # beyond it, coefficients are too large for f64
 SHIFT = 10  # arguments are shifted this far to the right, where the series converge
 
 
@@ -94,14 +95,15 @@ class Digamma(GammaFamily):
 
 
 class Polygamma(GammaFamily):
-    """The derivative of order `order` (1 or more) of Digamma."""
+    """The derivative of order `order` (1 to 120) of Digamma."""
 
     order: int
     text = Text(("order",))
 
     def infer(self, x: Type) -> Type:
-        if self.order < 1:
-            raise ArgumentError(f"order must be 1 or more, got {self.order}", hint="See Digamma.")
+        if not 1 <= self.order <= _LARGEST_ORDER:
+            what = f"order must be between 1 and {_LARGEST_ORDER}, got {self.order}"
+            raise ArgumentError(what, hint="See Digamma." if self.order < 1 else None)
         return super().infer(x)
 
     def numpy(self, x: np.ndarray) -> np.ndarray:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from pullback.engines import byte_sizes as sizes
+from pullback.engines.environment import variable
 from pullback.engines.xla import client, machine
 from pullback.engines.xla import disk_cache as disk
 from pullback.engines.xla.disk_cache import DiskCache, key_of
 from pullback.engines.xla.engine import XlaEngine
+from pullback.errors import ArgumentError
 
 pytestmark = pytest.mark.usefixtures("cold_disk")
 
@@ -99,13 +101,13 @@ def test_sizes_with_units(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "nan", "inf", "1X", True])
-def test_an_invalid_size_is_logged(text, monkeypatch, caplog):
+def test_an_invalid_size_is_refused(text, monkeypatch):
     with pytest.raises(ValueError):  # noqa: PT011  (one error, many reasons)
         sizes.bytes_of(text)
     if text and isinstance(text, str):
         monkeypatch.setenv("PULLBACK_CACHE_SIZE", text)
-        assert sizes.from_environment("PULLBACK_CACHE_SIZE", 5) == 5
-        assert "PULLBACK_CACHE_SIZE" in caplog.text and repr(text) in caplog.text
+        with pytest.raises(ArgumentError, match=f"PULLBACK_CACHE_SIZE must be .* got '{text}'"):
+            variable("PULLBACK_CACHE_SIZE", 5)
 
 
 # -- the key --------------------------------------------------------------------------------------

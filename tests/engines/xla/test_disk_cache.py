@@ -446,6 +446,16 @@ print(json.dumps({"wrong": wrong}))
 """
 
 
+def test_two_versions_share_a_directory(cold_disk, monkeypatch):
+    for turn in range(3):
+        for version in (1, 2):
+            monkeypatch.setattr(disk, "FORMAT", version)
+            pb.clear_cache()
+            assert (pb.tensor([1.0, 2.0]) * 3 + 1).tolist() == [4.0, 7.0]
+            assert pb.cache_info().disk_hits == (turn > 0), "each finds its own, and only that"
+    assert len(list(Path(cold_disk.directory).iterdir())) == 2
+
+
 def test_two_processes_writing_one_key_never_disturb_each_other(tmp_path):
     for result, log in [finish(p) for p in [start(TOGETHER, tmp_path) for _ in range(2)]]:
         assert log == "" and result["wrong"] == 0
