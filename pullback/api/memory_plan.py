@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pullback.api.placeholders import program_of
+from pullback.api.placeholders import program_on_placeholders
 from pullback.api.signatures import Tree
 from pullback.engines.byte_sizes import show_bytes
 from pullback.engines.mesh import per_device
@@ -40,7 +40,7 @@ def memory_plan(f: Callable[..., Tree]) -> Callable[..., MemoryPlan]:
 
     @functools.wraps(f)
     def planned(*args: Any, **kwargs: Any) -> MemoryPlan:
-        graph = program_of("memory_plan", f, args, kwargs)
+        graph = program_on_placeholders("memory_plan", f, args, kwargs)
         mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
         return MemoryPlan.of(graph if mesh is None else per_device(graph, mesh).graph, mesh)
 
@@ -87,7 +87,7 @@ class MemoryPlan:
         found = Footprint(graph, mesh)
         kept = [b for b in found.buffers if b.kept]
         totals = found.arguments, found.results, found.temporaries
-        return cls(*totals, _values(kept), _values(found.live), graph, mesh)
+        return cls(*totals, _planned_values(kept), _planned_values(found.live), graph, mesh)
 
     @property
     def peak(self) -> int:
@@ -111,17 +111,17 @@ class MemoryPlan:
         if not self.kept:
             return f"{head}\nno backward pass keeps anything"
         kept = f"the backward pass keeps {show_bytes(self.kept_bytes)}:"
-        return f"{head}\n{kept}\n{_table(self.kept)}"
+        return f"{head}\n{kept}\n{_memory_table(self.kept)}"
 
     __repr__ = __str__
 
 
-def _values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
+def _planned_values(buffers: list[Buffer]) -> tuple[PlannedValue, ...]:
     made = [PlannedValue(b.node.where, b.node.op.title, b.type, b.nbytes) for b in buffers]
     return tuple(sorted(made, key=lambda v: -v.nbytes))
 
 
-def _table(values: tuple[PlannedValue, ...]) -> str:
+def _memory_table(values: tuple[PlannedValue, ...]) -> str:
     """A table of values, with one row for each line, operation and type."""
     # rich is heavy
     from rich.box import SIMPLE_HEAD

@@ -8,9 +8,9 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, Transform, deliver, outputs
+from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
 from pullback.api.signatures import Params, Tree
-from pullback.api.vjp_jvp import matching_nodes
+from pullback.api.vjp_jvp import matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
@@ -47,7 +47,7 @@ class Trace:
         with Transform(args, kwargs):
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
         self.names = argument_names(f, args)
-        self._outputs, self._structure = outputs("trace", self._recording.result)
+        self._outputs, self._structure = recorded_outputs("trace", self._recording.result)
         self._made = [y._node for y in self._outputs]  # now: users may write to the handles later
 
     @property
@@ -73,7 +73,7 @@ class Trace:
         """Return the result for arguments of the same types, without running the function again."""
         self.refuse_if_branched("replayed")
         rec = self._recording
-        nodes = matching_nodes("replay", list(args), rec.in_tree, rec.tensors)
+        nodes = matching_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
         return tree.unflatten(self._structure, [deliver(y) for y in made])
@@ -134,7 +134,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
     with Transform(cotangents):
         seeds = [ones(y._node.type) for y in ys]
         if cotangents is not None:
-            seeds = matching_nodes("backward_on_trace", cotangents, trace._structure, ys)
+            seeds = matching_tangents("backward_on_trace", cotangents, trace._structure, ys)
         found = gradients(trace._made, seeds, trace._recording.inputs)
         arrived: dict[Tensor, list[Contribution]]
         arrived = {x: [] for x in trace.inputs if x.dtype.is_inexact}

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, Kind, Number
-from pullback.compiled.donation import mark_donated, protect, seen_by_others
+from pullback.compiled.donation import donated_seen_by_others, mark_donated, protect
 from pullback.errors import ArgumentError, PullbackError
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node, next_number
@@ -18,13 +18,13 @@ from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock, state
-from pullback.lazy.operators import node_of, number, scalar
-from pullback.lazy.pending import compute
+from pullback.lazy.operators import node_of, number, scalar_operand
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.program import pack
 from pullback.lazy.runtime_checks import Failed, any_unchecked
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.values import argument, to_host
+from pullback.lazy.values import argument_value, to_host
 from pullback.ops.sources import LEAF
 
 
@@ -43,14 +43,14 @@ class Executor(ABC):
         if any(isinstance(x, Type) for x in leaves):
             hint = "Only `lower` takes types instead of tensors."
             raise ArgumentError(f"{self.program.name}: a type has no value to run on", hint=hint)
-        if thread.tracing_from or _under_derivative(handles):
+        if thread.tracing_from or _executor_under_derivative(handles):
             return self.record(leaves)
         program = self.program.ready()
         waiting = [x._node for x in handles if x._node.value is None]
         if waiting:
-            compute(waiting)
-        shared = seen_by_others(leaves, program.donors)
-        buffers = [argument(program.engine, x._node) for x in handles]
+            compute_pending(waiting)
+        shared = donated_seen_by_others(leaves, program.donors)
+        buffers = [argument_value(program.engine, x._node) for x in handles]
         numbers = [x for x, k in zip(leaves, self.kinds) if isinstance(k, Number)]
         return self.finish(leaves, buffers, numbers, shared, hit)
 
@@ -74,7 +74,7 @@ class Executor(ABC):
 
     def _packed(self, numbers: list[Any]) -> Any:
         """Pack numbers into one input, or reuse that of the last run."""
-        words = [word for x in numbers for word in scalar(x, WIDE[type(x)]).value]
+        words = [word for x in numbers for word in scalar_operand(x, WIDE[type(x)]).value]
         program = self.program
         last = program.packed
         if last is None or last[0] != words:
@@ -95,7 +95,7 @@ class Executor(ABC):
         with lock:
             state.programs_run += 1
             state.cache.used(program.compiled, hit)
-        tensors = _handles(values, program.outs)
+        tensors = _executor_handles(values, program.outs)
         if program.has_checks or any_unchecked():
             self._record_checks(leaves, values, tensors)
         return tensors[0] if self.single else self.arrange(leaves, tensors)
@@ -139,7 +139,7 @@ class Executor(ABC):
         return tree.unflatten(self.out_tree, found)
 
 
-def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
+def _executor_handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
     """Return a tensor for each value that a program returned, of a type and from a line."""
     tensors = []
     new, tensor_class, node_class = object.__new__, Tensor, Node
@@ -161,7 +161,7 @@ def _handles(values: Sequence[Any], outs: Sequence[tuple[Any, Any]]) -> list[Ten
     return tensors
 
 
-def _under_derivative(handles: Sequence[Tensor]) -> bool:
+def _executor_under_derivative(handles: Sequence[Tensor]) -> bool:
     """Whether a derivative in progress may depend on the call."""
     enabled = current().grad_enabled
     for x in handles:

@@ -19,14 +19,21 @@ import numpy as np
 
 from pullback import errors, tree
 from pullback.compiled import saved_header, signature
-from pullback.compiled.arguments import STATIC, WIDE, Kind, Number, classify, split_static
+from pullback.compiled.arguments import (
+    STATIC,
+    WIDE,
+    Kind,
+    Number,
+    classify_arguments,
+    split_static_arguments,
+)
 from pullback.compiled.executor import Executor
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
 from pullback.engines.base import DeviceBuffer
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.engines.xla.emitted import read_emitted
-from pullback.engines.xla.program import check_masks
+from pullback.engines.xla.program import program_check_masks
 from pullback.errors import (
     ArgumentError,
     EngineError,
@@ -80,7 +87,7 @@ def save(
         "platform": program.engine.platform,
         "in_tree": tree_to_data(call.in_tree),
         "out_tree": tree_to_data(specialization.out_tree),
-        "leaves": [_kind_to_data(k, x) for k, x in zip(call.kinds, call.leaves)],
+        "leaves": [_save_kind(k, x) for k, x in zip(call.kinds, call.leaves)],
         "paths": call.paths,
         "static": [value_to_data(x) for x in call.static],
         "options": [sorted(call.options.static), sorted(call.options.static_names)],
@@ -89,7 +96,7 @@ def save(
         "outs": [_type_to_data(t) for t, _ in program.outs],
         "plan": program.plan,
         "input_masks": [str(m) for m in program.compiled.input_masks],
-        "check_masks": [str(m) for m in check_masks(graph, found)],
+        "check_masks": [str(m) for m in program_check_masks(graph, found)],
         "checks": [[type(e).__name__, e.message, e.op, str(e.where), e.hint] for e in failures],
         "sizes": [len(module), *(v.nbytes for v in values)],
     }
@@ -104,7 +111,7 @@ def save(
     os.replace(temporary, path)
 
 
-def _kind_to_data(kind: Kind, value: Any) -> Any:
+def _save_kind(kind: Kind, value: Any) -> Any:
     if isinstance(kind, Type):
         return ["tensor", *_type_to_data(kind)]
     if isinstance(kind, Number):
@@ -125,7 +132,7 @@ def load_compiled(path: str | os.PathLike, trusted: Sequence[PublicKey] | None =
     [2.0, 4.0]
     """
     name = os.path.basename(os.fspath(path))
-    body = _opened(name, path, trusted)
+    body = _opened_saved_file(name, path, trusted)
     try:
         header, parts = _parts(body)
         return Loaded(header, parts)
@@ -139,7 +146,9 @@ def load_compiled(path: str | os.PathLike, trusted: Sequence[PublicKey] | None =
         raise _unreadable(name, "it is nested too deep") from None
 
 
-def _opened(name: str, path: str | os.PathLike, trusted: Sequence[PublicKey] | None) -> bytes:
+def _opened_saved_file(
+    name: str, path: str | os.PathLike, trusted: Sequence[PublicKey] | None
+) -> bytes:
     """Return the content of a file, after checking its signature, format and checksum."""
     with open(path, "rb") as file:
         data, signed = signature.split(file.read())
@@ -187,7 +196,7 @@ class Loaded(Executor):
 
     def __init__(self, header: dict, parts: list[bytes]) -> None:
         self.name, self._header = header["name"], header
-        kinds = tuple([_kind_from_data(leaf) for leaf in header["leaves"]])
+        kinds = tuple([_load_saved_kind(leaf) for leaf in header["leaves"]])
         program = _LoadedProgram(header, parts[0], kinds)
         super().__init__(program, kinds, tree_from_data(header["out_tree"]))
         for type, data in zip(program.captured, parts[1:], strict=True):
@@ -202,9 +211,9 @@ class Loaded(Executor):
         self._fixed = [value_from_data(leaf[1]) if leaf[0] == "static" else None for leaf in leaves]
 
     def __call__(self, /, *args: object, **kwargs: object) -> Any:
-        inputs, named, static = split_static(args, kwargs, self._positions, self._names)
+        inputs, named, static = split_static_arguments(args, kwargs, self._positions, self._names)
         leaves, in_tree = tree.flatten((inputs, named))
-        leaves, kinds = classify(leaves)
+        leaves, kinds = classify_arguments(leaves)
         if tree_to_data(in_tree) != self._header["in_tree"]:
             raise ArgumentError(
                 f"{self.name}: the arguments must be {', '.join(self._header['paths'])} in the "
@@ -239,8 +248,8 @@ class _LoadedProgram:
 
     def __init__(self, header: dict, module: bytes, kinds: Sequence[Kind]) -> None:
         self.name = header["name"]
-        self.outs = [(_type(t), None) for t in header["outs"]]
-        self.captured = [_type(t) for t in header["captured"]]
+        self.outs = [(_saved_type(t), None) for t in header["outs"]]
+        self.captured = [_saved_type(t) for t in header["captured"]]
         given = [k for k in kinds if isinstance(k, Type)]
         self._mesh = mesh_of([*[t for t, _ in self.outs], *given, *self.captured])
         self.plan = [tuple(p) for p in header["plan"]]
@@ -291,15 +300,15 @@ def _type_to_data(type: Type) -> list[Any]:
     return [list(type.shape), type.dtype.name, *layout]
 
 
-def _type(data: Any) -> Type:
+def _saved_type(data: Any) -> Type:
     shape, kind, *layout = data
     return Type(shape, dtype(kind), Sharding.from_plain(*layout[0]) if layout else None)
 
 
-def _kind_from_data(leaf: Any) -> Kind:
+def _load_saved_kind(leaf: Any) -> Kind:
     kind, *more = leaf
     if kind == "tensor":
-        return _type(more)
+        return _saved_type(more)
     if kind == "number":
         numbers = {k.__name__: k for k in WIDE}
         return Number(numbers[more[0]], None if more[1] is None else dtype(more[1]))

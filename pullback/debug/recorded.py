@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Transform, alias_argument, as_value, outputs
+from pullback.api.recording import Transform, alias_argument, as_recorded_value, recorded_outputs
 from pullback.api.trace import argument_names
 from pullback.graph.ambient import thread
 from pullback.graph.graph import Graph
@@ -18,9 +18,9 @@ from pullback.graph.node import Node
 from pullback.graph.where import SourceLine
 from pullback.lazy.history import Derivative
 from pullback.lazy.operators import node_of
-from pullback.lazy.pending import compute
+from pullback.lazy.pending import compute_pending
 from pullback.lazy.tensor import wrap
-from pullback.lazy.values import checked, to_host
+from pullback.lazy.values import checked_value, to_host
 from pullback.ops.prelude import ones
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
@@ -35,14 +35,14 @@ class RecordedFunction:
 
     def __init__(self, name: str, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
         leaves, in_tree = tree.flatten(list(args))
-        self.tensors = [as_value(name, x, i, list(args)) for i, x in enumerate(leaves)]
+        self.tensors = [as_recorded_value(name, x, i, list(args)) for i, x in enumerate(leaves)]
         self.names = argument_names(f, args)
         self._derivatives = [Derivative(traces=True) for _ in self.tensors]
         with Transform(args, kwargs), exact_lines():
             pairs = zip(self.tensors, self._derivatives, strict=True)
             self.inputs = [alias_argument(node_of(t), (d.token,)) for t, d in pairs]
             given = tree.unflatten(in_tree, [wrap(x) for x in self.inputs])
-            made, self.structure = outputs(name, f(*given, **kwargs))
+            made, self.structure = recorded_outputs(name, f(*given, **kwargs))
             for d in self._derivatives:
                 d.token.running = False
             self.outputs = self._inlined([y._node for y in made])
@@ -99,5 +99,5 @@ def exact_lines() -> Iterator[None]:
 
 def host_values(nodes: Sequence[Node]) -> list[np.ndarray]:
     """The values of nodes as arrays of the host."""
-    compute([n for n in nodes if n.value is None])
-    return [np.asarray(to_host(checked(n))) for n in nodes]
+    compute_pending([n for n in nodes if n.value is None])
+    return [np.asarray(to_host(checked_value(n))) for n in nodes]

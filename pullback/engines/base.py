@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.errors import PullbackError
 from pullback.graph.dtypes import DType
-from pullback.graph.graph import Graph, dependence
+from pullback.graph.graph import Graph, output_dependence
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 
@@ -56,7 +56,7 @@ class ProgramBase:
 
     def __init__(self, graph: Graph) -> None:
         inputs = {x: 1 << i for i, x in enumerate(graph.inputs)}
-        self.input_masks = dependence(graph, inputs)
+        self.input_masks = output_dependence(graph, inputs)
 
 
 class Engine(Protocol[Value]):

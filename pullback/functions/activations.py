@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.functions import arguments
-from pullback.functions.arguments import apply, axes_of, axis_of, float_node, integer, literal
+from pullback.functions.arguments import apply, axes_argument, axis_of, float_node, integer, literal
 from pullback.functions.exponentials import exp, log, logistic
 from pullback.functions.factory import UnaryFunction, float_unary, unary
 from pullback.functions.joining import split
@@ -119,13 +119,13 @@ def logsumexp(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Tensor
     1000.0
     """
     x = wrap(float_node(x))
-    axes = axes_of("logsumexp", axis, x.ndim)
-    top = _shift(x, axes)
+    axes = axes_argument("logsumexp", axis, x.ndim)
+    top = _softmax_shift(x, axes)
     result = log(record(Sum(axes, True), (exp(x - top)._node,))) + top
     return result if keepdims else record(Squeeze(axes), (result._node,))
 
 
-def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _softmax_shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The largest element over axes, as a constant of derivatives; 0 where it is infinite."""
     if any(x.shape[i] == 0 for i in axes):
         return literal(0, x.dtype)
@@ -141,7 +141,7 @@ def softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     [0.5, 0.5]
     """
     a = float_node(x)
-    return record(Softmax(axes_of("softmax", axis, a.type.rank)), (a,))
+    return record(Softmax(axes_argument("softmax", axis, a.type.rank)), (a,))
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
@@ -151,7 +151,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1) -> Tensor:
     [0.0, -2000.0]
     """
     a = float_node(x)
-    return record(LogSoftmax(axes_of("log_softmax", axis, a.type.rank)), (a,))
+    return record(LogSoftmax(axes_argument("log_softmax", axis, a.type.rank)), (a,))
 
 
 def one_hot(

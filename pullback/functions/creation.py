@@ -44,7 +44,7 @@ from pullback.lazy.tensor import wrap
 from pullback.lazy.values import HostFormula
 from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast
-from pullback.ops.sources import Const, leaf
+from pullback.ops.sources import Const, leaf_source
 from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
 
 
@@ -70,7 +70,7 @@ def _created(
     place = current().place if device is None else placement(op, device)
     type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
     line = user_line()
-    return wrap(leaf(type, HostFormula(lambda: _allocated(op, shape, make, line))))
+    return wrap(leaf_source(type, HostFormula(lambda: _allocated(op, shape, make, line))))
 
 
 def _constant(array: np.ndarray) -> Tensor:
@@ -209,7 +209,7 @@ def arange(
     ([0, 1, 2], [1.0, 1.5])
     """
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, step = map(_as_number, (first, last, step))
+    first, last, step = map(_creation_number, (first, last, step))
     if step == 0:
         raise ArgumentError("step must not be 0", op="arange")
     whole = all(isinstance(v, int) for v in (first, last, step))
@@ -233,7 +233,7 @@ def _fits(dtype: DType, *values: Any) -> bool:
     return all(limits.min <= v <= limits.max for v in values)
 
 
-def _as_number(value: Any) -> Any:
+def _creation_number(value: Any) -> Any:
     value = number(value)
     if isinstance(value, bool):
         return int(value)
@@ -257,7 +257,7 @@ def linspace(
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     first, last = number(start), number(stop)
     if isinstance(first, Tensor) or isinstance(last, Tensor):
-        result = _interpolated(first, last, count, dtype, endpoint)
+        result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
     wanted = dtype_or("linspace", dtype, current().default_dtype)
     wide = np.complex128 if wanted.is_complex else np.float64
@@ -268,7 +268,7 @@ def linspace(
     return _created("linspace", (count,), wanted, numbers, None, device)
 
 
-def _interpolated(
+def _linspace_interpolated(
     start: Any, stop: Any, count: int, dtype: DTypeLike | None, endpoint: bool
 ) -> Tensor:
     """`linspace` between tensors, of which the result is a function; computed in f64, as between

@@ -21,7 +21,7 @@ from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.node import Node, constant
 from pullback.lazy.host_data import length_of
-from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar
+from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat, Pad
@@ -196,17 +196,17 @@ def pad(
     [0, 1, 2, 0, 0]
     """
     x = as_tensor(x)
-    pairs = _pairs(padding, x.ndim)
+    pairs = _pad_pairs(padding, x.ndim)
     filler = number(value)
     if type(filler) in NUMBERS:
-        fill = constant(filler, x.dtype) if filler == 0 else scalar(filler, x.dtype)
+        fill = constant(filler, x.dtype) if filler == 0 else scalar_operand(filler, x.dtype)
     else:
         fill = node(as_tensor(filler).astype(x.dtype))
     low, high = (tuple(pair[i] for pair in pairs) for i in (0, 1))
     return record(Pad(low, high, (0,) * x.ndim), (node_of(x), fill))
 
 
-def _pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
+def _pad_pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
     if not isinstance(padding, (tuple, list)):
         padding = (padding, padding)
     if len(padding) == 2 and not any(isinstance(p, (tuple, list)) for p in padding):

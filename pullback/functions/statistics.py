@@ -8,7 +8,7 @@ from pullback.errors import ArgumentError
 from pullback.functions.arguments import (
     along,
     apply,
-    axes_of,
+    axes_argument,
     axis_of,
     float_node,
     fresh,
@@ -20,7 +20,7 @@ from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
 from pullback.graph.dtypes import DType, float32
 from pullback.graph.node import constant
-from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
@@ -47,7 +47,7 @@ def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     (1.0, 2.0)
     """
     a = float_node(x)
-    axes = axes_of("var", axis, a.type.rank)
+    axes = axes_argument("var", axis, a.type.rank)
     dtype = a.type.dtype
     if dtype.bits == 16:  # squares in half precision would lose the small deviations
         a = cast_node(a, float32)
@@ -63,7 +63,7 @@ def _degrees_of_freedom(count: int, correction: float, dtype: DType) -> Tensor:
     left = count - number(correction)
     if isinstance(left, Unknown):
         return apply(Maximum, left.cast(dtype), constant(0, dtype))
-    return wrap(scalar(max(left, 0), dtype))
+    return wrap(scalar_operand(max(left, 0), dtype))
 
 
 def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -86,7 +86,7 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
     x = wrap(float_node(x))
     if x.dtype.bits == 16:  # its squares would overflow
         return norm(x.astype(float32), axis, keepdims, ord).astype(x.dtype)
-    axes = axes_of("norm", axis, x.ndim)
+    axes = axes_argument("norm", axis, x.ndim)
     if ord == 2:
         return _root(record(Sum(axes, keepdims), (_squared_magnitude(x)._node,)))
     size = apply(Abs, node_of(x))
@@ -106,7 +106,7 @@ def _squared_magnitude(x: Tensor) -> Tensor:
 
 def _power(x: Tensor, exponent: float) -> Tensor:
     """Raise to a power that is an input of the program, even if it is an integer."""
-    return apply(Pow, x._node, scalar(float(exponent), x.dtype))
+    return apply(Pow, x._node, scalar_operand(float(exponent), x.dtype))
 
 
 def _root(x: Tensor, power: float = 0.5) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Distinct
-from pullback.graph.node import Node, emit
+from pullback.graph.node import Node, emit_node
 
 by_number = attrgetter("number")
 
@@ -31,7 +31,7 @@ def ancestors(outputs: Iterable[Node], stop: Callable[[Node], bool] | None = Non
     return sorted(seen, key=by_number)
 
 
-def dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
+def output_dependence(graph: Graph, marks: dict[Node, int]) -> list[int]:
     """Return, for each output, the union of the marks (bits) of the nodes that it depends on."""
     found = node_dependence(graph, marks)
     return [found[y] for y in graph.outputs]
@@ -128,7 +128,7 @@ class Graph:
                     new[node] = node  # leaves are shared
                     continue
                 thread.where, thread.forward_op = node.where, node.forward_op
-                new[node] = emit(node.op, tuple([new[x] for x in node.inputs]))
+                new[node] = emit_node(node.op, tuple([new[x] for x in node.inputs]))
         finally:
             thread.where, thread.forward_op = saved
         return tuple([new[y] for y in self.outputs])

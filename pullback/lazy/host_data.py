@@ -18,7 +18,7 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
-from pullback.ops.sources import leaf
+from pullback.ops.sources import leaf_source
 
 if TYPE_CHECKING:
     from pullback.sharding.spec import Sharding
@@ -77,7 +77,7 @@ def from_host(array: np.ndarray) -> Tensor:
     if place is not None:
         return on_mesh(array, place)
     array.flags.writeable = False
-    return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
+    return wrap(leaf_source(Type(array.shape, dtype_of(array.dtype)), array))
 
 
 def length_of(data: Any) -> int | None:
@@ -96,7 +96,7 @@ def length_of(data: Any) -> int | None:
 def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
     """Return a tensor with a copy of an array on the devices of a mesh."""
     type = Type(array.shape, dtype_of(array.dtype)).sharded(place)
-    return wrap(leaf(type, engine_for(current(), place.mesh).put(array, type)))
+    return wrap(leaf_source(type, engine_for(current(), place.mesh).put(array, type)))
 
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
@@ -113,10 +113,10 @@ def _host_array(data: Any, wanted: DType | None) -> np.ndarray:
     if array.dtype.kind in "OUSmMV" and array.dtype.newbyteorder("=") not in BY_NUMPY:
         raise DTypeError(f"tensor: cannot hold {type(data).__name__} data of dtype {array.dtype}")
     if wanted is None and not has_dtype:
-        wanted = _default(array.dtype)
+        wanted = _default_host_dtype(array.dtype)
     if wanted is not None and array.dtype != wanted.numpy:
         if wanted.is_integer and array.dtype.kind in "iu" and array.size:
-            _check_range(array, wanted)
+            _check_host_range(array, wanted)
         with np.errstate(all="ignore"):
             array = array.astype(wanted.numpy)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
@@ -127,7 +127,7 @@ def _shown(data: Any) -> str:
     return f"a {type(data).__name__}" + ("" if shape is None else f" of shape {list(shape)}")
 
 
-def _default(found: np.dtype) -> DType | None:
+def _default_host_dtype(found: np.dtype) -> DType | None:
     """Return the dtype of Python numbers of a kind; that of floats is a setting."""
     wide = current().default_dtype is float64
     if found.kind == "f":
@@ -137,7 +137,7 @@ def _default(found: np.dtype) -> DType | None:
     return int64 if found.kind in "iu" else None
 
 
-def _check_range(array: np.ndarray, wanted: DType) -> None:
+def _check_host_range(array: np.ndarray, wanted: DType) -> None:
     limits = np.iinfo(wanted.numpy)
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:

@@ -79,7 +79,7 @@ class Settings:
         return made
 
 
-def _from_environment() -> Settings:
+def _settings_from_environment() -> Settings:
     environment.check_all()  # at the import, and not when a variable is first needed
     return Settings(
         eager=variable("PULLBACK_EAGER", False),
@@ -89,7 +89,7 @@ def _from_environment() -> Settings:
     )
 
 
-_environment = _from_environment()  # immutable, and the default of every context
+_environment = _settings_from_environment()  # immutable, and the default of every context
 _settings: ContextVar[Settings] = ContextVar("pullback_settings", default=_environment)
 current = _settings.get
 

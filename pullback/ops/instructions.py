@@ -20,7 +20,7 @@ def sliced(
     )  # fmt: skip
 
 
-def stacked(b: Any, xs: Sequence[Any], axis: int) -> Any:
+def stacked_instruction(b: Any, xs: Sequence[Any], axis: int) -> Any:
     """Write values of one type side by side along a new dimension."""
     shape = list(xs[0].shape)
     shape.insert(axis, 1)

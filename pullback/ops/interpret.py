@@ -53,13 +53,13 @@ def _interpret(graph: Any, arrays: Sequence[np.ndarray], run: Any) -> list[np.nd
             failure = EngineError(what)
             failure.values["node"] = node
             raise failure.at(node.op.title, None) from error
-        _check_value(node, values[node])
+        _check_interpreted_value(node, values[node])
         if run is not None:
             run.note(node, xs, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
 
 
-def _check_value(node: Node, made: Any) -> None:
+def _check_interpreted_value(node: Node, made: Any) -> None:
     several = isinstance(node.type, tuple)
     types = node.type if several else (node.type,)
     if several and (not isinstance(made, (tuple, list)) or len(made) != len(types)):

@@ -97,7 +97,7 @@ class ShardingPlan:
                 raise ValueError(f"its format is {data['format']!r}, not {FORMAT!r}")
             arguments = [
                 PlannedArgument(a["path"], Type(tuple(a["shape"]), dtype(a["dtype"])),
-                                _spec(*a["spec"])) for a in data["arguments"]
+                                _plan_spec(*a["spec"])) for a in data["arguments"]
             ]  # fmt: skip
             costs, texts = {k: data[k] for k in COSTS}, tuple(data["collectives"])
             return cls(data["mesh"], tuple(arguments), **costs, collectives=texts)
@@ -112,25 +112,25 @@ class ShardingPlan:
         """
         if self.axes != mesh.sizes:
             sizes = ", ".join(f"{a}={n}" for a, n in self.axes.items())
-            _refuse(f"the plan is for a mesh of {sizes}, got {mesh}")
+            _refuse_plan(f"the plan is for a mesh of {sizes}, got {mesh}")
         given = dict(arguments)
         missing = [p for p in self.specs if p not in given]
         more = [p for p in given if p not in self.specs]
         reasons = [f"the plan has {p}, which is not an argument" for p in missing[:1]]
         reasons += [f"the argument {p} is not in the plan" for p in more[:1]]
         if reasons:
-            _refuse("; ".join(reasons))
+            _refuse_plan("; ".join(reasons))
         for a in self.arguments:
             if (a.type.rank, a.type.dtype) != (given[a.path].rank, given[a.path].dtype):
-                _refuse(f"{a.path} was planned as {a.type}, got {given[a.path]}")
+                _refuse_plan(f"{a.path} was planned as {a.type}, got {given[a.path]}")
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_plan(what: str) -> NoReturn:
     message = f"auto_shard: {what}"
     raise ArgumentError(message, hint="Make a new plan: pb.auto_shard(f, mesh).plan(*args).")
 
 
-def _spec(dims: Any, replicated: Any, priority: Any) -> P:
+def _plan_spec(dims: Any, replicated: Any, priority: Any) -> P:
     return P(*dims, replicated=tuple(replicated), priority=tuple(priority))
 
 

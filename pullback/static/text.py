@@ -11,7 +11,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
 from pullback.static.flatten import Flattener, smallest_profile
 from pullback.static.instructions import BINARY, Instruction, InstructionList
-from pullback.static.literals import applied, array_text, bracketed, literal, quoted, type_text
+from pullback.static.literals import applied, array_text, bracketed, literal_text, quoted, type_text
 from pullback.static.profiles import CORE
 
 _type_text = lru_cache(maxsize=4096)(type_text)
@@ -72,7 +72,7 @@ class Writer:
             return self.inner(self.lines(value))
         if isinstance(value, tuple):
             return bracketed(map(self.value, value))
-        return literal(value)
+        return literal_text(value)
 
     def inner(self, lines: list[str]) -> str:
         """An inner graph, one instruction a line, indented."""

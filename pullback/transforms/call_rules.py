@@ -36,7 +36,7 @@ def logged_rules() -> Iterator[list[str]]:
 
 
 @contextmanager
-def deriving(where: Location = None) -> Iterator[None]:
+def deriving_rules(where: Location = None) -> Iterator[None]:
     """Restore the origin of new nodes after a block that calls rules.
 
     With `where`, new nodes of the block carry that line.

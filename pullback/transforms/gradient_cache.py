@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pullback.graph import table
 from pullback.graph.graph import ancestors
-from pullback.graph.node import Node, inherited
+from pullback.graph.node import Node, emitted_node_tokens
 from pullback.ops.prelude import Op
 from pullback.transforms.call_rules import is_result, log_rules
 
@@ -108,7 +108,7 @@ class Template(NamedTuple):
                 made = Node(op, inputs, type, x.where, x.tokens, x.forward_op)
             else:
                 where = nodes[line].where if line.__class__ is int else line
-                made = Node(op, inputs, type, where, inherited(op, inputs), forward_op)
+                made = Node(op, inputs, type, where, emitted_node_tokens(op, inputs), forward_op)
             nodes.append(made)
         return [None if i is None else nodes[i] for i in self.gradients]
 
@@ -164,9 +164,9 @@ class GradientCache:
         with self._lock:
             if key not in self._templates:
                 self._templates[key] = template
-                self.size += _size(key, template)
+                self.size += _gradient_cache_size(key, template)
             while self.size > CAPACITY:
-                self.size -= _size(*self._templates.popitem(last=False))
+                self.size -= _gradient_cache_size(*self._templates.popitem(last=False))
 
     def clear(self) -> None:
         with self._lock:
@@ -174,7 +174,7 @@ class GradientCache:
             self.size = 0
 
 
-def _size(key: tuple, template: Template) -> int:
+def _gradient_cache_size(key: tuple, template: Template) -> int:
     return len(key) + sum([1 + len(node.operands) for node in template.nodes])
 
 

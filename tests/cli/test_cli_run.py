@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from command import DIVISION, EXAMPLE, ROWS, UNFIT, ir
 
-from pullback.cli.run import output_text
+from pullback.cli.run import run_output_text
 
 
 def test_run_takes_literals() -> None:
@@ -44,9 +44,9 @@ def test_random_inputs_are_the_same_each_time() -> None:
 
 
 def test_matrices_start_on_a_line_of_their_own() -> None:
-    shown = output_text(1, "Tensor<i64, [2, 2]>", np.array([[1, 2], [3, 4]]))
+    shown = run_output_text(1, "Tensor<i64, [2, 2]>", np.array([[1, 2], [3, 4]]))
     assert shown == "%1 : Tensor<i64, [2, 2]> =\n[[1, 2],\n [3, 4]]"
-    assert "..." in output_text(1, "Tensor<i64, [5000]>", np.arange(5000))
+    assert "..." in run_output_text(1, "Tensor<i64, [5000]>", np.arange(5000))
 
 
 @pytest.mark.parametrize("engine", ["reference", "xla"])

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import pullback as pb
 from pullback import testing
 from pullback.compiled.save import MAGIC, VERSION, SavedProgramError
-from pullback.engines.xla.builder import Builder, module
+from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.emitted import EMITTED, read_emitted, written_again
 from pullback.errors import ArgumentError, DTypeError, EngineError, OutOfMemory
 from pullback.graph.table import TABLE
@@ -233,7 +233,7 @@ def test_programs_of_ops_can_be_loaded():
     for graph in list(first_samples())[::2]:
         builder = Builder()
         builder.guards = True
-        text = module(graph, builder)
+        text = build_module(graph, builder)
         types = [x.type for x in graph.inputs], [y.type for y in builder.results]
         once = written_again(text.encode(), *types, (), 0)
         assert written_again(once.encode(), *types, (), 0) == once

@@ -23,7 +23,7 @@ from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Mul, Neg
 from pullback.ops.reduce.reductions import Sum
 from pullback.ops.shape.movement import Reshape
-from pullback.ops.sources import SCALAR, Const, Result, leaf
+from pullback.ops.sources import SCALAR, Const, Result, leaf_source
 from pullback.ops.wrap.identity import Alias
 from pullback.static.fingerprints import fingerprint
 from pullback.static.text import print_graph
@@ -151,7 +151,7 @@ def test_several_results_are_named_on_one_line():
 def test_leaves_print_as_inputs_and_scalars_as_constants():
     x = source(2)
     y = -x
-    w = leaf(Type((2,), F32), np.ones(2, np.float32))
+    w = leaf_source(Type((2,), F32), np.ones(2, np.float32))
     scalar = Node(SCALAR, (), Type((), F32), value=0.1)
     assert print_graph(Graph([x], [y * w * scalar])).splitlines()[1:] == [
         '%1 = Input() {name: "leaf1"} : Tensor<f32, [2]>',

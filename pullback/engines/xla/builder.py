@@ -10,7 +10,7 @@ import numpy as np
 from pullback.engines.xla.callbacks import CallOrder
 from pullback.engines.xla.collectives import Collectives
 from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
-from pullback.engines.xla.printer import attribute_text, print_module
+from pullback.engines.xla.printer import print_attribute, print_module
 from pullback.engines.xla.regions import ControlFlow
 from pullback.errors import EngineError, PullbackError
 from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
@@ -53,7 +53,7 @@ class Builder(ControlFlow, Collectives):
         several = isinstance(out, tuple)
         results = tuple([self.value(t) for t in out]) if several else (self.value(out),)
         blocks = (regions,) if isinstance(regions, Block) else tuple(regions)
-        texts = {k: attribute_text(v) for k, v in attributes.items()}
+        texts = {k: print_attribute(v) for k, v in attributes.items()}
         self.instructions.append(HloInstruction(mnemonic, xs, results, texts, blocks))
         return results if several else results[0]
 
@@ -214,7 +214,7 @@ class Builder(ControlFlow, Collectives):
     def _lower(self, node: Node, xs: list[Any]) -> Any:
         if isinstance(node.op, Result):
             return xs[0][node.op.index]
-        out = _plain(node.type)
+        out = _plain_builder(node.type)
         try:
             made = node.op.hlo(self, out, *xs)
         except PullbackError as error:
@@ -237,17 +237,17 @@ class Builder(ControlFlow, Collectives):
 
 def lower(graph: Graph, b: Builder) -> Block:
     """A graph's program; checks add one result that says which of them held."""
-    arguments = tuple([b.value(_plain(x.type)) for x in graph.inputs])
+    arguments = tuple([b.value(_plain_builder(x.type)) for x in graph.inputs])
     results = b.inline(graph, arguments)
     if b.checks:
-        results += (_error_word(b),)
+        results += (_builder_error_word(b),)
     if b.has_ballast:
         results += (b.ballast(),)
     b.results = results
     return Block(arguments, b.instructions, results, graph.names)
 
 
-def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
+def build_module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] = ()) -> str:
     """A graph as the text of a StableHLO module; results may overwrite the `donated` inputs."""
     b = builder or Builder()
     main = lower(graph, b)
@@ -257,14 +257,14 @@ def module(graph: Graph, builder: Builder | None = None, donated: Sequence[int] 
     return print_module(main, marks, count)
 
 
-def _plain(type: Any) -> Any:
+def _plain_builder(type: Any) -> Any:
     """Shape and dtype alone: the program of one device knows nothing of the others."""
     if isinstance(type, tuple):
-        return tuple([_plain(t) for t in type])
+        return tuple([_plain_builder(t) for t in type])
     return Type(type.shape, type.dtype) if type.varying or type.sharding else type
 
 
-def _error_word(b: Builder) -> HloValue:
+def _builder_error_word(b: Builder) -> HloValue:
     """One vector of bools that says which checks held.
 
     If the devices belong to several processes, each gets a table with a row for every device: a

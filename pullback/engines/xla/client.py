@@ -23,7 +23,7 @@ from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
-from pullback.engines.xla.sharded import DeviceGroup, Queue, Shards, Spmd
+from pullback.engines.xla.sharded import DeviceGroup, ShardedQueue, Shards, Spmd
 from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
@@ -37,13 +37,13 @@ _LIBRARY = pathlib.Path(version.__file__).with_name("libjax_common.so")
 _COMPILER_VARIABLES = ("XLA_FLAGS", "TF_XLA_FLAGS")
 
 
-def _collect(phase: str, info: dict) -> None:
+def _collect_xla_garbage(phase: str, info: dict) -> None:
     """Free host arrays that XLA released on its own threads."""
     if phase == "stop":
         _jax.collect_garbage()
 
 
-gc.callbacks.append(_collect)
+gc.callbacks.append(_collect_xla_garbage)
 
 
 class Client:
@@ -61,11 +61,11 @@ class Client:
         )
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = device_list([self.device])
-        self._options = _options(self.platform)
+        self._options = _client_options(self.platform)
         self.place = OnDevice(self.device)
         self._own = [self.device]
         self._groups: dict[tuple[int, ...], DeviceGroup] = {}
-        self.queue = Queue(self)
+        self.queue = ShardedQueue(self)
         fork.in_child(self._abandon)
         if "jax" not in sys.modules:  # the package jax has its own flag
             _jax.jax_jit.set_enable_x64_state(_X64)
@@ -77,8 +77,8 @@ class Client:
         """Refuse XLA in a forked process, and never free it: that would wait for its threads."""
         fork.lose_xla()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._client))
-        if _collect in gc.callbacks:
-            gc.callbacks.remove(_collect)
+        if _collect_xla_garbage in gc.callbacks:
+            gc.callbacks.remove(_collect_xla_garbage)
 
     def put(self, array: np.ndarray, type: Type) -> Any:
         """Transfer an array to the device; it must not be written to afterwards."""
@@ -206,9 +206,9 @@ class Client:
             # XLA then has at least one thread for each device
             facts.append(len(self._client.local_devices()))
         parts = [repr(facts).encode(), self._options.SerializeAsString(), machine.processor()]
-        parts.append(machine.library(_LIBRARY))
+        parts.append(machine.machine_library(_LIBRARY))
         if self.platform == "cuda":
-            parts += machine.driver(), machine.library(_cuda_plugin() or "")
+            parts += machine.machine_driver(), machine.machine_library(_cuda_plugin() or "")
         return parts
 
     def group(self, positions: Sequence[int]) -> DeviceGroup:
@@ -218,7 +218,7 @@ class Client:
         if found is None:
             if not all(0 <= i < len(self.devices) for i in key):
                 count = 1 if self._cluster is None else self._cluster.count
-                raise _too_few(self.platform, max(key) + 1, len(self.devices), count)
+                raise _too_few_devices(self.platform, max(key) + 1, len(self.devices), count)
             found = self._groups.setdefault(key, DeviceGroup(self, key))
         return found
 
@@ -230,7 +230,7 @@ class Client:
 
     def options_for(self, devices: Sequence[Any]) -> Any:
         """Return compile options for one replica of a program on each device."""
-        result, count = _options(self.platform), len(devices)
+        result, count = _client_options(self.platform), len(devices)
         ids = np.array([d.id for d in devices]).reshape(count, 1)
         assignment = xla_client.DeviceAssignment.create(ids)
         for options in (result, result.executable_build_options):
@@ -271,7 +271,7 @@ def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     return xla_client.make_c_api_client("cuda", options)
 
 
-def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:
+def _too_few_devices(platform: str, wanted: int, there: int, processes: int) -> EngineError:
     each = -(-wanted // processes)
     what = f"there is no device {platform}:{wanted - 1}, only {there}"
     hint = f"Set the environment variable PULLBACK_CPU_DEVICES={each} before Python starts."
@@ -291,7 +291,7 @@ def _cuda_plugin() -> pathlib.Path | None:
     return None
 
 
-def _options(platform: str) -> Any:
+def _client_options(platform: str) -> Any:
     options = xla_client.CompileOptions()
     # Converting to a shorter type and back must round: XLA's GPU compiler removes such pairs.
     options.env_option_overrides = [("xla_allow_excess_precision", False)]

@@ -35,7 +35,7 @@ def read_emitted(data: bytes) -> Block:
     """
     if not data.startswith(b"module"):
         raise VerificationError("it is not a module in text form")
-    main = mlir.read(data)
+    main = mlir.read_mlir(data)
     for i in _instructions(main):
         if i.name not in EMITTED or any("." in name for name in i.attributes):
             raise VerificationError(f"it contains a {i.mnemonic} that pullback does not write")

@@ -13,14 +13,14 @@ import numpy as np
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
-from pullback.engines.xla.builder import Builder, module
+from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.client import Client
-from pullback.engines.xla.disk_cache import disk_cache, key_of
+from pullback.engines.xla.disk_cache import disk_cache, disk_key
 from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.program import Check, Code, SpmdProgram, XlaProgram
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.errors import UnsupportedOp
-from pullback.graph.compile_split import Segment, segments
+from pullback.graph.compile_split import Segment, split_into_segments
 from pullback.graph.dtypes import bool_
 from pullback.graph.graph import Graph, Structure
 from pullback.graph.node import Node
@@ -70,7 +70,7 @@ class XlaEngine:
         self, graph: Graph, donated: Sequence[int], mesh: DeviceMesh | None
     ) -> XlaSequence | None:
         """Compile a graph that repeats itself as a sequence; equal pieces are compiled once."""
-        parts = segments(graph)
+        parts = split_into_segments(graph)
         if not parts:
             return None
         given = _last_takers(parts, [graph.inputs[i] for i in donated])
@@ -90,7 +90,7 @@ class XlaEngine:
 
     def give_back(self) -> None:
         """Return the memory of dropped programs to the system."""
-        machine.give_back()
+        machine.give_back_memory()
 
     def portable(
         self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None
@@ -102,7 +102,7 @@ class XlaEngine:
         builder = Builder(mesh)
         builder.guards = True  # it may run on a CPU
         builder.literal = False
-        text = module(graph, builder, donated)
+        text = build_module(graph, builder, donated)
         if builder.functions:
             hint = "Remove pb.debug.print from the function."
             raise UnsupportedOp("a program that prints cannot be saved", hint=hint)
@@ -128,7 +128,7 @@ class XlaEngine:
 
     def _compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaProgram:
         builder = self._builder()
-        text = module(graph, builder, donated)
+        text = build_module(graph, builder, donated)
         code = self._code(text, [y.type for y in builder.results], functions=builder.functions)
         return XlaProgram(self.client, code, graph, builder.checks)
 
@@ -138,7 +138,7 @@ class XlaEngine:
         builder, group = self._builder(mesh), self.group(mesh)
         builder.spans = len(group.processes) > 1
         builder.apart = self.platform == "cpu" and builder.spans
-        text = module(graph, builder, donated)
+        text = build_module(graph, builder, donated)
         outs = [y.type for y in builder.results]
         code = self._code(text, outs, group, builder.functions)
         code.executable.collective = builder.communicates
@@ -161,8 +161,8 @@ class XlaEngine:
         if functions:
             calling = place.compile(text, outs, functions)
             return Code(calling, "compiler", _BASE + _PER_TEXT * len(text), calls=True)
-        identity = self._identity if group is None else key_of(group.identity)
-        key = key_of([identity, text]) if disk.on else b""
+        identity = self._identity if group is None else disk_key(group.identity)
+        key = disk_key([identity, text]) if disk.on else b""
         found = disk.read(key)
         if found is not None:
             executable = place.load(found, outs)
@@ -178,7 +178,7 @@ class XlaEngine:
 
     @functools.cached_property
     def _identity(self) -> bytes:
-        return key_of(self.client.identity)
+        return disk_key(self.client.identity)
 
 
 def _last_takers(parts: Sequence[Segment], donated: Sequence[Node]) -> list[tuple[int, ...]]:

@@ -21,7 +21,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.parts import part
+from pullback.sharding.parts import part_of_array
 from pullback.sharding.spec import Sharding, layout
 
 
@@ -57,7 +57,7 @@ class XlaMesh(MeshEngine):
         sharding: Sharding = type.sharding or self.whole
         parts: list[np.ndarray | None] = [None] * self.mesh.size
         for k in self.group.here:
-            parts[k] = part(array, sharding, k)
+            parts[k] = part_of_array(array, sharding, k)
         return Spread(self, type, self.group.put(parts, self.part_type(type), array))
 
     def assemble(self, parts: list[np.ndarray | None], type: Type) -> Spread:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback.engines.environment import variable
 from pullback.engines.xla.sharded import DeviceGroup, Shards, checksum
-from pullback.sharding.parts import places
+from pullback.sharding.parts import part_places
 from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ def _shared_parts(
     devices: DeviceGroup, sharding: Sharding, shape: tuple[int, ...]
 ) -> dict[str, int]:
     """Return the parts here that other processes have, too, each with a position that has it."""
-    keys = [",".join(str(s.start) for s in places(sharding, shape, k)) for k in range(len(devices))]
+    keys = [
+        ",".join(str(s.start) for s in part_places(sharding, shape, k)) for k in range(len(devices))
+    ]
     if len(set(keys)) == 1:  # every device has the whole value
         keys = [""] * len(devices)
     owners: dict[str, set[int]] = {}

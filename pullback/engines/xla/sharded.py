@@ -160,7 +160,7 @@ class Spmd(Executable):
         return super().run([x.array for x in args])
 
 
-class Queue:
+class ShardedQueue:
     """Starts programs that communicate, in the same order on every device.
 
     On CPU each device's program occupies a thread of XLA's pool, which has one thread for each

@@ -119,13 +119,13 @@ class Sign(Unary):
         return b.select(b.compare("EQ", x, zero), zero, made)  # XLA's sign of -0.0 is -0.0
 
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:
-        return [turn(g, out, xs[0])]
+        return [complex_sign_derivative(g, out, xs[0])]
 
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
-        return None if ts[0] is None else turn(ts[0], out, xs[0])
+        return None if ts[0] is None else complex_sign_derivative(ts[0], out, xs[0])
 
 
-def turn(t: Node, sign: Node, x: Node) -> Node | None:
+def complex_sign_derivative(t: Node, sign: Node, x: Node) -> Node | None:
     """The derivative of a complex sign: the part of t across x, over |x|. It is its own adjoint."""
     dtype = x.type.dtype
     if not dtype.is_complex:

@@ -44,7 +44,7 @@ class Elementwise(Op, PerElement, abstract=True):
 
     def infer(self, *xs: Type) -> Type:
         dtype = same_dtype(self.title, *xs)
-        check_kind(dtype, self.kinds)
+        check_elementwise_kind(dtype, self.kinds)
         return Type(broadcast_types(*xs), self.result(dtype))
 
     def numpy(self, *xs: np.ndarray) -> np.ndarray:
@@ -100,7 +100,7 @@ class Elementwise(Op, PerElement, abstract=True):
     def jvp(self, out: Node, xs: tuple[Node, ...], ts: Sequence[Node | None]) -> Node | None:
         partials = self._partials(out, xs)
         terms = [self._times(t, d) for t, d in zip(ts, partials, strict=True) if t is not None]
-        return total(terms, out.type)
+        return elementwise_tangent_total(terms, out.type)
 
     def _partials(self, out: Node, xs: tuple[Node, ...]) -> Sequence:
         made = self.partials(out, *xs)
@@ -139,12 +139,12 @@ class Elementwise(Op, PerElement, abstract=True):
         if reverse:
             d = conjugate(d)
         # In x * log(x) the op is regular, but its partial log(x) is singular.
-        if self.singular or is_singular(d.op):
+        if self.singular or is_singular_elementwise(d.op):
             return guarded(g, d)
         return g * d if reverse else guarded(g, d)
 
 
-def is_singular(op: Op) -> bool:
+def is_singular_elementwise(op: Op) -> bool:
     """Whether an op, or the one it stands for, is infinite somewhere or its derivative is."""
     return getattr(op, "singular", False)
 
@@ -224,7 +224,7 @@ class Analytic(Transcendental, abstract=True):
     tabulated = True
 
 
-def check_kind(dtype: DType, kinds: str) -> None:
+def check_elementwise_kind(dtype: DType, kinds: str) -> None:
     """Raise if a dtype is not of one of the kinds."""
     if dtype.kind not in kinds:
         wanted = " or ".join(KINDS[k] for k in kinds)
@@ -239,7 +239,7 @@ def align(x: Node, rank: int) -> Node:
     return TABLE["Reshape"]((first, *[1] * missing, *rest))(x) if missing else x
 
 
-def total(terms: Sequence[Node | None], type: Type) -> Node | None:
+def elementwise_tangent_total(terms: Sequence[Node | None], type: Type) -> Node | None:
     """Return the sum of a tangent's terms in the result's shape; `None` if there are none."""
     made: Node | None = None
     for term in terms:

@@ -12,7 +12,7 @@ from pullback.graph import dtypes
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType, bool_
 from pullback.graph.kinds import PerElement
-from pullback.ops.factor_rules import fixed
+from pullback.ops.factor_rules import fixed_factor_rule
 from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
 
@@ -22,7 +22,7 @@ class Retyped(Op, abstract=True):
 
     dtype: DType
     text = Text(("dtype",))
-    factors = fixed("... -> ...")
+    factors = fixed_factor_rule("... -> ...")
 
     @classmethod
     def from_hlo(cls, i: Any) -> Op:
@@ -52,7 +52,7 @@ class Cast(Retyped, PerElement):
         if x.dtype.kind == "c" and not self.dtype.is_complex:
             x = x.real
         if self.dtype.is_integer and x.dtype.kind not in "biu":
-            return saturated(x, self.dtype.numpy)
+            return saturated_cast(x, self.dtype.numpy)
         if self.dtype is dtypes.bfloat16 and x.dtype.kind in "iuf":
             x = x.astype(np.float32)  # as ml_dtypes does today, and engines always
         return np.asarray(x).astype(self.dtype.numpy)
@@ -88,7 +88,7 @@ class Cast(Retyped, PerElement):
                     yield cls(dtype), (hard.astype(source),)
 
 
-def saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def saturated_cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Convert floats to integers, clamped to the integers' range."""
     bounds = np.iinfo(dtype)
     wide = np.trunc(x.astype(np.float64))

@@ -30,10 +30,10 @@ class Div(Binary):
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind not in "iu":
             return np.asarray(np.true_divide(x, y))
-        divisor = _not_zero(y)
+        divisor = _nonzero_divisor(y)
         floored = np.floor_divide(x, divisor)
         inexact = (floored * divisor != x) & ((x < 0) != (divisor < 0))
-        return np.where(y == 0, all_ones(x.dtype), floored + inexact.astype(x.dtype))
+        return np.where(y == 0, all_bits_set(x.dtype), floored + inexact.astype(x.dtype))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         return b.divide(x, y)
@@ -83,7 +83,7 @@ class FloorDiv(Binary):
     partials = zero_partials
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _divided(np.floor_divide, x, y, all_ones(x.dtype))
+        return _divided(np.floor_divide, x, y, all_bits_set(x.dtype))
 
     def expand(self, x: Node, y: Node) -> Node:
         kind, rest = x.type.dtype.kind, Rem()(x, y)
@@ -130,14 +130,14 @@ def _divided(ufunc: np.ufunc, x: np.ndarray, y: np.ndarray, at_zero: np.ndarray)
     """Apply a division; `at_zero` is the result of integers where y is 0."""
     if x.dtype.kind not in "iu":
         return np.asarray(ufunc(x, y))
-    return np.where(y == 0, at_zero, ufunc(x, _not_zero(y)))
+    return np.where(y == 0, at_zero, ufunc(x, _nonzero_divisor(y)))
 
 
-def _not_zero(y: np.ndarray) -> np.ndarray:
+def _nonzero_divisor(y: np.ndarray) -> np.ndarray:
     """Return divisors for NumPy, which warns about 0; callers replace the quotients there."""
     return np.where(y == 0, np.ones((), y.dtype), y)
 
 
-def all_ones(dtype: np.dtype) -> np.ndarray:
+def all_bits_set(dtype: np.dtype) -> np.ndarray:
     """Return the integer with all bits set."""
     return np.asarray(-1).astype(dtype)

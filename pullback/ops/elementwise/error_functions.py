@@ -94,9 +94,9 @@ class Erf(Transcendental):
             size = absolute(x)
             taylor = [SLOPE * (-1) ** k / (math.factorial(k) * (2 * k + 1)) for k in range(18)]
             far = 1 - Erfc()(size)
-            return where(less(size, 1), x * horner(taylor, x * x), with_sign(far, x))
+            return where(less(size, 1), x * horner_series(taylor, x * x), with_sign(far, x))
         x = clamp(x, constant(-4, x.type.dtype), constant(4, x.type.dtype))  # 1 beyond, in f32
-        quotient = x * horner(NUMERATOR, x * x) / horner(DENOMINATOR, x * x)
+        quotient = x * horner_series(NUMERATOR, x * x) / horner_series(DENOMINATOR, x * x)
         return clamp(quotient, constant(-1, x.type.dtype), constant(1, x.type.dtype))
 
     def partials(self, out: Node, x: Node) -> tuple:
@@ -113,7 +113,7 @@ class Erfc(Transcendental):
         if x.type.dtype is float64:
             scaled = chebyshev(SCALED, (size - 3) / (size + 3)) / (size * 2 + 1)
         else:
-            scaled = horner(SCALED_NUMERATOR, size) / horner(SCALED_DENOMINATOR, size)
+            scaled = horner_series(SCALED_NUMERATOR, size) / horner_series(SCALED_DENOMINATOR, size)
         right = times_exp_minus_square(scaled, size)
         return where(less(x, 0), 2 - right, right)
 
@@ -131,7 +131,7 @@ class NormalCdf(Transcendental):
             return Erfc()(x * -ROOT_HALF) * 0.5
         size = minimum(absolute(x), 20)
         root = size * ROOT_HALF
-        scaled = horner(SCALED_NUMERATOR, root) / horner(SCALED_DENOMINATOR, root)
+        scaled = horner_series(SCALED_NUMERATOR, root) / horner_series(SCALED_DENOMINATOR, root)
         tail = scaled * 0.5 * exp(size * size * -0.5)
         return where(less(x, 0), tail, 1 - tail)
 
@@ -163,7 +163,7 @@ class ErfInv(Transcendental):
         return (lambda: reciprocal(exp(-guarded(out, out)) * SLOPE),)
 
 
-def horner(coefficients: Sequence[float], x: Node) -> Node:
+def horner_series(coefficients: Sequence[float], x: Node) -> Node:
     """Evaluate the polynomial with these coefficients, constant first."""
     *rest, last = coefficients
     made = constant(last, x.type.dtype)
@@ -191,5 +191,5 @@ def times_exp_minus_square(factor: Node, x: Node) -> Node:
     # In f32 the rest is above -0.1 wherever the result is not 0, so a few terms do. In this order:
     # XLA would make one exponential out of a product of two.
     series = [1 / math.factorial(k) for k in range(6)]
-    last = exp(rest) if dtype is float64 else horner(series, rest)
+    last = exp(rest) if dtype is float64 else horner_series(series, rest)
     return factor * exp(-(leading * leading)) * last

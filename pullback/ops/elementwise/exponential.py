@@ -41,7 +41,7 @@ class Exp2(Analytic):
         return b.op("stablehlo.power", b.full(out, 2), x, out=out)
 
     def expand(self, x: Node) -> Node:
-        return Exp()(scaled(x, math.log(2)))
+        return Exp()(scaled_exponential(x, math.log(2)))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: out * math.log(2),)
@@ -87,7 +87,7 @@ class LogTo(Analytic, abstract=True):
     singular = True
 
     def expand(self, x: Node) -> Node:
-        return scaled(Log()(x), 1 / math.log(self.base))
+        return scaled_exponential(Log()(x), 1 / math.log(self.base))
 
     def partials(self, out: Node, x: Node) -> tuple:
         return (lambda: reciprocal(x * math.log(self.base)),)
@@ -140,20 +140,20 @@ class LogAddExp(Binary):
     half_as = float32
 
     def expand(self, x: Node, y: Node) -> Node:
-        return maximum(x, y) + Log1p()(Exp()(-absolute(difference(x, y))))
+        return maximum(x, y) + Log1p()(Exp()(-absolute(exponent_difference(x, y))))
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
-        gap = difference(x, y)
+        gap = exponent_difference(x, y)
         return (lambda: Logistic()(gap), lambda: Logistic()(-gap))
 
 
-def scaled(x: Node, factor: float) -> Node:
+def scaled_exponential(x: Node, factor: float) -> Node:
     """Multiply by a real number, part by part: an infinite part must not make the other NaN."""
     if not x.type.dtype.is_complex:
         return x * factor
     return Complex()(Real()(x) * factor, Imag()(x) * factor)
 
 
-def difference(x: Node, y: Node) -> Node:
+def exponent_difference(x: Node, y: Node) -> Node:
     """Return x - y, and 0 for equal infinities."""
     return where(both(equal(x, y), is_infinite(x)), 0, x - y)

@@ -24,7 +24,7 @@ class CopySign(Binary):
     singular = True  # so that an infinite cotangent changes nothing at 0
 
     def expand(self, x: Node, y: Node) -> Node:
-        minus = sign_mask(x)
+        minus = float_sign_mask(x)
         made = bits_or(bits_and(bits(x), bits_not(minus)), bits_and(bits(y), minus))
         return TABLE["Bitcast"](x.type.dtype)(made)
 
@@ -43,8 +43,8 @@ class NextAfter(Binary):
 
     def expand(self, x: Node, y: Node) -> Node:
         here, there = bits(x), bits(y)
-        minus = sign_mask(x)
-        rank, goal = ranked(here, minus), ranked(there, minus)
+        minus = float_sign_mask(x)
+        rank, goal = float_bits_ranked(here, minus), float_bits_ranked(there, minus)
         moved = where(less(rank, goal), rank + 1, rank - 1)
         # a negative number that steps up to 0 becomes -0.0
         negative = either(less(moved, 0), both(less(here, 0), less_equal(moved, 0)))
@@ -65,12 +65,12 @@ def bits(x: Node) -> Node:
     return TABLE["Bitcast"](dtype(f"i{x.type.dtype.bits}"))(x)
 
 
-def sign_mask(x: Node) -> Node:
+def float_sign_mask(x: Node) -> Node:
     """Return the integer with only the sign bit set."""
     width = x.type.dtype.bits
     return constant(-(2 ** (width - 1)), dtype(f"i{width}"))
 
 
-def ranked(pattern: Node, minus: Node) -> Node:
+def float_bits_ranked(pattern: Node, minus: Node) -> Node:
     """Return the bits of floats as integers in the floats' order; both zeros are 0."""
     return where(less(pattern, 0), minus - pattern, pattern)

@@ -38,7 +38,7 @@ class BinaryExtremum(Binary, abstract=True):
         return np.where(keep | (x != x), x, y)
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
-        return choose(b, self.direction, x, y)
+        return choose_maximum(b, self.direction, x, y)
 
     def partials(self, out: Node, x: Node, y: Node) -> tuple:
         beats, loses = (greater, less) if self.direction == "GE" else (less, greater)
@@ -57,7 +57,7 @@ class Minimum(BinaryExtremum):
     ufunc, direction = np.minimum, "LE"
 
 
-def choose(b: Any, direction: str, x: Any, y: Any) -> Any:
+def choose_maximum(b: Any, direction: str, x: Any, y: Any) -> Any:
     """Select x where it compares with y in the given way or is NaN, else y. XLA's own maximum and
     minimum lose NaN on CPU when they are fused into a reduction."""
     keep = b.compare(direction, x, y)

@@ -34,11 +34,11 @@ class Contraction(Op, SumOfProducts, abstract=True):
 
 def adjoint(x: Node) -> Node:
     """The conjugate transpose in the last two dimensions."""
-    return conjugate(_swap(x.type.rank)(x))
+    return conjugate(_swap_contraction(x.type.rank)(x))
 
 
 @cache
-def _swap(rank: int) -> Op:
+def _swap_contraction(rank: int) -> Op:
     return Transpose((*range(rank - 2), rank - 1, rank - 2))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.errors import DTypeError, VerificationError
 from pullback.graph.ambient import thread
 from pullback.graph.dtypes import int32
-from pullback.ops.factor_rules import named, rule
+from pullback.ops.factor_rules import factor_rule, named_factors
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 
@@ -97,7 +97,7 @@ class DebugPrint(Op):
             ]
 
     def factors(self, before: Type, *values: Type) -> str:
-        return rule([[], *[["_"] * v.rank for v in values]], [[]])
+        return factor_rule([[], *[["_"] * v.rank for v in values]], [[]])
 
     def batch(self, axis: Axis, xs: tuple[Node, ...], mapped: Sequence[bool]) -> Any:
         flags = tuple(mapped[1:])
@@ -132,8 +132,8 @@ class Tied(Op):
         return x  # calls of Python functions are never removed
 
     def factors(self, x: Type, prints: Type) -> str:
-        dims = named(x.rank)
-        return rule([dims, []], [dims])
+        dims = named_factors(x.rank)
+        return factor_rule([dims, []], [dims])
 
     # Derivatives print too: they may be all that is computed
     def vjp(self, g: Node, out: Node, xs: tuple[Node, ...], need: Sequence[bool]) -> Sequence:

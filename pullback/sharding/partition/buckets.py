@@ -9,7 +9,7 @@ from pullback.ops.collective.reduce import AllReduce, PSum
 BYTES = 64 * 2**20  # the largest bucket
 
 
-def bucketed(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
+def sums_in_buckets(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
     """Return the per-device program with its sums in buckets, and each node's replacement."""
     buckets = _buckets(graph)
     if not buckets:
