@@ -9,93 +9,78 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from operator import is_, itemgetter
+from operator import attrgetter, is_, itemgetter
 from typing import Any
 
 ABSENT: Any = object()  # stands for a value that is not there
 _DEFAULT_LOOKUP = object.__getattribute__
+_FUNCTION = [attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
 
 
 class Checks:
     """All checks of one function, which run at every call."""
 
-    __slots__ = ("_cells", "_functions", "_names", "_others", "_sizes", "bases")
+    __slots__ = ("_each", "_equal", "_names", "_same")
 
     def __init__(self) -> None:
-        self._functions: list[tuple] = []  # function, its code and its defaults
-        self._cells: list[tuple] = []  # closure cell and contents
         self._names: list[tuple] = []  # lookup function, name and value
-        self.bases: list[tuple[type, tuple]] = []  # class and its `__mro__`
-        self._sizes: list[tuple] = []  # container and number of entries
-        self._others: list[tuple] = []  # function, argument and expected tuple
+        # function, argument and result: which is the same, equal, or a tuple of the same objects
+        self._same: list[tuple] = []
+        self._equal: list[tuple] = []
+        self._each: list[tuple] = []
 
-    def same(self) -> bool:
+    def hold(self) -> bool:
         """Whether every place holds what it held when its check was added."""
         try:
-            for f, code, defaults, named in self._functions:
-                if (
-                    f.__code__ is not code
-                    or f.__defaults__ is not defaults
-                    or f.__kwdefaults__ is not named
-                ):
-                    return False
-            for cell, value in self._cells:
-                if cell.cell_contents is not value:
-                    return False
-            for cls, bases in self.bases:
-                if cls.__mro__ is not bases:
-                    return False
-            for items, count in self._sizes:
-                if len(items) != count:
-                    return False
             for get, name, value in self._names:
                 if get(name, ABSENT) is not value:
                     return False
-            for fetch, place, expected in self._others:
-                now = fetch(place)
+            for fetch, x, value in self._same:
+                if fetch(x) is not value:
+                    return False
+            for fetch, x, value in self._equal:
+                if fetch(x) != value:
+                    return False
+            for fetch, x, expected in self._each:
+                now = fetch(x)
                 if len(now) != len(expected) or not all(map(is_, now, expected)):
                     return False
         except (AttributeError, LookupError, ValueError):
             return False  # a name is gone, a cell is empty, an object is dead
         return True
 
-    def function(self, f: Any) -> None:
-        self._functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
-        self.size(f.__dict__)
-
-    def cell(self, cell: Any) -> None:
-        value = content(cell)
-        if value is ABSENT:
-            self.fetched(lambda c: (content(c),), cell)
-        else:
-            self._cells.append((cell, value))
-
-    def names(self, mapping: Any, names: Iterable[str]) -> None:
+    def names(self, get: Callable[[str, Any], Any], names: Iterable[str]) -> None:
         """Check names in a mapping; one that is absent must stay absent."""
-        get = mapping.get
         self._names += [(get, name, get(name, ABSENT)) for name in names]
 
-    def size(self, items: Any) -> None:
-        """Check the number of entries: names may be added."""
-        self._sizes.append((items, len(items)))
+    def same(self, fetch: Callable[[Any], Any], x: Any) -> None:
+        """Check that `fetch(x)` returns the same object."""
+        self._same.append((fetch, x, fetch(x)))
 
-    def instance(
-        self, x: Any, names: tuple[str, ...], slots: tuple[str, ...], absent: Any, whole: bool
-    ) -> None:
+    def equal(self, fetch: Callable[[Any], Any], x: Any) -> None:
+        """Check that `fetch(x)` returns an equal value."""
+        self._equal.append((fetch, x, fetch(x)))
+
+    def each(self, fetch: Callable[[Any], tuple], x: Any) -> None:
+        """Check that `fetch(x)` returns a tuple of the same objects."""
+        self._each.append((fetch, x, fetch(x)))
+
+    def function(self, f: Any) -> None:
+        for fetch in _FUNCTION:
+            self.same(fetch, f)
+
+    def cell(self, cell: Any) -> None:
+        self.same(content if content(cell) is ABSENT else attrgetter("cell_contents"), cell)
+
+    def attributes(self, x: Any, read: Iterable[str], slots: Iterable[str], whole: bool) -> None:
         """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""
-        place: Any = _weak(x)
         own = own_attributes(x)
-        if own is None:
-            self.fetched(lambda ref: (type(ref()),), place)
-        else:
-            get = getter(itemgetter, names)
-            self.fetched(_instance, (place, get, frozenset(absent), len(own) if whole else -1))
-        if slots:
-            self.fetched(_slots, (place, slots))
-
-    def fetched(self, fetch: Callable[[Any], tuple], place: Any) -> None:
-        """Check that `fetch(place)` returns a tuple of the same objects."""
-        self._others.append((fetch, place, tuple(fetch(place))))
+        names = [name for name in read if name in (own or ())]
+        absent = frozenset(read).difference(names, slots)
+        get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
+        count = None if own is None else len(own) if whole else -1
+        slots = tuple([name for name in slots if name in read])
+        self.each(_attributes, (_weak(x), get, absent, count, slots))
 
 
 def content(cell: Any) -> Any:
@@ -111,11 +96,6 @@ def entries(items: Any) -> tuple:
     return (*items, *items.values()) if isinstance(items, dict) else tuple(items)
 
 
-def getter(make: Callable, names: tuple[str, ...]) -> Callable[[Any], tuple]:
-    """An `itemgetter` or `attrgetter` that returns a tuple for any number of names."""
-    return make(*names, *names[: len(names) == 1]) if names else lambda x: ()
-
-
 def own_attributes(x: Any) -> Any:
     """The `__dict__` of an object, whatever its class makes of `x.__dict__`; or None."""
     try:
@@ -124,18 +104,15 @@ def own_attributes(x: Any) -> Any:
         return x.__dict__ if isinstance(x, threading.local) else None
 
 
-def _instance(place: Any) -> tuple:
-    ref, get, absent, count = place
+def _attributes(place: Any) -> tuple:
+    ref, get, absent, count, slots = place
     x = ref()
-    own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_attributes(x)
-    complete = count < 0 or len(own) == count
-    return (type(x), complete and own.keys().isdisjoint(absent), *get(own))
-
-
-def _slots(place: Any) -> tuple:
-    ref, names = place
-    x = ref()
-    return tuple([getattr(x, name, ABSENT) for name in names])
+    found: tuple = (type(x),)
+    if count is not None:
+        own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_attributes(x)
+        complete = count < 0 or len(own) == count
+        found += (complete and own.keys().isdisjoint(absent), *get(own))
+    return (*found, *[getattr(x, name, ABSENT) for name in slots]) if slots else found
 
 
 def _weak(x: Any) -> Callable[[], Any]:

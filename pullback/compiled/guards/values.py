@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-import gc
 import inspect
 import os
 import sys
 import types
-import weakref
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -135,33 +133,3 @@ def executes(cls: type, name: str, named: bool) -> bool:
     if generated and name in _GENERATED:
         return False
     return named or name not in _CONSTRUCTION
-
-
-Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
-
-
-_PARTS: tuple[tuple[Any, Callable[[Any], Parts | None]], ...] = (
-    (types.MethodType, lambda x: [("", x.__func__), (".self", x.__self__)]),
-    ((functools.partial, functools.partialmethod),
-     lambda x: [(".func", x.func), (".args", x.args), (".keywords", x.keywords)]),
-    ((staticmethod, classmethod), lambda x: [("", x.__func__)]),
-    (property, lambda x: [] if x.fget is None else [("", x.fget)]),
-    (functools.cached_property, lambda x: [("", x.func)]),
-    (type(functools.lru_cache(len)), lambda x: [("", x.__wrapped__)]),
-    (functools.singledispatchmethod, lambda x: [("", x.func), (".dispatcher", x.dispatcher)]),
-    ((types.BuiltinMethodType, types.MethodWrapperType),
-     lambda x: None if x.__self__ is None or isinstance(x.__self__, types.ModuleType)
-     else [(".__name__", x.__name__), (".self", x.__self__)]),
-    (types.MappingProxyType, lambda x: [("", part) for part in gc.get_referents(x)]),
-    (weakref.ref, lambda x: [("()", x())]),
-    (weakref.ProxyTypes, lambda x: [("", x.__init__.__self__)]),
-)  # fmt: skip
-
-
-def parts_of(value: Any) -> Parts | None:
-    """Return the parts of a method, partial function, reference and the like, or None."""
-    for kind, parts in _PARTS:
-        if isinstance(value, kind):
-            return parts(value)
-    own = getattr(type(value), "guarded_parts", None)  # what pullback makes of functions
-    return None if own is None else own(value)

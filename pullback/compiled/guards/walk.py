@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import builtins
 import functools
+import gc
 import sys
 import types
+import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -25,7 +27,7 @@ from typing import Any
 from pullback.compiled.guards import values
 from pullback.compiled.guards.checks import ABSENT, Checks, Ref, content, entries, own_attributes
 from pullback.compiled.guards.names import absolute, code_key, names_of, texts
-from pullback.compiled.guards.namespaces import InstanceNamespace, Namespace, TensorNamespace
+from pullback.compiled.guards.namespaces import Namespace, attributes
 from pullback.compiled.guards.values import is_plain, plain_key
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
@@ -60,8 +62,8 @@ class Walk:
         self.names: dict[str, Line] = {}  # attributes that some code reads
         self.texts: dict[str, None] = {}  # strings among the values, which may be such names
         self.computes = self.reflects = False  # whether some code reads by those, or everything
-        self.grows: dict[int, tuple[dict, set]] = {}  # namespaces, and the names in them
-        self.namespaces: list[Namespace | InstanceNamespace | TensorNamespace] = []
+        self.grows: dict[int, tuple[Mapping, set]] = {}  # namespaces, and the names in them
+        self.namespaces: list[Namespace] = []
         self._modules: dict[int, Namespace] = {}  # globals of modules, by id
         self._seen: dict[Any, int] = {}
         self._kept: list[Any] = []  # keeps alive what is identified by its id
@@ -87,7 +89,7 @@ class Walk:
         for name, line in names.items():
             self.names.setdefault(name, line)
 
-    def unread(self, namespace: Any) -> Iterator[tuple[str, Line]]:
+    def unread(self, namespace: Namespace) -> Iterator[tuple[str, Line]]:
         """Return the names that are new since a namespace called this."""
         start, namespace.at = namespace.at, len(self.names)
         return islice(self.names.items(), start, None)
@@ -122,17 +124,15 @@ class Walk:
             return
         self._seen[id(value)] = len(self.key)
         self._kept.append(value)
-        for kind, look in _KINDS:
-            if isinstance(value, kind):
-                look(self, path, where, value)
-                return
+        look = next(look for kind, look in _KINDS if isinstance(value, kind))
+        look(self, path, where, value)
 
-    def _tensor(self, path: str, where: Line, value: Tensor) -> None:
+    def tensor(self, path: str, where: Line, value: Tensor) -> None:
         self.note(path, where, ("tensor", value._node.type), str(value._node.type))
         self.tensors.append(value)
         self.tensor_paths.append(path)
 
-    def _function(self, path: str, where: Line, f: types.FunctionType) -> None:
+    def function(self, path: str, where: Line, f: types.FunctionType) -> None:
         shown = f"{f.__qualname__} ({SourceLine(f.__code__, 0)})"
         trusted = self.trusts(f)
         if trusted and not f.__closure__:
@@ -146,14 +146,12 @@ class Walk:
         if trusted:  # only its closure counts
             return
         self.checks.function(f)
-        self.grows[id(f.__dict__)] = f.__dict__, set(f.__dict__)
         given = f.__code__.co_varnames[: f.__code__.co_argcount]
         for name, value in zip(given[::-1], (f.__defaults__ or ())[::-1]):
             self.visit(f"default {name} of {f.__name__}", where, value)
         if f.__kwdefaults__:
             self.visit(f"keyword defaults of {f.__name__}", where, f.__kwdefaults__)
-        if f.__dict__:
-            self.namespaces.append(Namespace(f"{path}.", f.__dict__))
+        self._growing(Namespace(f"{path}.", f.__dict__))
         self._names(f)
 
     def _names(self, f: types.FunctionType) -> None:
@@ -181,7 +179,15 @@ class Walk:
             self.namespaces.append(found)
         return found
 
-    def _builtin(self, path: str, where: Line, value: Any) -> None:
+    def _growing(self, space: Namespace) -> None:
+        """Add a namespace to which the function itself may add names while it is traced."""
+        self.grows[id(space.mapping)] = space.mapping, set(space.mapping)
+        if space.mapping:
+            self.namespaces.append(space)
+        else:
+            self.checks.equal(len, space.mapping)
+
+    def builtin(self, path: str, where: Line, value: Any) -> None:
         """A container; or a number or string of a class that was derived from Python's."""
         if isinstance(value, values.PLAIN):
             self.note(path, where, plain_key(value), repr(value))
@@ -199,92 +205,130 @@ class Walk:
             return
         self.note(path, where, ("entries", kind, len(items)), f"{kind.__name__} of {len(items)}")
         if len(items) > MOST_ENTRIES:
-            self.checks.size(items)
+            self.checks.equal(len, items)
             return
         if not fixed:
-            self.checks.fetched(entries, items)
-        if isinstance(items, (dict, set, frozenset)):
-            tokens = [plain_key(x) if is_plain(x) else Ref(x) for x in items]
-            if isinstance(items, dict):
-                for key, token in zip(items, tokens):
-                    self.note(path, where, token, repr(key))
-            else:
-                self.note(path, where, frozenset(tokens), repr(items))
-            for i, key in enumerate(items):
-                if is_plain(key):
-                    self.texts.update(dict.fromkeys(texts(key)))
-                else:
-                    self.visit(f"list({path})[{i}]", where, key)
+            self.checks.each(entries, items)
+        keys: Any = items if isinstance(items, dict) else ()
+        if isinstance(items, (set, frozenset)):  # in no order
+            keys, plain = [x for x in items if not is_plain(x)], frozenset(filter(is_plain, items))
+            self.texts.update(dict.fromkeys(texts(plain)))
+            self.note(
+                path, where, frozenset([*map(plain_key, plain), *map(Ref, keys)]), repr(items)
+            )
+        for i, key in enumerate(keys):
+            self.visit(f"list({path})[{i}]", where, key)
         if not isinstance(items, (set, frozenset)):
-            pairs = items.items() if isinstance(items, dict) else enumerate(items)
-            for key, value in pairs:
-                self.visit(f"{path}[{key!r}]", where, value)
+            for key, x in items.items() if isinstance(items, dict) else enumerate(items):
+                self.visit(f"{path}[{key!r}]", where, x)
 
-    def _context(self, path: str, where: Line, variable: ContextVar) -> None:
+    def context(self, path: str, where: Line, variable: ContextVar) -> None:
         self.note(path, where, Ref(variable), variable.name)
         value = variable.get(ABSENT)
         if self.place(variable, None, value):
-            self.checks.fetched(lambda v: (v.get(ABSENT),), variable)
+            self.checks.same(lambda v: v.get(ABSENT), variable)
             self.visit(f"{path}.get()", where, value)
 
-    def _other(self, path: str, where: Line, x: Any) -> None:
-        parts = values.parts_of(x)
-        if parts is not None:
-            self.note(path, where, ("of", type(x)), type(x).__name__)
-            for name, part in parts:
-                self.visit(f"{path}{name}", where, part)
+    def module(self, path: str, where: Line, module: types.ModuleType) -> None:
+        self.note(path, where, Ref(module), module.__name__)
+        space = Namespace(f"{path}.", vars(module), trusted=self.trusts(module))
+        if space.trusted:
+            self.namespaces.append(space)
             return
-        shown = x.__name__ if isinstance(x, (type, types.ModuleType)) else type(x).__name__
-        self.note(path, where, Ref(x), shown)
-        if isinstance(x, types.ModuleType):
-            self._module(path, x)
-        elif isinstance(x, type):
-            self._class(path, x, named=True)
-            self._class(f"type({path})", type(x), named=False)
-        elif isinstance(x, (attrgetter, methodcaller)):
-            named = [part for text in x.__reduce__()[1] for part in str(text).split(".")]
-            self.ask(dict.fromkeys(named, where))
-        elif not self.trusts(type(x)) or own_attributes(x) is not None:
+        self._growing(space)
+        if "__getattr__" in space.mapping:  # which runs for names that are absent
+            space.asked["__getattr__"] = None
+
+    def named_class(self, path: str, where: Line, cls: type) -> None:
+        self.note(path, where, Ref(cls), cls.__name__)
+        self._class(path, cls, named=True)
+        self._class(f"type({path})", type(cls), named=False)
+
+    def getter(self, path: str, where: Line, x: Any) -> None:
+        self.note(path, where, Ref(x), type(x).__name__)
+        named = [part for text in x.__reduce__()[1] for part in str(text).split(".")]
+        self.ask(dict.fromkeys(named, where))
+
+    def other(self, path: str, where: Line, x: Any) -> None:
+        self.note(path, where, Ref(x), type(x).__name__)
+        if not self.trusts(type(x)) or own_attributes(x) is not None:
             self._attributes(path, x)
 
     def _attributes(self, path: str, x: Any) -> None:
-        self.namespaces.append(InstanceNamespace(f"{path}.", x))
+        self.namespaces.append(attributes(f"{path}.", x))
         self._class(f"type({path})", type(x), named=False)
-
-    def _module(self, path: str, module: types.ModuleType) -> None:
-        space = Namespace(f"{path}.", vars(module), trusted=self.trusts(module))
-        if not space.trusted:
-            self.grows[id(space.mapping)] = space.mapping, set(space.mapping)
-            if "__getattr__" in space.mapping:  # which runs for names that are absent
-                space.asked["__getattr__"] = None
-        self.namespaces.append(space)
 
     def _class(self, path: str, cls: type, named: bool) -> None:
         """The methods that code reads, and those that operators and calls reach."""
         if not self.trusts(cls) and (id(cls), "bases") not in self._seen:
             self._seen[id(cls), "bases"] = 0
             self.note(path, None, tuple(map(Ref, cls.__mro__)), f"{cls.__name__} and its bases")
-            self.checks.bases.append((cls, cls.__mro__))
+            self.checks.same(attrgetter("__mro__"), cls)
         for base in cls.__mro__:
             if self.trusts(base) or (id(base), named) in self._seen:
                 continue
             self._seen[id(base), named] = 0
             self._kept.append(base)
-            shown = f"{path}." if base is cls else f"{base.__name__}."
-            space = Namespace(shown, base.__dict__, cls=base)
-            run = [name for name in base.__dict__ if values.executes(base, name, named)]
+            space = Namespace(f"{path if base is cls else base.__name__}.", vars(base), base)
+            run = [name for name in vars(base) if values.executes(base, name, named)]
             space.asked.update(dict.fromkeys(run))
             self.namespaces.append(space)
 
 
+Look = Callable[[Walk, str, Line, Any], None]
+Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
+
+
+def _made_of(parts: Callable[[Any], Parts | None]) -> Look:
+    """Return how to look at what Python makes of other values, unless it has no parts."""
+
+    def look(walk: Walk, path: str, where: Line, x: Any) -> None:
+        found = parts(x)
+        if found is None:
+            walk.other(path, where, x)
+            return
+        walk.note(path, where, ("of", type(x)), type(x).__name__)
+        for name, part in found:
+            walk.visit(f"{path}{name}", where, part)
+
+    return look
+
+
+def _bound(x: Any) -> Parts | None:
+    """Return the parts of a builtin method: None for a function of a module."""
+    free = x.__self__ is None or isinstance(x.__self__, types.ModuleType)
+    return None if free else [(".__name__", x.__name__), (".self", x.__self__)]
+
+
+def _own_parts(x: Any) -> Parts | None:
+    """Return the parts of what pullback makes of functions."""
+    return x.guarded_parts() if hasattr(type(x), "guarded_parts") else None
+
+
 # How the walk looks at values that are not plain: the first kind that fits.
-_KINDS: tuple[tuple[Any, Callable[[Walk, str, Line, Any], None]], ...] = (
-    (Tensor, Walk._tensor),
-    (types.FunctionType, Walk._function),
-    ((*values.PLAIN, list, tuple, deque, set, frozenset, dict), Walk._builtin),
-    (ContextVar, Walk._context),
-    (object, Walk._other),
-)
+_KINDS: tuple[tuple[Any, Look], ...] = (
+    (Tensor, Walk.tensor),
+    (types.FunctionType, Walk.function),
+    ((*values.PLAIN, list, tuple, deque, set, frozenset, dict), Walk.builtin),
+    (ContextVar, Walk.context),
+    (types.ModuleType, Walk.module),
+    (type, Walk.named_class),
+    ((attrgetter, methodcaller), Walk.getter),
+    (types.MethodType, _made_of(lambda x: [("", x.__func__), (".self", x.__self__)])),
+    ((functools.partial, functools.partialmethod), _made_of(
+        lambda x: [(".func", x.func), (".args", x.args), (".keywords", x.keywords)])),
+    ((staticmethod, classmethod), _made_of(lambda x: [("", x.__func__)])),
+    (property, _made_of(lambda x: [("", x.fget)])),
+    (functools.cached_property, _made_of(lambda x: [("", x.func)])),
+    (type(functools.lru_cache(len)), _made_of(lambda x: [("", x.__wrapped__)])),
+    (functools.singledispatchmethod, _made_of(
+        lambda x: [("", x.func), (".dispatcher", x.dispatcher)])),
+    ((types.BuiltinMethodType, types.MethodWrapperType), _made_of(_bound)),
+    (types.MappingProxyType, _made_of(lambda x: [("", part) for part in gc.get_referents(x)])),
+    (weakref.ref, _made_of(lambda x: [("()", x())])),
+    (weakref.ProxyTypes, _made_of(lambda x: [("", x.__init__.__self__)])),
+    (object, _made_of(_own_parts)),
+)  # fmt: skip
 
 
 def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
@@ -295,15 +339,20 @@ def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> 
     code = getattr(code, "__code__", type(code))
     while True:
         found = Walk(own, brief=code in _large)
-        found.visit(getattr(f, "__name__", None) or type(f).__name__, None, f)
-        for path, value in arguments:
+        for path, value in [(getattr(f, "__name__", None) or type(f).__name__, f), *arguments]:
             found.visit(path, None, value)
-        found.namespaces.append(TensorNamespace())
+        found.namespaces.append(_tensor_methods())
         try:
             found.finish()
             return found
         except TooMuch:
             _large.add(code)
+
+
+def _tensor_methods() -> Namespace:
+    space = Namespace("Tensor.", vars(Tensor), trusted=True)
+    space.get = functools.partial(getattr, Tensor)  # also those of its base classes
+    return space
 
 
 class Snapshot:
@@ -320,4 +369,4 @@ class Snapshot:
         for namespace in walk.namespaces:
             namespace.add_checks(walk.checks)
         # Whether nothing has changed: certain if true; if false, a new walk must compare.
-        self.same = walk.checks.same
+        self.same = walk.checks.hold
