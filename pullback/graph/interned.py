@@ -36,6 +36,8 @@ def exact(value: Any) -> Any:
         return (kind, value.structure)
     if isinstance(value, complex):
         return (kind, struct.pack("<dd", value.real, value.imag))
+    if isinstance(value, slice):  # hashable from Python 3.12 on
+        return (kind, exact((value.start, value.stop, value.step)))
     return (kind, value)
 
 

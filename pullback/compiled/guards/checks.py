@@ -80,7 +80,7 @@ class Checks:
         get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
         count = None if own is None else len(own) if whole else -1
         slots = tuple([name for name in slots if name in read])
-        self.each(_attributes, (_weak(x), get, absent, count, slots))
+        self.each(_attributes, (weak(x), get, absent, count, slots))
 
 
 def content(cell: Any) -> Any:
@@ -115,7 +115,7 @@ def _attributes(place: Any) -> tuple:
     return (*found, *[getattr(x, name, ABSENT) for name in slots]) if slots else found
 
 
-def _weak(x: Any) -> Callable[[], Any]:
+def weak(x: Any) -> Callable[[], Any]:
     """A function that returns the object, or None once it is gone."""
     try:
         return weakref.ref(x)
@@ -129,7 +129,7 @@ class Ref:
     __slots__ = ("_get", "_hash")
 
     def __init__(self, x: Any) -> None:
-        self._get, self._hash = _weak(x), id(x)
+        self._get, self._hash = weak(x), id(x)
 
     def __hash__(self) -> int:
         return self._hash

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,8 @@ class Namespace:
             if value is not self._value(name) or not walk.place(self.owner, name, value):
                 continue
             self._read[name] = None
-            if self.trusted and callable(value) and is_trusted(value):
+            known = self.trusted and callable(value) and is_trusted(value)
+            if known and not isinstance(value, ABCMeta):
                 walk.note(f"{self.prefix}{name}", line, Ref(value), name)
             elif value is not ABSENT:
                 walk.visit(f"{self.prefix}{name}", line, value)

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import math
 import os
 import sys
 import types
@@ -34,7 +35,7 @@ _TRUSTED = frozenset(
 # Methods that say how an object is shown or stored, not what it computes.
 _IGNORED = frozenset(
     ("__repr__", "__str__", "__format__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__",
-     "__setstate__", "__copy__", "__deepcopy__", "__sizeof__", "__dir__", "__init_subclass__",
+     "__setstate__", "__copy__", "__deepcopy__", "__sizeof__", "__init_subclass__",
      "__class_getitem__", "__set_name__", "__hash__")
 )  # fmt: skip
 _STANDARD = sys.stdlib_module_names - {"test"}
@@ -58,16 +59,24 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, PLAIN) and is_trusted(type(value))
 
 
-def plain_key(value: Any) -> Any:
-    """Return a plain value to compare and hash: 0.0 is not -0.0, 1 not True, NaN equals NaN."""
-    if isinstance(value, slice):
-        return (slice, exact((value.start, value.stop, value.step)))
-    return exact(value)
-
-
 def same_plain(x: Any, y: Any) -> bool:
     """Whether two values are plain and the same."""
-    return type(x) is type(y) and is_plain(x) and plain_key(x) == plain_key(y)
+    return type(x) is type(y) and is_plain(x) and exact(x) == exact(y)
+
+
+def contents(x: Any, most: float = math.inf) -> tuple | None:
+    """Return the type and bytes of an array, `ctypes` value or other buffer; otherwise None.
+
+    The bytes are left out if there are more than `most` elements.
+    """
+    if isinstance(x, np.ndarray):
+        return (x.dtype, x.shape, x.tobytes() if x.size <= most else b"")
+    try:
+        view = memoryview(x)
+    except TypeError:
+        return None
+    count = view.nbytes // (view.itemsize or 1)
+    return (view.format, view.shape, view.tobytes() if count <= most else b"")
 
 
 def is_installed(x: Any) -> bool:

@@ -11,34 +11,29 @@ Places that the function itself changes while it is traced are left out, because
 
 from __future__ import annotations
 
-import builtins
 import functools
-import gc
-import sys
-import types
-import weakref
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
-from itertools import accumulate, islice
-from operator import attrgetter, methodcaller
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from pullback.compiled.guards import values
-from pullback.compiled.guards.checks import ABSENT, Checks, Ref, content, entries, own_attributes
-from pullback.compiled.guards.names import absolute, code_key, names_of, texts
-from pullback.compiled.guards.namespaces import Namespace, attributes
-from pullback.compiled.guards.values import is_plain, plain_key
+from pullback.compiled.guards.checks import Checks
+from pullback.compiled.guards.kinds import KINDS
+from pullback.compiled.guards.names import texts
+from pullback.compiled.guards.namespaces import Namespace
+from pullback.compiled.guards.values import is_plain
+from pullback.graph.interned import exact
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
-# A container with more entries is compared by identity and length: its contents are frozen.
-MOST_ENTRIES = 1000
 # Attribute lookups allowed before installed packages are trusted as a whole.
 MOST_LOOKUPS = 100_000
 
 Place = tuple[int, Any]  # where a value is stored: the id of its owner, and its name there
 Line = SourceLine | None
+_HANDLE_NAMES = frozenset(("requires_grad", "grad", "is_leaf"))
 
 # Code of functions that lead to whole packages: those are trusted at the next walk.
 _large: set[Any] = set()
@@ -51,14 +46,16 @@ class TooMuch(Exception):
 class Walk:
     """One look at everything, in an order that depends on the program alone."""
 
-    def __init__(self, own: Mapping[Place, Any], brief: bool = False) -> None:
+    def __init__(self, own: Mapping[Place, Any], static: frozenset[int], brief: bool) -> None:
         self.brief = brief  # whether installed packages are trusted
         self.own = own  # places that the function itself changes
+        self.static = static  # ids of arguments, whose contents count whatever their size
         self.places: dict[Place, tuple[Any, Any]] = {}  # what is stored where: owner and value
         self.key: list[Any] = []
         self.notes: list[tuple[str, Line, str]] = []  # for each part of the key
         self.tensors: list[Tensor] = []
         self.tensor_paths: list[str] = []
+        self._handles_read = 0  # how many of them were examined further
         self.names: dict[str, Line] = {}  # attributes that some code reads
         self.texts: dict[str, None] = {}  # strings among the values, which may be such names
         self.computes = self.reflects = False  # whether some code reads by those, or everything
@@ -81,7 +78,7 @@ class Walk:
                 raise TooMuch
             for namespace in self.namespaces:
                 namespace.read(self)
-            if not self._queue:
+            if not self._queue and not self._handles():
                 return
 
     def ask(self, names: Mapping[str, Line]) -> None:
@@ -97,6 +94,13 @@ class Walk:
     def trusts(self, x: Any) -> bool:
         """Whether a function, class or module is not examined."""
         return values.is_trusted(x) or (self.brief and values.is_installed(x))
+
+    def first(self, cls: type, aspect: Any) -> bool:
+        """Whether an aspect of a class is looked at for the first time."""
+        seen = (id(cls), aspect) in self._seen
+        self._seen[id(cls), aspect] = 0
+        self._kept.append(cls)
+        return not seen
 
     def visit(self, path: str, where: Line, value: Any) -> None:
         self._queue.append((path, where, value))
@@ -115,7 +119,7 @@ class Walk:
 
     def _look(self, path: str, where: Line, value: Any) -> None:
         if is_plain(value):
-            self.note(path, where, plain_key(value), repr(value))
+            self.note(path, where, exact(value), repr(value))
             self.texts.update(dict.fromkeys(texts(value)))
             return
         known = self._seen.get(id(value))
@@ -124,54 +128,23 @@ class Walk:
             return
         self._seen[id(value)] = len(self.key)
         self._kept.append(value)
-        look = next(look for kind, look in _KINDS if isinstance(value, kind))
+        look = next(look for kind, look in KINDS if isinstance(value, kind))
         look(self, path, where, value)
 
-    def tensor(self, path: str, where: Line, value: Tensor) -> None:
-        self.note(path, where, ("tensor", value._node.type), str(value._node.type))
-        self.tensors.append(value)
-        self.tensor_paths.append(path)
+    def _handles(self) -> bool:
+        """Look at what tensors have besides a type, where code reads it; false if that is done."""
+        start, self._handles_read = self._handles_read, len(self.tensors)
+        if self.names.keys().isdisjoint(_HANDLE_NAMES):
+            return False
+        for t, path in zip(self.tensors[start:], self.tensor_paths[start:]):
+            self.note(path, None, _handle_state(t), f"requires_grad={t.requires_grad}")
+            self.checks.equal(_handle_state, t)
+            if self.place(t, "grad", t._grad):
+                self.checks.same(attrgetter("_grad"), t)
+                self.visit(f"{path}.grad", None, t._grad)
+        return len(self.tensors) > start
 
-    def function(self, path: str, where: Line, f: types.FunctionType) -> None:
-        shown = f"{f.__qualname__} ({SourceLine(f.__code__, 0)})"
-        trusted = self.trusts(f)
-        if trusted and not f.__closure__:
-            self.note(path, where, Ref(f), shown)
-            return
-        self.note(path, where, ("function", code_key(f.__code__)), shown)
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            if self.place(cell, None, content(cell)):
-                self.checks.cell(cell)
-                self.visit(name, where, content(cell))
-        if trusted:  # only its closure counts
-            return
-        self.checks.function(f)
-        given = f.__code__.co_varnames[: f.__code__.co_argcount]
-        for name, value in zip(given[::-1], (f.__defaults__ or ())[::-1]):
-            self.visit(f"default {name} of {f.__name__}", where, value)
-        if f.__kwdefaults__:
-            self.visit(f"keyword defaults of {f.__name__}", where, f.__kwdefaults__)
-        self._growing(Namespace(f"{path}.", f.__dict__))
-        self._names(f)
-
-    def _names(self, f: types.FunctionType) -> None:
-        found = names_of(f.__code__)
-        self.ask(found.attributes)
-        if not values.is_installed(f):
-            self.computes = self.computes or found.computes
-            self.reflects = self.reflects or found.reflects
-        space = self._globals("", f.__globals__)
-        if "globals" in found.globals:
-            space.asked.update({**found.attributes, **space.asked})
-        for name, line in found.globals.items():
-            if name not in f.__globals__ and hasattr(builtins, name):
-                self._globals("builtins.", vars(builtins)).asked.setdefault(name, line)
-            space.asked.setdefault(name, line)
-        for name, line in found.imports.items():
-            for whole in accumulate(absolute(name, f).split("."), "{}.{}".format):
-                self._globals("", sys.modules).asked.setdefault(whole, line)
-
-    def _globals(self, prefix: str, mapping: dict) -> Namespace:
+    def globals(self, prefix: str, mapping: dict) -> Namespace:
         """The namespace that the functions of a module share."""
         found = self._modules.get(id(mapping))
         if found is None:
@@ -179,7 +152,7 @@ class Walk:
             self.namespaces.append(found)
         return found
 
-    def _growing(self, space: Namespace) -> None:
+    def growing(self, space: Namespace) -> None:
         """Add a namespace to which the function itself may add names while it is traced."""
         self.grows[id(space.mapping)] = space.mapping, set(space.mapping)
         if space.mapping:
@@ -187,148 +160,9 @@ class Walk:
         else:
             self.checks.equal(len, space.mapping)
 
-    def builtin(self, path: str, where: Line, value: Any) -> None:
-        """A container; or a number or string of a class that was derived from Python's."""
-        if isinstance(value, values.PLAIN):
-            self.note(path, where, plain_key(value), repr(value))
-        else:
-            self._entries(path, where, value)
-        if not self.trusts(type(value)):
-            self._attributes(path, value)
 
-    def _entries(self, path: str, where: Line, items: Any) -> None:
-        kind, fixed = type(items), isinstance(items, (tuple, frozenset))
-        if isinstance(items, defaultdict):
-            self.visit(f"{path}.default_factory", where, items.default_factory)
-        if not fixed and not self.place(items, None, entries(items)):
-            self.note(path, where, ("own", kind), kind.__name__)
-            return
-        self.note(path, where, ("entries", kind, len(items)), f"{kind.__name__} of {len(items)}")
-        if len(items) > MOST_ENTRIES:
-            self.checks.equal(len, items)
-            return
-        if not fixed:
-            self.checks.each(entries, items)
-        keys: Any = items if isinstance(items, dict) else ()
-        if isinstance(items, (set, frozenset)):  # in no order
-            keys, plain = [x for x in items if not is_plain(x)], frozenset(filter(is_plain, items))
-            self.texts.update(dict.fromkeys(texts(plain)))
-            self.note(
-                path, where, frozenset([*map(plain_key, plain), *map(Ref, keys)]), repr(items)
-            )
-        for i, key in enumerate(keys):
-            self.visit(f"list({path})[{i}]", where, key)
-        if not isinstance(items, (set, frozenset)):
-            for key, x in items.items() if isinstance(items, dict) else enumerate(items):
-                self.visit(f"{path}[{key!r}]", where, x)
-
-    def context(self, path: str, where: Line, variable: ContextVar) -> None:
-        self.note(path, where, Ref(variable), variable.name)
-        value = variable.get(ABSENT)
-        if self.place(variable, None, value):
-            self.checks.same(lambda v: v.get(ABSENT), variable)
-            self.visit(f"{path}.get()", where, value)
-
-    def module(self, path: str, where: Line, module: types.ModuleType) -> None:
-        self.note(path, where, Ref(module), module.__name__)
-        space = Namespace(f"{path}.", vars(module), trusted=self.trusts(module))
-        if space.trusted:
-            self.namespaces.append(space)
-            return
-        self._growing(space)
-        if "__getattr__" in space.mapping:  # which runs for names that are absent
-            space.asked["__getattr__"] = None
-
-    def named_class(self, path: str, where: Line, cls: type) -> None:
-        self.note(path, where, Ref(cls), cls.__name__)
-        self._class(path, cls, named=True)
-        self._class(f"type({path})", type(cls), named=False)
-
-    def getter(self, path: str, where: Line, x: Any) -> None:
-        self.note(path, where, Ref(x), type(x).__name__)
-        named = [part for text in x.__reduce__()[1] for part in str(text).split(".")]
-        self.ask(dict.fromkeys(named, where))
-
-    def other(self, path: str, where: Line, x: Any) -> None:
-        self.note(path, where, Ref(x), type(x).__name__)
-        if not self.trusts(type(x)) or own_attributes(x) is not None:
-            self._attributes(path, x)
-
-    def _attributes(self, path: str, x: Any) -> None:
-        self.namespaces.append(attributes(f"{path}.", x))
-        self._class(f"type({path})", type(x), named=False)
-
-    def _class(self, path: str, cls: type, named: bool) -> None:
-        """The methods that code reads, and those that operators and calls reach."""
-        if not self.trusts(cls) and (id(cls), "bases") not in self._seen:
-            self._seen[id(cls), "bases"] = 0
-            self.note(path, None, tuple(map(Ref, cls.__mro__)), f"{cls.__name__} and its bases")
-            self.checks.same(attrgetter("__mro__"), cls)
-        for base in cls.__mro__:
-            if self.trusts(base) or (id(base), named) in self._seen:
-                continue
-            self._seen[id(base), named] = 0
-            self._kept.append(base)
-            space = Namespace(f"{path if base is cls else base.__name__}.", vars(base), base)
-            run = [name for name in vars(base) if values.executes(base, name, named)]
-            space.asked.update(dict.fromkeys(run))
-            self.namespaces.append(space)
-
-
-Look = Callable[[Walk, str, Line, Any], None]
-Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
-
-
-def _made_of(parts: Callable[[Any], Parts | None]) -> Look:
-    """Return how to look at what Python makes of other values, unless it has no parts."""
-
-    def look(walk: Walk, path: str, where: Line, x: Any) -> None:
-        found = parts(x)
-        if found is None:
-            walk.other(path, where, x)
-            return
-        walk.note(path, where, ("of", type(x)), type(x).__name__)
-        for name, part in found:
-            walk.visit(f"{path}{name}", where, part)
-
-    return look
-
-
-def _bound(x: Any) -> Parts | None:
-    """Return the parts of a builtin method: None for a function of a module."""
-    free = x.__self__ is None or isinstance(x.__self__, types.ModuleType)
-    return None if free else [(".__name__", x.__name__), (".self", x.__self__)]
-
-
-def _own_parts(x: Any) -> Parts | None:
-    """Return the parts of what pullback makes of functions."""
-    return x.guarded_parts() if hasattr(type(x), "guarded_parts") else None
-
-
-# How the walk looks at values that are not plain: the first kind that fits.
-_KINDS: tuple[tuple[Any, Look], ...] = (
-    (Tensor, Walk.tensor),
-    (types.FunctionType, Walk.function),
-    ((*values.PLAIN, list, tuple, deque, set, frozenset, dict), Walk.builtin),
-    (ContextVar, Walk.context),
-    (types.ModuleType, Walk.module),
-    (type, Walk.named_class),
-    ((attrgetter, methodcaller), Walk.getter),
-    (types.MethodType, _made_of(lambda x: [("", x.__func__), (".self", x.__self__)])),
-    ((functools.partial, functools.partialmethod), _made_of(
-        lambda x: [(".func", x.func), (".args", x.args), (".keywords", x.keywords)])),
-    ((staticmethod, classmethod), _made_of(lambda x: [("", x.__func__)])),
-    (property, _made_of(lambda x: [("", x.fget)])),
-    (functools.cached_property, _made_of(lambda x: [("", x.func)])),
-    (type(functools.lru_cache(len)), _made_of(lambda x: [("", x.__wrapped__)])),
-    (functools.singledispatchmethod, _made_of(
-        lambda x: [("", x.func), (".dispatcher", x.dispatcher)])),
-    ((types.BuiltinMethodType, types.MethodWrapperType), _made_of(_bound)),
-    (types.MappingProxyType, _made_of(lambda x: [("", part) for part in gc.get_referents(x)])),
-    (weakref.ref, _made_of(lambda x: [("()", x())])),
-    (weakref.ProxyTypes, _made_of(lambda x: [("", x.__init__.__self__)])),
-    (object, _made_of(_own_parts)),
-)  # fmt: skip
+def _handle_state(t: Tensor) -> tuple[bool, bool]:
+    return t.requires_grad, t.is_leaf
 
 
 def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
@@ -338,7 +172,7 @@ def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> 
         code = code.func
     code = getattr(code, "__code__", type(code))
     while True:
-        found = Walk(own, brief=code in _large)
+        found = Walk(own, frozenset(id(x) for _, x in arguments), code in _large)
         for path, value in [(getattr(f, "__name__", None) or type(f).__name__, f), *arguments]:
             found.visit(path, None, value)
         found.namespaces.append(_tensor_methods())
