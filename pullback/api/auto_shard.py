@@ -13,6 +13,7 @@ from pullback.api.custom_arguments import comparable, is_array
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
+from pullback.graph.arguments import validated
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
@@ -21,6 +22,7 @@ from pullback.sharding.plan import PlannedArgument, ShardingPlan
 from pullback.sharding.spec import P, Sharding
 
 
+@validated
 def auto_shard(
     f: Callable[Params, Result], mesh: DeviceMesh, *, in_specs: Tree = None,
     whole: int | str | Sequence[int | str] = (), memory: float | None = None,

@@ -16,6 +16,7 @@ from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
+from pullback.graph.arguments import integer, sequence, shown, validated
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -95,6 +96,7 @@ def pmin(x: Tensor, axis_name: Names) -> Tensor:
     return _reduce(PMin, x, bound_names("pmin", axis_name))
 
 
+@validated
 def axis_index(axis_name: str) -> Tensor:
     """Return the index of the current example along a named axis.
 
@@ -129,6 +131,7 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
 
 
 @per_leaf
+@validated
 def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) -> Tensor:
     """Return the values of all examples along a named axis, stacked along a new axis.
 
@@ -145,6 +148,7 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
 
 
 @per_leaf
+@validated
 def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     """Return this example's part of the sum of `x` over all examples along a named axis.
 
@@ -166,6 +170,7 @@ psum_scatter = reduce_scatter
 
 
 @per_leaf
+@validated
 def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
     """Exchange equal parts of `x` between all examples along a named axis.
 
@@ -184,6 +189,7 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
 
 
 @per_leaf
+@validated
 def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tensor:
     """Send `x` along a named axis, from source to target for each pair in `perm`.
 
@@ -194,13 +200,20 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     [3.0, 1.0, 2.0]
     """
     name = one_name("ppermute", axis_name)
-    pairs = tuple([(int(s), int(t)) for s, t in perm])
+    pairs = tuple([_pair(pair) for pair in sequence("ppermute", perm, "perm")])
     size = size_of(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
             must = f"sources and targets must be different numbers below {size}"
             raise ArgumentError(f"ppermute: {must}, got {list(pairs)}")
     return record(PPermute(name, pairs), (_varying(x, (name,)),))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"perm must consist of pairs, got {shown(value)}", op="ppermute")
+    source, target = [integer("ppermute", v, "a number in perm") for v in value]
+    return source, target
 
 
 def _reduce(op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]) -> Tensor:

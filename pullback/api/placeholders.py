@@ -12,6 +12,7 @@ from pullback.api.custom_arguments import is_array
 from pullback.api.recording import outputs
 from pullback.api.signatures import Tree
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
@@ -79,6 +80,7 @@ def tracing(first: int) -> Iterator[None]:
         thread.tracing_from, thread.handles = saved, handles
 
 
+@validated
 def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
     """Return the types of what `f` would return, without computing anything.
 

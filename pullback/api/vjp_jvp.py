@@ -10,6 +10,7 @@ from pullback.api.grad import grad, split_aux
 from pullback.api.recording import Recording, Transform, deliver, outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import flag, function, validated
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -38,8 +39,9 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     >>> pull(pb.tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
+    has_aux = flag("vjp", has_aux, "has_aux")
     with Transform():
-        recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
+        recording = Recording("vjp", function("vjp", f, "f"), xs, kwargs, range(len(xs)))
     result, aux = split_aux("vjp", recording.result, has_aux)
     ys, structure = outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
@@ -54,6 +56,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     return (value, pull, aux) if has_aux else (value, pull)
 
 
+@validated
 def jvp(
     f: Callable[..., Result], xs: Sequence[Tree], ts: Sequence[Tree], **kwargs: Any
 ) -> tuple[Result, Result]:
@@ -68,6 +71,7 @@ def jvp(
         return y, push(*_arguments("jvp", ts))
 
 
+@validated
 def linearize(
     f: Callable[Params, Result], *xs: Params.args, **kwargs: Params.kwargs
 ) -> tuple[Result, Callable[..., Result]]:
@@ -99,6 +103,7 @@ def _linearize(
     return recording.hand_out(tree.unflatten(structure, ys)), push
 
 
+@validated
 def hvp(
     f: Callable[..., Scalar], xs: Sequence[Tree], vs: Sequence[Tree], **kwargs: Any
 ) -> tuple[Tree, ...]:

@@ -12,6 +12,7 @@ from pullback.api.placeholders import stage
 from pullback.api.recording import deliver, is_value, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -26,6 +27,7 @@ from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving
 
 
+@validated
 def vmap(
     f: Callable[Params, Result], in_axes: Tree = 0, out_axes: Tree = 0,
     axis_size: int | None = None, axis_name: str | None = None,

@@ -11,6 +11,7 @@ from pullback.compiled.function import Compiled, Parameters, Result
 from pullback.compiled.lower import Cost, Lowered
 from pullback.compiled.save import Loaded, load_compiled
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 
 
 @overload
@@ -29,6 +30,7 @@ def compile(
 ) -> Callable[[Callable[Parameters, Result]], Compiled[Parameters, Result]]: ...  # fmt: skip
 
 
+@validated
 def compile(
     f: Callable[..., Any] | None = None,
     *,

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import ShapeError
 from pullback.functions import arguments
 from pullback.functions.arguments import float_node, float_operands, node, per_dimension, record_as
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
 from pullback.lazy.record import record
@@ -24,6 +25,7 @@ from pullback.typing import ArrayLike, Shape
 Padding = str | Sequence[Sequence[int]]
 
 
+@validated
 def conv(
     x: ArrayLike, filters: ArrayLike, strides: Shape = 1, padding: Padding = "VALID",
     dilation: Shape = 1, groups: int = 1, input_dilation: Shape = 1,

@@ -20,6 +20,7 @@ from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
@@ -135,6 +136,7 @@ def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
     return result if x.sharding is None else reshard(result, x.sharding)
 
 
+@validated
 def arange(
     start: Number | Tensor, stop: Number | Tensor | None = None, step: Number | Tensor = 1,
     dtype: DTypeLike | None = None,
@@ -163,6 +165,7 @@ def _as_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
+@validated
 def linspace(
     start: Number | Tensor, stop: Number | Tensor, num: int, dtype: DTypeLike | None = None,
     endpoint: bool = True,
@@ -198,6 +201,7 @@ def _interpolated(
     return result.astype(dtype_or("linspace", dtype, result.dtype))
 
 
+@validated
 def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 ) -> Tensor:

@@ -8,9 +8,10 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import along, axis_of, fresh, integer, node, one_or_many
+from pullback.functions.arguments import along, axis_of, fresh, integer, node, one_or_many, shape_of
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
+from pullback.graph.arguments import sequence, validated
 from pullback.graph.node import constant
 from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar
 from pullback.lazy.record import record
@@ -25,9 +26,9 @@ def concat(arrays: Sequence[ArrayLike] | Tensor, axis: int | None = 0) -> Tensor
     >>> pb.concat([[1, 2], [3]]).tolist()
     [1, 2, 3]
     """
-    parts = [as_tensor(x) for x in arrays]
+    parts = [as_tensor(x) for x in sequence("concat", arrays, "arrays")]
     if not parts:
-        raise ArgumentError("needs at least one tensor", op="concat")
+        raise ArgumentError("arrays must contain at least one tensor", op="concat")
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
     axis = axis_of("concat", axis, parts[0].ndim)
@@ -40,9 +41,9 @@ def stack(arrays: Sequence[ArrayLike] | Tensor, axis: int = 0) -> Tensor:
     >>> pb.stack([[1, 2], [3, 4]], axis=1).tolist()
     [[1, 3], [2, 4]]
     """
-    parts = [as_tensor(x) for x in arrays]
+    parts = [as_tensor(x) for x in sequence("stack", arrays, "arrays")]
     if not parts:
-        raise ArgumentError("needs at least one tensor", op="stack")
+        raise ArgumentError("arrays must contain at least one tensor", op="stack")
     shape = parts[0].shape
     if any(p.shape != shape for p in parts):
         shown = ", ".join(str(p._node.type) for p in parts)
@@ -117,7 +118,7 @@ def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
     [1, 2, 1, 2]
     """
     x = as_tensor(x)
-    times = [integer("tile", r, "a number of repetitions") for r in one_or_many(repetitions)]
+    times = list(shape_of("tile", repetitions, "a number of repetitions"))
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape
@@ -147,6 +148,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     return shaped(wide, (*x.shape[:axis], head[-1] * times, *tail))
 
 
+@validated
 def pad(
     x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
     value: Number | Tensor = 0,
@@ -179,6 +181,7 @@ def _pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
     return [(integer("pad", low, what), integer("pad", high, what)) for low, high in padding]
 
 
+@validated
 def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate a tensor by `k` times 90 degrees in a plane, from the first axis to the second.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions.arguments import apply, axis_of, integer, ordered_axes, record_as
 from pullback.functions.reductions import sum
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.operators import as_tensor, node_of, operands
@@ -108,6 +109,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     return record(DotGeneral(((), ()), ((), ())), (a, b))
 
 
+@validated
 def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
     """Return the sum of products that the subscripts describe, as in NumPy.
 
@@ -119,6 +121,7 @@ def einsum(subscripts: str, *xs: ArrayLike) -> Tensor:
     return record(Einsum(subscripts), tuple(_tensor_operands(*xs)))
 
 
+@validated
 def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the diagonal of the last two dimensions, `offset` places above the main one.
 
@@ -133,6 +136,7 @@ def diagonal(x: ArrayLike, offset: int = 0) -> Tensor:
     return record(Einsum("...ii->...i"), (node_of(square),))
 
 
+@validated
 def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
     """Return the sum of the diagonal of the last two dimensions (`pb.trace` records programs).
 
@@ -142,6 +146,7 @@ def matrix_trace(x: ArrayLike, offset: int = 0) -> Tensor:
     return sum(diagonal(x, offset), axis=-1)
 
 
+@validated
 def tril(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros above the `k`-th diagonal.
 
@@ -151,6 +156,7 @@ def tril(x: ArrayLike, k: int = 0) -> Tensor:
     return _triangle("tril", x, k, GreaterEqual)
 
 
+@validated
 def triu(x: ArrayLike, k: int = 0) -> Tensor:
     """Return the last two dimensions with zeros below the `k`-th diagonal.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.functions.arguments import axes_of, axis_of, bool_node, node, summand
 from pullback.functions.factory import ReductionFunction, reduction
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node
 from pullback.lazy.operators import cast_node
@@ -62,6 +63,7 @@ count_nonzero = reduction(
 )  # fmt: skip
 
 
+@validated
 def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the largest element along an axis, or in the flattened tensor.
 
@@ -71,6 +73,7 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Ten
     return _arg("argmax", ArgMax, node(x), axis, keepdims)
 
 
+@validated
 def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the smallest element along an axis, or in the flattened tensor.
 

@@ -6,6 +6,7 @@ from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, node_of
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import shown
 from pullback.graph.node import Node
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
@@ -50,6 +51,9 @@ def with_sharding_constraint(
 
 def _sharding(op: str, x: Tensor, given: object, spec: P | None) -> Sharding:
     if isinstance(given, Sharding):
+        if spec is not None:
+            message = f"spec must not be given together with a Sharding, got {shown(spec)}"
+            raise ArgumentError(message, op=op)
         return given
     if spec is not None or not isinstance(given, (P, str, tuple, type(None))):
         return Sharding(as_mesh(given, op), _spec(op, spec))

@@ -9,6 +9,7 @@ from pullback.functions.arguments import along, apply, axes_of, axis_of, float_n
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float32
 from pullback.lazy.operators import as_tensor, cast_node, node_of
 from pullback.lazy.record import record
@@ -27,6 +28,7 @@ mean: ReductionFunction = reduction(
 )  # fmt: skip
 
 
+@validated
 def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the variance over axes: the sum of squared deviations over N - `correction`.
 
@@ -45,6 +47,7 @@ def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     return result if result.dtype is dtype.real else result.astype(dtype)
 
 
+@validated
 def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
@@ -54,6 +57,7 @@ def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     return _root(var(x, axis, correction, keepdims))
 
 
+@validated
 def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the vector norm over axes: `ord` is 1, 2, infinity or another positive number.
 
@@ -90,6 +94,7 @@ def _root(x: Tensor) -> Tensor:
     return apply(Where, at_zero._node, zero._node, apply(Sqrt, safe._node)._node)
 
 
+@validated
 def diff(
     x: ArrayLike, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
@@ -99,7 +104,11 @@ def diff(
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
-    parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
+    if n < 0:
+        raise ArgumentError(f"n must not be negative, got {n}", op="diff")
+    parts = [as_tensor(x), *[as_tensor(p) for p in (prepend, append) if p is not None]]
+    if prepend is not None:
+        parts[:2] = parts[1::-1]
     result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     axis = axis_of("diff", axis, result.ndim)
     for _ in range(n):

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
+from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.index_plan import counted_from_start, out_of_range
@@ -61,6 +62,8 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
+    if indices is None or isinstance(indices, (str, bytes, slice, type(...))):
+        raise ArgumentError(f"indices must be integers, got {shown(indices)}", op="take")
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
     with at_one_line("take"):
         return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
@@ -110,6 +113,7 @@ def scatter(
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
+    mode = text("scatter", mode, "mode")  # type: ignore[assignment]
     with at_one_line("scatter"):
         return updated(x, index, updates, mode)
 
@@ -150,6 +154,7 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[Array
 
 def _starts(op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]) -> list[Node]:
     """The nodes of the start indices; Python ints are checked against the size."""
+    starts = sequence(op, starts, "starts")
     nodes = []
     for axis, (start, n, size) in enumerate(zip(starts, x.shape, sizes)):
         start = number(start)

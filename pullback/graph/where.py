@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import threading
-from types import CodeType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -66,6 +66,11 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
+def _is_ours(frame: FrameType) -> bool:
+    """Whether code without a file is a method that `dataclass` wrote for a class of pullback."""
+    return str(frame.f_globals.get("__name__")).startswith("pullback.")
+
+
 def user_line(called: str = "") -> SourceLine | None:
     """Return the innermost line outside pullback; errors show `called` instead of the op's name."""
     frame = sys._getframe(1)
@@ -75,7 +80,7 @@ def user_line(called: str = "") -> SourceLine | None:
         internal = _internal.get(name)
         if internal is None:
             internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
-        if not internal:
+        if not internal and not (name == "<string>" and _is_ours(frame)):
             if called:
                 line = CalledLine(code, frame.f_lasti)
                 line.called = called

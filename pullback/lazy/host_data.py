@@ -33,8 +33,8 @@ def tensor(data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool 
     made = asarray(data, dtype=dtype)
     if made is data:
         made = wrap(node_of(made))
-    if requires_grad:
-        made.requires_grad = True
+    if requires_grad is not False:
+        made.requires_grad = requires_grad
     return made
 
 

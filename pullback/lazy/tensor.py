@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import Consumed, LeafToken
@@ -180,6 +181,7 @@ class Tensor(Operators, Methods):
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
+        on = flag("requires_grad", on, "the value")
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "

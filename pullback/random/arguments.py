@@ -103,9 +103,11 @@ def require(op: str, test: Callable[..., Any], message: str, *values: ArrayLike)
         return
     try:
         with np.errstate(all="ignore"):
-            holds = np.all(test(*arrays))
+            holds = bool(np.all(test(*arrays)))
     except ValueError:  # not broadcastable: `sample_shape` reports that
         return
+    except TypeError:  # not numbers: the check says what must hold
+        holds = False
     if not holds:
         got = f", got {' and '.join(map(str, values))}" if values else ""
         raise ArgumentError(message + got, op=op)
