@@ -13,7 +13,7 @@ from pullback.api.custom_arguments import comparable, is_array
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
-from pullback.graph.arguments import validated
+from pullback.graph.arguments import sequence, validated
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
@@ -49,7 +49,9 @@ def auto_shard(
         plan = ShardingPlan.load(plan)
     if not (plan is None or isinstance(plan, ShardingPlan)):
         raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
-    names = (whole,) if isinstance(whole, (int, str)) else tuple(whole)
+    names = (
+        (whole,) if isinstance(whole, (int, str)) else tuple(sequence("auto_shard", whole, "whole"))
+    )
     return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
 
 

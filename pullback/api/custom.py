@@ -60,8 +60,8 @@ class CustomFunction(Generic[Params, Result]):
         numbers = tuple([integer(self.kind, i, what) for i in many])
         kinds = [p.kind for p in self.signature.parameters.values()]
         most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
-        if any(not 0 <= i < most for i in numbers):
-            message = f"nondiff_argnums {given} but {self.name} has {len(kinds)} arguments"
+        if any(not 0 <= i < most for i in numbers) or len(set(numbers)) < len(numbers):
+            message = f"nondiff_argnums {given} must be different positions of the {len(kinds)} arguments of {self.name}"
             raise ArgumentError(f"{self.kind}: {message}")
         return numbers
 

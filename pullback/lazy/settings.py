@@ -13,7 +13,7 @@ from typing import Any
 from pullback.engines.byte_sizes import bytes_of, from_environment
 from pullback.engines.registry import engine as find_engine
 from pullback.errors import ArgumentError, DTypeError
-from pullback.graph.arguments import flag
+from pullback.graph.arguments import flag, text
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
 
@@ -226,5 +226,5 @@ def default_device(name: str) -> Scope:
     ...     pb.tensor(1.0).device
     'cpu:0'
     """
-    find_engine(current().engine, name)  # raises if there is none
+    find_engine(current().engine, text("default_device", name, "name"))  # raises if there is none
     return Scope(device=name)

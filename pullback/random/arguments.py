@@ -86,7 +86,10 @@ def known(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
     if not _is_known(value):
         return None
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of different lengths: reported when it becomes a tensor
+        return None
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 

@@ -114,7 +114,7 @@ def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, i
     value = number(a)
     if isinstance(value, int) and not isinstance(value, bool):
         require(op, lambda n: n >= 0, "the number of elements must not be negative", value)
-        return value, None, 0
+        return value, None, axis_of(op, axis, 1)
     elements = as_tensor(value)
     if not elements.ndim:
         message = f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}"

@@ -29,8 +29,9 @@ FAILURES = ("crash", "hang", "accepted", GOOD_FAILED)
 
 def work(count: int | None, seed: int, start: int) -> None:
     """Make the calls from `start` on and write one line about each."""
-    import pullback as pb
     from bad_calls import chosen, outcome
+
+    import pullback as pb
 
     pb.clear_cache()
     for i, call in enumerate(chosen(count, seed)):
@@ -99,7 +100,9 @@ def report(calls: list, outcomes: list[str]) -> bool:
     for word in FAILURES:
         print(f"  {word}: {counts[word]}")
     print(f"  errors: {errors}, of which {100 * share:.1f} % name the line and the argument")
-    print(f"  (not pullback's: {counts['foreign']}, without line or argument: {counts['unplaced']})")
+    print(
+        f"  (not pullback's: {counts['foreign']}, without line or argument: {counts['unplaced']})"
+    )
     return share >= SHARE and not any(counts[word] for word in FAILURES)
 
 

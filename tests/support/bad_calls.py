@@ -108,8 +108,10 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.ir.autodiff", "wrt"): lambda v: v == {},
     ("pb.ir.autodiff", "seed"): lambda v: isinstance(v, str),
     **{(f"pb.{name}", "axis_name"): lambda v: v == [] for name in COLLECTIVES},
-    **{(f"pb.{name}", "x"): lambda v: v is None or isinstance(v, (dict, list)) and v != ["a"]
-       for name in COLLECTIVES},
+    **{
+        (f"pb.{name}", "x"): lambda v: v is None or (isinstance(v, (dict, list)) and v != ["a"])
+        for name in COLLECTIVES
+    },
 }
 
 # -- kinds of parameters --------------------------------------------------------------------------
@@ -279,7 +281,7 @@ MORE: dict[str, tuple[Callable, dict[str, str]]] = {
     "x @ value": (lambda value: x() @ value, {"value": "array"}),
     "x < value": (lambda value: x() < value, {"value": "array"}),
     "pb.Type": (lambda shape, dtype: pb.Type(shape, dtype), {"shape": "size", "dtype": "dtype"}),
-    "pb.DeviceMesh": (lambda axes: pb.DeviceMesh(axes), {"axes": "mesh"}),
+    "pb.DeviceMesh": (lambda shape: pb.DeviceMesh(shape, ("d",)), {"shape": "size"}),
     "pb.Sharding": (lambda mesh, spec: pb.Sharding(mesh, spec), {"mesh": "mesh", "spec": "spec"}),
     "pb.P": (lambda axis: pb.P(axis), {"axis": "text"}),
     "pb.config(eager)": (lambda eager: pb.config(eager=eager), {"eager": "flag"}),
@@ -327,7 +329,7 @@ def after(name: str, result: Any) -> Any:
         return result.update(params, result.init(params), params)
     if name in ("pb.optim.SGD", "pb.optim.Adam"):
         return result.step() if all(p.grad is not None for p in result.params) else None
-    if name.startswith("pb.custom_") or name.startswith("pb.debug"):
+    if name.startswith(("pb.custom_", "pb.debug")):
         return result
     if callable(result) and not isinstance(result, (pb.Tensor, type)):
         return result(vector())
