@@ -49,10 +49,9 @@ def auto_shard(
         plan = ShardingPlan.load(plan)
     if not (plan is None or isinstance(plan, ShardingPlan)):
         raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
-    names = (
-        (whole,) if isinstance(whole, (int, str)) else tuple(sequence("auto_shard", whole, "whole"))
-    )
-    return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
+    given = (whole,) if isinstance(whole, (int, str)) else sequence("auto_shard", whole, "whole")
+    machine = machine or Machine()
+    return AutoSharded(f, mesh, in_specs, tuple(given), memory, plan, machine, time_limit)
 
 
 class AutoSharded(Generic[Params, Result]):

@@ -16,7 +16,7 @@ from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
-from pullback.graph.arguments import integer, sequence, shown, validated
+from pullback.graph.arguments import flag, integer, sequence, shown
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -96,7 +96,6 @@ def pmin(x: Tensor, axis_name: Names) -> Tensor:
     return _reduce(PMin, x, bound_names("pmin", axis_name))
 
 
-@validated
 def axis_index(axis_name: str) -> Tensor:
     """Return the index of the current example along a named axis.
 
@@ -131,7 +130,6 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
 
 
 @per_leaf
-@validated
 def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) -> Tensor:
     """Return the values of all examples along a named axis, stacked along a new axis.
 
@@ -142,13 +140,13 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     [3.0, 6.0]
     """
     name = one_name("all_gather", axis_name)
+    tiled = flag("all_gather", tiled, "tiled")
     dim = _dim("all_gather", axis, x, new=not tiled)
     made = record(AllGather(name, size_of(name), dim), (_varying(x, (name,)),))
     return _folded(made, dim) if tiled else made
 
 
 @per_leaf
-@validated
 def reduce_scatter(x: Tensor, axis_name: str, axis: int = 0) -> Tensor:
     """Return this example's part of the sum of `x` over all examples along a named axis.
 
@@ -170,7 +168,6 @@ psum_scatter = reduce_scatter
 
 
 @per_leaf
-@validated
 def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
     """Exchange equal parts of `x` between all examples along a named axis.
 
@@ -189,7 +186,6 @@ def all_to_all(x: Tensor, axis_name: str, split_axis: int, concat_axis: int) -> 
 
 
 @per_leaf
-@validated
 def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tensor:
     """Send `x` along a named axis, from source to target for each pair in `perm`.
 

@@ -61,8 +61,8 @@ class CustomFunction(Generic[Params, Result]):
         kinds = [p.kind for p in self.signature.parameters.values()]
         most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
         if any(not 0 <= i < most for i in numbers) or len(set(numbers)) < len(numbers):
-            message = f"nondiff_argnums {given} must be different positions of the {len(kinds)} arguments of {self.name}"
-            raise ArgumentError(f"{self.kind}: {message}")
+            must = f"must be different arguments of {self.name}, which has {len(kinds)}"
+            raise ArgumentError(f"{self.kind}: nondiff_argnums {must}, got {given}")
         return numbers
 
     def _position(self, name: str) -> int:

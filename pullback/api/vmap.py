@@ -51,12 +51,8 @@ def vmap(
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
     [12.0, 34.0]
     """
-    if not callable(f):
-        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}")
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
         raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
-    if axis_name is not None and not isinstance(axis_name, str):
-        raise ArgumentError(f"vmap: axis_name must be a string, got {axis_name!r}")
     spmd = _spmd_axes(spmd_axis_name)
 
     @functools.wraps(f)
