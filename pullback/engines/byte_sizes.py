@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -33,6 +32,8 @@ def from_environment(name: str, default: int) -> int:
     try:
         return bytes_of(text)
     except ValueError:
+        import logging  # needed only here, and slow to load
+
         message = 'pullback: %s must be a size such as 4096 or "500M", got %r: the default is used'
         logging.getLogger("pullback").warning(message, name, text)
         return default

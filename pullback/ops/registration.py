@@ -53,7 +53,8 @@ class OpMeta(Interned):
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.name).lower()
         cls.title = namespace.get("title", snake)
         cls.pure = namespace.get("pure", cls.__module__.startswith("pullback."))
-        _check_parameters(cls)
+        if _has_fields(namespace):
+            _check_parameters(cls)
         _into_records(cls, namespace)
         cls._left_open = _missing(cls, bases, namespace)
         if not abstract:
@@ -93,11 +94,10 @@ def _check_parameters(cls: Any) -> None:
 
 def _into_records(cls: Any, namespace: dict) -> None:
     """Let a class state a field of a record directly: `combine = "max"` is one of `parts`."""
-    parameters = [f.name for f in dataclasses.fields(cls)]
     for attribute in ("text", "parts"):
         record = getattr(cls, attribute)
-        names = [f.name for f in dataclasses.fields(record) if f.name not in parameters]
-        stated = {n: namespace[n] for n in names if n in namespace}
+        fields = record.__dataclass_fields__.keys() - cls.__dataclass_fields__.keys()
+        stated = {n: namespace[n] for n in namespace if n in fields}
         if stated:
             setattr(cls, attribute, dataclasses.replace(record, **stated))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import stat
 import struct
@@ -180,6 +179,8 @@ class DiskCache:
     def _warn(self, what: str) -> None:
         """Log one warning, once."""
         if not self._warned:
+            import logging  # needed only here, and slow to load
+
             self._warned = True
             message = "pullback: the cache of compiled programs: %s. %s."
             logging.getLogger("pullback").warning(message, what, _ADVICE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ log, sin, tan, absolute = op_functions("Log", "Sin", "Tan", "Abs")
 reciprocal, rounded = op_functions("Reciprocal", "Round")
 # Bernoulli numbers B2, B4, ... of the asymptotic series
 BERNOULLI = tuple(
-    float(Fraction(p, q))
+    p / q
     for p, q in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
 )
 SHIFT = 10  # arguments are shifted this far to the right, where the series converge
@@ -148,7 +147,7 @@ def from_integer(x: Node) -> Node:
 
 def ratio(n: int, k: int) -> float:
     """n! / k!"""
-    return float(Fraction(math.factorial(n), math.factorial(k)))
+    return math.factorial(n) / math.factorial(k)
 
 
 def cotangent_derivative(n: int) -> list[float]:
