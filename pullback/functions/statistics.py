@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import along, apply, axes_of, axis_of, float_node, literal
+from pullback.functions.arguments import (
+    along,
+    apply,
+    axes_of,
+    axis_of,
+    float_node,
+    integer,
+    literal,
+)
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
@@ -104,14 +112,13 @@ def diff(
     >>> pb.diff([1, 4, 9]).tolist()
     [3, 5]
     """
-    if n < 0:
-        raise ArgumentError(f"n must not be negative, got {n}", op="diff")
-    parts = [as_tensor(x), *[as_tensor(p) for p in (prepend, append) if p is not None]]
-    if prepend is not None:
-        parts[:2] = parts[1::-1]
+    parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
     result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     axis = axis_of("diff", axis, result.ndim)
-    for _ in range(n):
+    count = integer("diff", n, "n")
+    if count < 0:
+        raise ArgumentError(f"n must not be negative, got {count}", op="diff")
+    for _ in range(min(count, result.shape[axis])):  # nothing is left after so many
         later, earlier = result[along(axis, slice(1, None))], result[along(axis, slice(-1))]
         result = later ^ earlier if result.dtype.kind == "b" else later - earlier
     return result

@@ -42,15 +42,15 @@ def flag(op: str, value: Any, what: str) -> bool:
     raise ArgumentError(f"{what} must be True or False, got {shown(value)}", op=op)
 
 
-def integer(op: str, value: Any, what: str) -> int:
-    """Return `value` as a Python int of 64 bits."""
+def integer(op: str, value: Any, what: str, bounded: bool = True) -> int:
+    """Return `value` as a Python int, which must be one of 64 bits if it is `bounded`."""
     try:
         found = operator.index(value)
     except PullbackError:  # a traced number
         raise
     except TypeError:
         raise ArgumentError(f"{what} must be an integer, got {shown(value)}", op=op) from None
-    if not -_INT64 <= found < _INT64:
+    if bounded and not -_INT64 <= found < _INT64:
         raise ArgumentError(f"{what} must fit into 64 bits, got {shown(value)}", op=op)
     return found
 

@@ -2,8 +2,9 @@
 
 python tests/long/bad_inputs.py [count] [seed]
 
-Without arguments, all calls are made (more than 8,000); otherwise a sample of them. The calls run
-in other processes, which are replaced when one crashes or does not answer for ten seconds.
+Without arguments, all calls are made (more than 8,000); otherwise a random sample of them, each
+in a random transform. The calls run in other processes, which are replaced when one crashes or
+does not answer for ten seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import pathlib
 import queue
+import resource
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from collections import Counter
 FOLDER = pathlib.Path(__file__).parents[1] / "support"
 sys.path.insert(0, str(FOLDER))
 SECONDS, STARTING = 10.0, 60.0  # without an answer: a hang; at first, pullback is imported
+MEMORY = 6 * 2**30  # of a process: more is refused, as on a machine that has no more
 SHARE = 0.95  # of the errors name the user's line and the argument
 SHOWN = 4000  # failures that are printed
 
@@ -33,6 +36,7 @@ def work(count: int | None, seed: int, start: int) -> None:
 
     import pullback as pb
 
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     pb.clear_cache()
     for i, call in enumerate(chosen(count, seed)):
         if i >= start:

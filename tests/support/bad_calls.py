@@ -10,7 +10,7 @@ import inspect
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,12 @@ BAD: dict[str, list[Any]] = {
     "program": [3, None, Stranger(), [], {}, "nonsense", b"nonsense"],
     "tree": [],
     "anything": [],
+}  # fmt: skip
+
+# Values that may mean something, but must neither crash nor hang.
+LARGE: dict[str, list[Any]] = {
+    "count": [2**31, 2**40], "size": [2**31, 2**40, (2**31, 2**31)], "index": [2**40],
+    "number": [1e300, NAN, INF], "array": [1e300, NAN, 2**62],
 }  # fmt: skip
 
 # Collectives take trees, and no axes at all.
@@ -291,6 +297,17 @@ MORE: dict[str, tuple[Callable, dict[str, str]]] = {
 }  # fmt: skip
 
 
+# Transforms to call a function in; None: it is called as it is.
+CONTEXTS: dict[str, Callable[[Callable], Any] | None] = {
+    "plain": None,
+    "compile": lambda f: pb.compile(lambda v: (f(), v * 2)[1])(vector()),
+    "grad": lambda f: pb.grad(lambda v: (f(), total(v))[1])(vector()),
+    "vmap": lambda f: pb.vmap(lambda v: (f(), v * 2)[1])(x()),
+    "scan": lambda f: pb.scan(lambda c, v: (f(), (c, v))[1], vector(), x()),
+    "cond": lambda f: pb.cond(True, lambda v: (f(), v)[1], lambda v: v, vector()),
+}
+
+
 @dataclass
 class BadCall:
     """A call of `function` with good arguments but for `parameter`."""
@@ -301,11 +318,19 @@ class BadCall:
     function: Callable
     good: dict[str, Callable[[], Any]]
     several: str | None  # the parameter that takes all positional arguments
+    may_pass: bool = False  # whether the value may mean something
+    context: str = "plain"  # the transform that the call is made in
 
     def __str__(self) -> str:
-        return f"{self.name}({self.parameter}={self.value!r})"
+        where = "" if self.context == "plain" else f" in {self.context}"
+        return f"{self.name}({self.parameter}={self.value!r}){where}"
 
     def __call__(self) -> Any:
+        """Make the call, in its context; the results of a transform are dropped."""
+        transform = CONTEXTS[self.context]
+        return self.plain() if transform is None else transform(self.plain)
+
+    def plain(self) -> Any:
         given = {name: make() for name, make in self.good.items()}
         if self.parameter:
             given[self.parameter] = self.value
@@ -380,10 +405,13 @@ def calls() -> Iterator[BadCall]:
         good |= {p.name: key for p in parameters if p.name == "key"}
         yield BadCall(name, "", None, f, good, several)
         for p in parameters:
-            for value in BAD[kind_of(p)]:
+            kind = kind_of(p)
+            for value in BAD[kind]:
                 optional = value is None and (p.default is None or p.name == several)
                 if not optional and not _is_meant(name, p.name, value):
                     yield BadCall(name, p.name, value, f, good, several)
+            for value in LARGE.get(kind, []):
+                yield BadCall(name, p.name, value, f, good, several, may_pass=True)
 
 
 def _is_meant(name: str, parameter: str, value: Any) -> bool:
@@ -397,13 +425,14 @@ def _with_signature(f: Any, parameters: list[inspect.Parameter]) -> Callable:
 
 
 def chosen(count: int | None, seed: int) -> list[BadCall]:
-    """All calls, or a random sample of them."""
+    """All calls as they are, or a random sample of them in random transforms."""
     every = list(calls())
-    if count is None or count >= len(every):
+    if count is None:
         return every
+    rng = random.Random(seed)
     good = [c for c in every if not c.parameter]
-    bad = [c for c in every if c.parameter]
-    return good + random.Random(seed).sample(bad, count)
+    found = rng.choices([c for c in every if c.parameter], k=count)
+    return good + [replace(c, context=rng.choice(list(CONTEXTS))) for c in found]
 
 
 def outcome(call: BadCall) -> str:
@@ -425,7 +454,7 @@ def outcome(call: BadCall) -> str:
     except Exception as error:
         word, text = "foreign", f"{type(error).__name__}: {' '.join(str(error).split())}"
     else:
-        return "accepted\t" if call.parameter else "good\t"
+        return "accepted\t" if call.parameter and not call.may_pass else "good\t"
     return f"{word}\t{text[:200]}" if call.parameter else f"a good call failed\t{text[:200]}"
 
 
