@@ -13,7 +13,7 @@ from pullback.api.custom_arguments import comparable, is_array
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
-from pullback.graph.arguments import sequence, validated
+from pullback.graph.arguments import sequence, shown, validated
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
@@ -147,6 +147,8 @@ class ShardedArguments:
         """Return the entry or `None` for each leaf, from a tuple by position or a dict by name."""
         if not isinstance(specs, Mapping):
             specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
+            if not isinstance(specs, (tuple, list)):
+                _refuse(f"in_specs must be a tuple, a dict or a spec, got {shown(specs)}")
             if len(specs) > len(self.entries):
                 _refuse(f"in_specs has {len(specs)} entries for {len(self.entries)} arguments")
             specs = {self.entries[i][0]: spec for i, spec in enumerate(specs)}

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback.errors import ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import float_node, float_operands, node, per_dimension, record_as
+from pullback.functions.arguments import (
+    float_node,
+    float_operands,
+    node,
+    per_dimension,
+    placed,
+    record_as,
+)
 from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor
@@ -19,7 +26,7 @@ from pullback.ops.conv.conv2d import Conv2d
 from pullback.ops.conv.convolution import Convolution
 from pullback.ops.conv.window_extrema import WindowMax
 from pullback.ops.conv.window_reduce import WindowSum
-from pullback.ops.conv.windows import resolve_padding
+from pullback.ops.conv.windows import pairs, resolve_padding
 from pullback.typing import ArrayLike, Shape
 
 Padding = str | Sequence[Sequence[int]]
@@ -60,7 +67,7 @@ def conv2d(
     """
     a, b = float_operands(as_tensor(x), as_tensor(filters))
     steps = per_dimension("conv2d", strides, 2, "strides")
-    border: Any = padding if isinstance(padding, str) else tuple(map(tuple, padding))
+    border: Any = padding if isinstance(padding, str) else placed("conv2d", pairs, padding)
     return record(Conv2d(steps, border), (a, b))
 
 

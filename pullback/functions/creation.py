@@ -150,6 +150,9 @@ def arange(
     first, last, step = map(_as_number, (first, last, step))
     if step == 0:
         raise ArgumentError("step must not be 0", op="arange")
+    if not all(map(math.isfinite, (first, last))) or step != step:
+        got = f"{first}, {last} and {step}"
+        raise ArgumentError(f"start, stop and step must be finite, got {got}", op="arange")
     whole = all(isinstance(v, int) for v in (first, last, step))
     wanted = dtype_or("arange", dtype, int64 if whole else current().default_dtype)
     # the floor division of integers is exact, however large they are

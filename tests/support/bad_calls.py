@@ -93,6 +93,12 @@ LARGE: dict[str, list[Any]] = {
     "number": [1e300, NAN, INF], "array": [1e300, NAN, 2**62],
 }  # fmt: skip
 
+# Parameters that ask for so much work: a large one takes long, and rightly so.
+WORK = {
+    ("pb.fori_loop", "lo"), ("pb.fori_loop", "hi"), ("pb.scan", "length"), ("pb.scan", "unroll"),
+    ("pb.check_grads", "order"),
+}  # fmt: skip
+
 # Collectives take trees, and no axes at all.
 COLLECTIVES = (
     "all_gather", "all_to_all", "axis_size", "pmax", "pmean", "pmin", "ppermute", "psum",
@@ -410,7 +416,7 @@ def calls() -> Iterator[BadCall]:
                 optional = value is None and (p.default is None or p.name == several)
                 if not optional and not _is_meant(name, p.name, value):
                     yield BadCall(name, p.name, value, f, good, several)
-            for value in LARGE.get(kind, []):
+            for value in [] if (name, p.name) in WORK else LARGE.get(kind, []):
                 yield BadCall(name, p.name, value, f, good, several, may_pass=True)
 
 
@@ -449,12 +455,12 @@ def outcome(call: BadCall) -> str:
         text = " ".join(str(error).split())
         at = getattr(error.where, "file", None) == __file__
         told = (call.parameter, repr(call.value), type(call.value).__name__, *_words(call.value))
-        placed = at and any(word in text for word in told if word)
+        placed = at and (call.may_pass or any(word in text for word in told if word))
         word = "placed" if placed else "unplaced"
     except Exception as error:
         word, text = "foreign", f"{type(error).__name__}: {' '.join(str(error).split())}"
     else:
-        return "accepted\t" if call.parameter and not call.may_pass else "good\t"
+        return "passed\t" if call.may_pass else "accepted\t" if call.parameter else "good\t"
     return f"{word}\t{text[:200]}" if call.parameter else f"a good call failed\t{text[:200]}"
 
 
