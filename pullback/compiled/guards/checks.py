@@ -9,12 +9,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from operator import attrgetter, is_, itemgetter
+from operator import is_, itemgetter
 from typing import Any
 
 ABSENT: Any = object()  # stands for a value that is not there
 _DEFAULT_LOOKUP = object.__getattribute__
-_FUNCTION = [attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
 
 
 class Checks:
@@ -64,13 +63,6 @@ class Checks:
     def each(self, fetch: Callable[[Any], tuple], x: Any) -> None:
         """Check that `fetch(x)` returns a tuple of the same objects."""
         self._each.append((fetch, x, fetch(x)))
-
-    def function(self, f: Any) -> None:
-        for fetch in _FUNCTION:
-            self.same(fetch, f)
-
-    def cell(self, cell: Any) -> None:
-        self.same(content if content(cell) is ABSENT else attrgetter("cell_contents"), cell)
 
     def attributes(self, x: Any, read: Iterable[str], slots: Iterable[str], whole: bool) -> None:
         """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""

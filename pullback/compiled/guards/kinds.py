@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 # A container with more entries is compared by identity and length: its contents are frozen.
 MOST_ENTRIES = 1000
 
+_CONTENT = attrgetter("cell_contents")  # of a closure variable that has a value
+_OF_FUNCTIONS = [attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
+
 Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
 
 
@@ -55,12 +58,11 @@ def _function(walk: Walk, path: str, where: Line, f: types.FunctionType) -> None
         return
     walk.note(path, where, ("function", code_key(f.__code__)), shown)
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-        if walk.place(cell, None, content(cell)):
-            walk.checks.cell(cell)
-            walk.visit(name, where, content(cell))
+        walk.read(content if content(cell) is ABSENT else _CONTENT, cell, name, where)
     if trusted:  # only its closure counts
         return
-    walk.checks.function(f)
+    for fetch in _OF_FUNCTIONS:
+        walk.checks.same(fetch, f)
     given = f.__code__.co_varnames[: f.__code__.co_argcount]
     for name, value in zip(given[::-1], (f.__defaults__ or ())[::-1]):
         walk.visit(f"default {name} of {f.__name__}", where, value)
@@ -101,8 +103,8 @@ def _builtin(walk: Walk, path: str, where: Line, value: Any) -> None:
 def _entries(walk: Walk, path: str, where: Line, items: Any) -> None:
     kind, fixed = type(items), isinstance(items, (tuple, frozenset))
     if isinstance(items, defaultdict):
-        walk.checks.same(attrgetter("default_factory"), items)
-        walk.visit(f"{path}.default_factory", where, items.default_factory)
+        factory = attrgetter("default_factory")
+        walk.read(factory, items, f"{path}.default_factory", where, "default_factory")
     if not fixed and not walk.place(items, None, entries(items)):
         walk.note(path, where, ("own", kind), kind.__name__)
         return
@@ -126,10 +128,7 @@ def _entries(walk: Walk, path: str, where: Line, items: Any) -> None:
 
 def _context(walk: Walk, path: str, where: Line, variable: ContextVar) -> None:
     walk.note(path, where, Ref(variable), variable.name)
-    value = variable.get(ABSENT)
-    if walk.place(variable, None, value):
-        walk.checks.same(lambda v: v.get(ABSENT), variable)
-        walk.visit(f"{path}.get()", where, value)
+    walk.read(lambda v: v.get(ABSENT), variable, f"{path}.get()", where)
 
 
 def _module(walk: Walk, path: str, where: Line, module: types.ModuleType) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -105,6 +105,13 @@ class Walk:
     def visit(self, path: str, where: Line, value: Any) -> None:
         self._queue.append((path, where, value))
 
+    def read(self, fetch: Callable, owner: Any, path: str, where: Line, name: Any = None) -> None:
+        """Visit what `fetch` returns and check it, unless the function itself changes it."""
+        value = fetch(owner)
+        if self.place(owner, name, value):
+            self.checks.same(fetch, owner)
+            self.visit(path, where, value)
+
     def note(self, path: str, where: Line, token: Any, shown: str) -> None:
         self.key.append(token)
         self.notes.append((path, where, shown))
@@ -139,9 +146,7 @@ class Walk:
         for t, path in zip(self.tensors[start:], self.tensor_paths[start:]):
             self.note(path, None, _handle_state(t), f"requires_grad={t.requires_grad}")
             self.checks.equal(_handle_state, t)
-            if self.place(t, "grad", t._grad):
-                self.checks.same(attrgetter("_grad"), t)
-                self.visit(f"{path}.grad", None, t._grad)
+            self.read(attrgetter("_grad"), t, f"{path}.grad", None, "grad")
         return len(self.tensors) > start
 
     def globals(self, prefix: str, mapping: dict) -> Namespace:
