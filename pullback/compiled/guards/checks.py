@@ -66,13 +66,16 @@ class Checks:
 
     def attributes(self, x: Any, read: Iterable[str], slots: Iterable[str], whole: bool) -> None:
         """Check the class and attributes of an object, held weakly; if `whole`, no new ones."""
-        own = own_attributes(x)
-        names = [name for name in read if name in (own or ())]
-        absent = frozenset(read).difference(names, slots)
-        get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
-        count = None if own is None else len(own) if whole else -1
-        slots = tuple([name for name in slots if name in read])
-        self.each(_attributes, (weak(x), get, absent, count, slots))
+        own, slots = own_attributes(x), tuple([name for name in slots if name in read])
+        if own is None:
+            self.same(lambda get: type(get()), weak(x))
+        else:
+            names = [name for name in read if name in own]
+            absent = frozenset(read).difference(names, slots)
+            get = itemgetter(*names, *names[: len(names) == 1]) if names else lambda own: ()
+            self.each(_attributes, (weak(x), get, absent, len(own) if whole else -1))
+        if slots:
+            self.each(_slots, (weak(x), slots))
 
 
 def content(cell: Any) -> Any:
@@ -97,14 +100,17 @@ def own_attributes(x: Any) -> Any:
 
 
 def _attributes(place: Any) -> tuple:
-    ref, get, absent, count, slots = place
+    ref, get, absent, count = place
     x = ref()
-    found: tuple = (type(x),)
-    if count is not None:
-        own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_attributes(x)
-        complete = count < 0 or len(own) == count
-        found += (complete and own.keys().isdisjoint(absent), *get(own))
-    return (*found, *[getattr(x, name, ABSENT) for name in slots]) if slots else found
+    own = x.__dict__ if type(x).__getattribute__ is _DEFAULT_LOOKUP else own_attributes(x)
+    complete = count < 0 or len(own) == count
+    return (type(x), complete and own.keys().isdisjoint(absent), *get(own))
+
+
+def _slots(place: Any) -> tuple:
+    ref, names = place
+    x = ref()
+    return tuple([getattr(x, name, ABSENT) for name in names])
 
 
 def weak(x: Any) -> Callable[[], Any]:
