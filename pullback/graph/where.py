@@ -66,9 +66,12 @@ def is_internal_file(name: str) -> bool:
     return name.startswith(_PACKAGE)
 
 
-def _is_ours(frame: FrameType) -> bool:
-    """Whether code without a file is a method that `dataclass` wrote for a class of pullback."""
-    return str(frame.f_globals.get("__name__")).startswith("pullback.")
+def _is_skipped(name: str, frame: FrameType) -> bool:
+    """Whether a frame is not the user's."""
+    if name == "<string>":  # a method that `dataclass` wrote, perhaps for a class of pullback
+        return str(frame.f_globals.get("__name__")).startswith("pullback.")
+    _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
+    return _internal[name]
 
 
 def user_line(called: str = "") -> SourceLine | None:
@@ -79,8 +82,8 @@ def user_line(called: str = "") -> SourceLine | None:
         name = code.co_filename
         internal = _internal.get(name)
         if internal is None:
-            internal = _internal[name] = name.startswith((_PACKAGE, *_BETWEEN))
-        if not internal and not (name == "<string>" and _is_ours(frame)):
+            internal = _is_skipped(name, frame)
+        if not internal:
             if called:
                 line = CalledLine(code, frame.f_lasti)
                 line.called = called
