@@ -18,7 +18,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, numb
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import Unknown, UnknownInt
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
 
@@ -94,6 +94,14 @@ def summand(op: str, x: ArrayLike, dtype: DTypeLike | None) -> Node:
     """The operand of a sum or product, in the dtype that the user asked for or in 64 bits."""
     a = node(x)
     return cast_node(a, dtype_or(op, dtype, counting_dtype(a.type.dtype)))
+
+
+def integer_node(op: str, value: Any, what: str, fitted: Callable[[int], int]) -> Node:
+    """Return an integer of the user as an input of the program (i64), which serves all its values;
+    `fitted` gives an equivalent integer that fits."""
+    if isinstance(value, UnknownInt):
+        return value.cast(int64)
+    return operators.scalar(fitted(integer(op, value, what, bounded=False)), int64)
 
 
 def axis_of(op: str, axis: SupportsIndex, rank: int) -> int:

@@ -12,6 +12,9 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.interned import Interned
 
+PLATFORMS = ("cpu", "cuda")
+ALONE = tuple([(name,) for name in PLATFORMS])
+
 
 class DeviceMesh(metaclass=Interned):
     """Devices in a grid of the given shape with named axes.
@@ -60,6 +63,16 @@ class DeviceMesh(metaclass=Interned):
 
     def __reduce__(self) -> tuple:
         return DeviceMesh, self.parameters()
+
+    @property
+    def platform(self) -> str | None:
+        """The platform of a mesh that stands for one of its devices: it is named after it."""
+        return self.axis_names[0] if self.axis_names in ALONE and self.size == 1 else None
+
+    @property
+    def title(self) -> str:
+        """The mesh in messages; one that stands for a device has the device's name."""
+        return f"{self.platform}:{self.devices[0]}" if self.platform else repr(self)
 
     @property
     def several(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import pytest
 import pullback as pb
 from pullback import testing
 from pullback.engines.registry import engine
-from pullback.engines.xla import mlir
+from pullback.engines.xla import builder, mlir
 from pullback.graph.table import TABLE
 from pullback.ops.collective.reduce import Collective
 
@@ -50,6 +50,9 @@ def returned(name):
 
 
 def same_bits(graph, module, arrays):
+    """Whether XLA computes the same; it runs both unless they are the same program to it."""
+    if builder.module(graph) == builder.module(module.graph):
+        return True
     xla = engine("xla")
     want, got = testing.run(graph, arrays, xla), testing.run(module.graph, arrays, xla)
     return [v.tobytes() for v in want] == [v.tobytes() for v in got]

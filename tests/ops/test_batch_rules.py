@@ -7,10 +7,10 @@ import string
 
 import numpy as np
 import pytest
+from one_program import OneProgram
 
 import pullback as pb
 from pullback import testing
-from pullback.engines.registry import engine as engine_named
 from pullback.errors import ArgumentError, IndexOutOfRange
 from pullback.graph.graph import ancestors
 from pullback.graph.table import TABLE
@@ -396,13 +396,16 @@ OPS = [
 def test_rules_on_the_engine(name):
     """The op table compares the rules with loops in NumPy; here XLA runs the emitted programs."""
     samples = list(TABLE[name].samples())
-    for op, arrays in (samples[0], samples[1], samples[-1]):
-        arrays = [np.asarray(a) for a in arrays]
-        count = len(arrays)
-        for chosen in {(0,), (count - 1,), tuple(range(count))}:
-            mapped = [i in chosen for i in range(count)]
-            graph, _ = batched_graph(testing.graph_of(op, arrays), Axis(2), mapped)
-            given = [np.stack([a, a]) if has else a for a, has in zip(arrays, mapped)]
-            wanted = testing.run(graph, given)
-            for got, want in zip(testing.run(graph, given, engine_named("xla")), wanted):
-                testing.assert_close(got, want, scale=10)
+    program = OneProgram([case for i in (0, 1, -1) for case in mapped_cases(str(i), *samples[i])])
+    program.check(program.run(), scale=10)
+
+
+def mapped_cases(label, op, arrays):
+    """The op on two examples, with the first, the last or every operand mapped."""
+    arrays = [np.asarray(a) for a in arrays]
+    count = len(arrays)
+    for chosen in {(0,), (count - 1,), tuple(range(count))}:
+        mapped = [i in chosen for i in range(count)]
+        graph, _ = batched_graph(testing.graph_of(op, arrays), Axis(2), mapped)
+        given = [np.stack([a, a]) if has else a for a, has in zip(arrays, mapped)]
+        yield f"{label} mapped {chosen}", graph, given

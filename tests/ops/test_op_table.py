@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from one_program import OneProgram
 
 import pullback  # noqa: F401  (fills the table)
 from pullback import testing
@@ -64,38 +65,16 @@ def test_inferred_type_is_numpys(op, arrays):
     testing.check_type(op, arrays)
 
 
-class Together:
-    """Applications of ops as one program: compiling many small ones would take minutes."""
-
-    def __init__(self, applications):
-        self.applications = applications
-        graphs = [testing.graph_of(op, arrays) for _, op, arrays in applications]
-        self.arrays = [a for _, _, arrays in applications for a in arrays]
-        inputs = [x for g in graphs for x in g.inputs]
-        self.graph = Graph(inputs, [y for g in graphs for y in g.outputs])
-        self.want = [testing.run(g, arrays) for g, (_, _, arrays) in zip(graphs, applications)]
-
-    def run(self):
-        return testing.run(self.graph, self.arrays, engine("xla"))
-
-    def check(self, got, scale=1.0):
-        """The engine's results are those of the reference, within rounding."""
-        rest = iter(got)
-        for (label, _, _), want in zip(self.applications, self.want, strict=True):
-            for y in want:
-                try:
-                    testing.assert_close(next(rest), y, scale)
-                except AssertionError as error:
-                    raise AssertionError(f"{label}: {error}") from error
-        assert not list(rest)
+def applied(label, op, arrays):
+    arrays = [np.asarray(a) for a in arrays]
+    return label, testing.graph_of(op, arrays), arrays
 
 
 @pytest.mark.usefixtures("cold_disk")
 @pytest.mark.parametrize("name", OPS)
 def test_xla_equals_numpy(name):
     """On every sample; and the same bits again, from the executable written to the disk."""
-    samples = enumerate(TABLE[name].samples())
-    program = Together([(i, op, [np.asarray(a) for a in arrays]) for i, (op, arrays) in samples])
+    program = OneProgram([applied(i, *case) for i, case in enumerate(TABLE[name].samples())])
     compiled = program.run()
     program.check(compiled)
     assert engine("xla").compile(program.graph).origin == "disk"
@@ -115,7 +94,7 @@ def test_every_dtype(name):
     applications = list(dtype_cases(name))
     for _, op, arrays in applications:
         testing.check_type(op, arrays)
-    program = Together(applications)
+    program = OneProgram([applied(*case) for case in applications])
     program.check(program.run(), scale=10)
 
 

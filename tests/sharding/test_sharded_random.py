@@ -9,14 +9,14 @@ from sharded import Case
 
 @pytest.mark.parametrize("batch", range(50))
 def test_N48_random_programs_give_the_same_on_meshes(batch):
-    """10 programs, forward and gradient, each on 4 meshes: 2,000 cases in all."""
-    for seed in range(10 * batch, 10 * batch + 10):
+    """4 programs, forward and gradient, each on 4 meshes; `make long` runs 20,000."""
+    for seed in range(4 * batch, 4 * batch + 4):
         Case(seed).check(layouts=4)
 
 
 @pytest.mark.parametrize("batch", range(20))
 @on_devices
 def test_N48_on_devices(batch):
-    """10 programs, forward and gradient, on 2 to 8 of XLA's devices: 200 in all."""
-    for seed in range(10_000 + 10 * batch, 10_010 + 10 * batch):
+    """4 programs, forward and gradient, on 2 to 8 of XLA's devices."""
+    for seed in range(10_000 + 4 * batch, 10_004 + 4 * batch):
         Case(seed, most=3).check_on_devices()

@@ -44,6 +44,7 @@ class XlaEngine:
     def __init__(self, platform: str | None = None) -> None:
         self.client = Client(platform)
         self.platform = self.client.platform
+        self.local_devices = self.client.local_numbers
         self.put, self.get, self.owns = self.client.put, self.client.get, self.client.owns
         self.owns_all, self.copy = self.client.owns_all, self.client.copy
         # Pieces in use, for other programs with the same layers.

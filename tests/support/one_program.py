@@ -1,0 +1,33 @@
+"""Many small programs compiled as one: compiling each by itself would take minutes."""
+
+from __future__ import annotations
+
+from pullback import testing
+from pullback.engines.registry import engine
+from pullback.graph.graph import Graph
+
+
+class OneProgram:
+    """Labelled graphs, each with the arrays it is run on, as one program of XLA's."""
+
+    def __init__(self, cases):
+        self.labels, graphs, arrays = zip(*cases, strict=True)
+        self.graph = Graph(
+            [x for g in graphs for x in g.inputs], [y for g in graphs for y in g.outputs]
+        )
+        self.arrays = [a for given in arrays for a in given]
+        self.want = [testing.run(g, given) for g, given in zip(graphs, arrays)]
+
+    def run(self):
+        return testing.run(self.graph, self.arrays, engine("xla"))
+
+    def check(self, got, scale=1.0):
+        """The results are those of the reference engine, within rounding."""
+        rest = iter(got)
+        for label, want in zip(self.labels, self.want, strict=True):
+            for y in want:
+                try:
+                    testing.assert_close(next(rest), y, scale)
+                except AssertionError as error:
+                    raise AssertionError(f"{label}: {error}") from error
+        assert not list(rest)
