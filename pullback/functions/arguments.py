@@ -132,7 +132,7 @@ def ordered_axes(op: str, axis: Axis, rank: int) -> tuple[int, ...]:
 
 def shape_of(op: str, shape: Shape, what: str = "a size") -> tuple[int, ...]:
     """Return a shape from an int or a sequence of ints, none of them negative."""
-    sizes = tuple(integer(op, n, what) for n in one_or_many(shape))
+    sizes = tuple(integer(op, n, what, bounded=False) for n in one_or_many(shape))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"sizes must not be negative, got {list(sizes)}", op=op, code="E3006")
     return sizes

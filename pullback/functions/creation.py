@@ -29,7 +29,7 @@ from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.graph.ambient import thread
-from pullback.graph.arguments import validated
+from pullback.graph.arguments import flag, number_like, validated
 from pullback.graph.dtypes import DType, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
@@ -243,7 +243,6 @@ def _as_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
-@validated
 def linspace(
     start: Number | Tensor, stop: Number | Tensor, num: int, dtype: DTypeLike | None = None,
     endpoint: bool = True, device: str | None = None,
@@ -253,10 +252,12 @@ def linspace(
     >>> pb.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    count = integer("linspace", num, "num")
+    count = integer("linspace", num, "num", bounded=False)  # memory is the bound
+    endpoint = flag("linspace", endpoint, "endpoint")
     if count < 0:
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
-    first, last = number(start), number(stop)
+    ends = {"start": start, "stop": stop}
+    first, last = [number(number_like("linspace", v, name)) for name, v in ends.items()]
     if isinstance(first, Tensor) or isinstance(last, Tensor):
         result = _interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)

@@ -33,6 +33,11 @@ def shown(value: Any) -> str:
     return f"{type(value).__name__} {text}"
 
 
+def _is_ours(value: Any) -> bool:
+    """Whether a value is of a type of pullback, such as a number that is traced."""
+    return type(value).__module__.startswith("pullback.")
+
+
 def flag(op: str, value: Any, what: str) -> bool:
     """Return a flag: True or False, also of NumPy, or 1 or 0."""
     if type(value) is bool:
@@ -55,13 +60,18 @@ def integer(op: str, value: Any, what: str, bounded: bool = True) -> int:
     return found
 
 
-def real(op: str, value: Any, what: str) -> Any:
+def real(op: str, value: Any, what: str, kinds: str = "biufV") -> Any:
     """Return a real number or an array, which the function itself converts."""
-    number = isinstance(value, (int, float, np.integer, np.floating, np.bool_))
-    kind = getattr(getattr(value, "dtype", None), "kind", "")
-    if number or (kind and kind in "biufV" and not isinstance(value, np.generic)):
+    kind = getattr(getattr(value, "dtype", None), "kind", "")  # "V": types that NumPy lacks
+    if isinstance(value, (int, float)) or (kind and kind in kinds) or _is_ours(value):
         return value
-    raise ArgumentError(f"{what} must be a real number, got {shown(value)}", op=op)
+    must = "a number" if "c" in kinds else "a real number"
+    raise ArgumentError(f"{what} must be {must}, got {shown(value)}", op=op)
+
+
+def number_like(op: str, value: Any, what: str) -> Any:
+    """Like `real`, but it may be complex."""
+    return value if isinstance(value, complex) else real(op, value, what, "biufcV")
 
 
 def text(op: str, value: Any, what: str) -> str:
@@ -93,7 +103,7 @@ _CHECKS: dict[frozenset[str], Check] = {
     frozenset(("int",)): integer,
     frozenset(("float",)): real,
     frozenset(("float", "Tensor")): real,
-    frozenset(("Number", "Tensor")): real,
+    frozenset(("Number", "Tensor")): number_like,
     frozenset(("str",)): text,
     frozenset(("Callable",)): function,
     frozenset(("Sequence",)): sequence,
@@ -125,7 +135,7 @@ def validated(f: F) -> F:
                 value = kwargs[name]
             else:
                 continue
-            if value is not default and not type(value).__module__.startswith("pullback."):
+            if value is not default and not _is_ours(value):
                 check(op, value, name)
         return f(*args, **kwargs)
 

@@ -116,6 +116,7 @@ MEANT: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("pb.pad", "padding"): lambda v: v == 3,
     ("pb.result_type", "values"): lambda v: isinstance(v, (int, float)),
     ("pb.split", "sections"): lambda v: v == (-2,),
+    ("pb.roll", "shift"): lambda v: isinstance(v, int),
     ("pb.P", "axis"): lambda v: v == [],
     ("pb.ir.autodiff", "wrt"): lambda v: v == {},
     ("pb.ir.autodiff", "seed"): lambda v: isinstance(v, str),
@@ -255,6 +256,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "Tensor.shard": {"mesh": mesh}, "Tensor.take": {"axis": 0, "indices": lambda: [0, 1]},
     "Tensor.dot": {"x2": lambda: x().T}, "Tensor.swapaxes": {"axis2": 1},
     "Tensor.view": {"shape": (3, 2)}, "Tensor.to": {"device": "cpu:0"},
+    "pb.to_device": {"device": "cpu:0"}, "Tensor.to_device": {"device": "cpu:0"},
 }  # fmt: skip
 
 # Not called: they end or change the process, take no argument, or are classes of the library.
