@@ -49,6 +49,8 @@ def auto_shard(
         plan = ShardingPlan.load(plan)
     if not (plan is None or isinstance(plan, ShardingPlan)):
         raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
+    if memory is not None and not memory > 0:
+        raise ArgumentError(f"auto_shard: memory must be a positive number, got {memory!r}")
     given = (whole,) if isinstance(whole, (int, str)) else sequence("auto_shard", whole, "whole")
     machine = machine or Machine()
     return AutoSharded(f, mesh, in_specs, tuple(given), memory, plan, machine, time_limit)
