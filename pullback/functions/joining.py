@@ -127,7 +127,8 @@ def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
     [1, 2, 1, 2]
     """
     x = as_tensor(x)
-    times = list(shape_of("tile", repetitions, "a number of repetitions"))
+    what = "a number of repetitions"
+    times = [integer("tile", r, what) for r in shape_of("tile", repetitions, what)]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape

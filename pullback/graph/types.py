@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,11 @@ class Type(metaclass=Interned):
         self, shape: Iterable[int], dtype: DType, sharding: Sharding | None = None,
         varying: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        try:
+        try:  # the verifier of modules reports negative sizes
             self.shape: tuple[int, ...] = tuple(map(operator.index, shape))
         except TypeError:
             what = f"shape must consist of integers, got {shown(shape)}"
             raise ArgumentError(what, op="Type") from None
-        if any(not 0 <= n < 2**63 for n in self.shape) or isinstance(shape, Mapping):
-            raise ArgumentError(f"shape must consist of sizes, got {shown(shape)}", op="Type")
         self.dtype = dtype = dtype_of(dtype)
         self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set
         self.varying = varying
