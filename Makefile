@@ -34,6 +34,7 @@ long: .venv/ready
 	$(BIN)/python tests/long/bad_inputs.py
 	$(BIN)/python tests/long/bad_inputs.py 5000 1
 	$(BIN)/python tests/long/stablehlo_bits.py
+	$(BIN)/python tests/long/saved_programs.py
 
 docs: .venv/ready
 	$(BIN)/python tools/ir_tables.py docs/ir.md

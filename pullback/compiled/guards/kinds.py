@@ -28,7 +28,7 @@ from pullback.compiled.guards.checks import ABSENT, Ref, content, entries, own_a
 from pullback.compiled.guards.names import absolute, code_key, names_of, texts
 from pullback.compiled.guards.namespaces import Namespace, attributes
 from pullback.compiled.guards.values import contents, is_plain
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
@@ -93,7 +93,7 @@ def _names(walk: Walk, f: types.FunctionType) -> None:
 def _builtin(walk: Walk, path: str, where: Line, value: Any) -> None:
     """A container; or a number or string of a class that was derived from Python's."""
     if isinstance(value, values.PLAIN):
-        walk.note(path, where, exact(value), repr(value))
+        walk.note(path, where, exact_key(value), repr(value))
     else:
         _entries(walk, path, where, value)
     if not walk.trusts(type(value)):
@@ -117,7 +117,7 @@ def _entries(walk: Walk, path: str, where: Line, items: Any) -> None:
     keys: Any = items if isinstance(items, dict) else ()
     if isinstance(items, (set, frozenset)):  # in no order
         keys, plain = [x for x in items if not is_plain(x)], filter(is_plain, items)
-        walk.note(path, where, frozenset([*map(exact, plain), *map(Ref, keys)]), repr(items))
+        walk.note(path, where, frozenset([*map(exact_key, plain), *map(Ref, keys)]), repr(items))
         walk.texts.update(dict.fromkeys(texts(frozenset(items))))
     for i, key in enumerate(keys):
         walk.visit(f"list({path})[{i}]", where, key)

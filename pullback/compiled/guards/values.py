@@ -18,7 +18,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.graph.dtypes import DType
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.types import Type
 from pullback.graph.where import is_internal_file
 
@@ -61,7 +61,7 @@ def is_plain(value: Any) -> bool:
 
 def same_plain(x: Any, y: Any) -> bool:
     """Whether two values are plain and the same."""
-    return type(x) is type(y) and is_plain(x) and exact(x) == exact(y)
+    return type(x) is type(y) and is_plain(x) and exact_key(x) == exact_key(y)
 
 
 def contents(x: Any, most: float = math.inf) -> tuple | None:

@@ -24,7 +24,7 @@ from pullback.compiled.guards.kinds import KINDS
 from pullback.compiled.guards.names import texts
 from pullback.compiled.guards.namespaces import Namespace
 from pullback.compiled.guards.values import is_plain
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
@@ -126,7 +126,7 @@ class Walk:
 
     def _look(self, path: str, where: Line, value: Any) -> None:
         if is_plain(value):
-            self.note(path, where, exact(value), repr(value))
+            self.note(path, where, exact_key(value), repr(value))
             self.texts.update(dict.fromkeys(texts(value)))
             return
         known = self._seen.get(id(value))
