@@ -61,7 +61,7 @@ def test_an_object_is_read_as_far_as_its_length():
 
 
 def test_something_else_than_a_sequence():
-    with pytest.raises(ArgumentError, match="stack: needs a sequence of tensors, got int"):
+    with pytest.raises(ArgumentError, match="stack: arrays must be a sequence of tensors, got int"):
         pb.stack(3)
     with pytest.raises(ArgumentError, match="concat: needs at least one"):
         pb.concat([])

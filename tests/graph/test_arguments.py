@@ -54,7 +54,7 @@ def test_good_arguments_pass_unchanged():
         (lambda: pb.optim.adam(learning_rate="1e-3"), "adam: learning_rate must be a real"),
         (lambda: pb.optim.Adam([], decoupled="yes"), "Adam: decoupled must be True or False"),
         (lambda: pb.random.choice(pb.random.key(0), 3, replace="no"), "random.choice: replace"),
-        (lambda: pb.stack(3), "stack: arrays must be a sequence, got int 3"),
+        (lambda: pb.stack(3), "stack: arrays must be a sequence of tensors, got int 3"),
         (lambda: pb.permute_dims(X, 1.5), "permute_dims: an axis must be an integer"),
         (lambda: pb.take(X, slice(2), 0), "take: indices must be integers"),
         (lambda: pb.Type((2.5,), pb.float32), "Type: shape must consist of integers"),
