@@ -122,7 +122,6 @@ def _root(x: Tensor, power: float = 0.5) -> Tensor:
     return apply(Where, at_zero._node, zero._node, root._node)
 
 
-@validated
 def diff(
     x: ArrayLike, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
@@ -139,7 +138,7 @@ def diff(
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
     result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     axis = axis_of("diff", axis, result.ndim)
-    count = integer("diff", n, "n")
+    count = integer("diff", n, "n", bounded=False)
     if count < 0:
         raise ArgumentError(f"n must not be negative, got {count}", op="diff")
     for _ in range(min(count, result.shape[axis])):  # nothing is left after so many
