@@ -66,12 +66,12 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """
     function("tree.map", f, "f")
     found, structure = flatten(tree)
-    columns = [_leaves_like(structure, r) for r in rest]
+    columns = [_tree_leaves_like(structure, r) for r in rest]
     # Not optree's map: errors in `f` are located at the first line outside this package
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
-def _leaves_like(structure: Any, tree: Any) -> list[Any]:
+def _tree_leaves_like(structure: Any, tree: Any) -> list[Any]:
     """The parts of a tree at the leaves of a structure."""
     try:
         return structure.flatten_up_to(tree)
@@ -147,7 +147,7 @@ def register(
     >>> pb.tree.map(lambda x: 2 * x, Layer(1, 2))
     Layer(w=2, b=4)
     """
-    split, join = (flatten, unflatten) if flatten is not None else _of_fields(cls)
+    split, join = (flatten, unflatten) if flatten is not None else _tree_of_fields(cls)
 
     def flattened(x: Any) -> tuple:
         children, data, *entries = split(x)
@@ -180,7 +180,7 @@ class Static:
         return repr(self.value)
 
 
-def _of_fields(cls: type) -> tuple[Callable, Callable]:
+def _tree_of_fields(cls: type) -> tuple[Callable, Callable]:
     names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
 
     def split(x: Any) -> tuple:

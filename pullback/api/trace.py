@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
+from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Params, Tree
 from pullback.api.vjp_jvp import matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
@@ -78,7 +78,7 @@ class Trace:
         nodes = matching_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
-        return tree.unflatten(self._structure, [deliver(y) for y in made])
+        return tree.unflatten(self._structure, [deliver_recorded(y) for y in made])
 
     def _outside(self) -> Callable[[Node], bool]:
         """A test for arguments and for values that are not part of this trace."""
@@ -144,7 +144,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
             if g is not None:  # a tensor that is two arguments gets the sum
                 arrived[x].append((0, i, g))
         totals = {x: accumulate(x._node, gs) for x, gs in arrived.items()}
-        return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
+        return {x: deliver_recorded(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
 def argument_names(f: Callable, args: Sequence[Any]) -> list[str]:

@@ -33,7 +33,7 @@ from pullback.graph.where import SourceLine
 from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
-    from pullback.compiled.guards.walk import Line, Walk
+    from pullback.compiled.guards.walk import GuardWalk, Line
 
 # A container with more entries is compared by identity and length: its contents are frozen.
 MOST_ENTRIES = 1000
@@ -44,13 +44,13 @@ _OF_FUNCTIONS = [attrgetter(name) for name in ("__code__", "__defaults__", "__kw
 Parts = list[tuple[str, Any]]  # parts of a value, each with what is appended to its path
 
 
-def _tensor(walk: Walk, path: str, where: Line, value: Tensor) -> None:
+def _tensor(walk: GuardWalk, path: str, where: Line, value: Tensor) -> None:
     walk.note(path, where, ("tensor", value._node.type), str(value._node.type))
     walk.tensors.append(value)
     walk.tensor_paths.append(path)
 
 
-def _function(walk: Walk, path: str, where: Line, f: types.FunctionType) -> None:
+def _function(walk: GuardWalk, path: str, where: Line, f: types.FunctionType) -> None:
     shown = f"{f.__qualname__} ({SourceLine(f.__code__, 0)})"
     trusted = walk.trusts(f)
     if trusted and not f.__closure__:
@@ -72,7 +72,7 @@ def _function(walk: Walk, path: str, where: Line, f: types.FunctionType) -> None
     _names(walk, f)
 
 
-def _names(walk: Walk, f: types.FunctionType) -> None:
+def _names(walk: GuardWalk, f: types.FunctionType) -> None:
     found = names_of(f.__code__)
     walk.ask(found.attributes)
     if not values.is_installed(f):
@@ -90,7 +90,7 @@ def _names(walk: Walk, f: types.FunctionType) -> None:
             walk.globals("", sys.modules).asked.setdefault(whole, line)
 
 
-def _builtin(walk: Walk, path: str, where: Line, value: Any) -> None:
+def _builtin(walk: GuardWalk, path: str, where: Line, value: Any) -> None:
     """A container; or a number or string of a class that was derived from Python's."""
     if isinstance(value, values.PLAIN):
         walk.note(path, where, exact_key(value), repr(value))
@@ -100,7 +100,7 @@ def _builtin(walk: Walk, path: str, where: Line, value: Any) -> None:
         _attributes(walk, path, value)
 
 
-def _entries(walk: Walk, path: str, where: Line, items: Any) -> None:
+def _entries(walk: GuardWalk, path: str, where: Line, items: Any) -> None:
     kind, fixed = type(items), isinstance(items, (tuple, frozenset))
     if isinstance(items, defaultdict):
         factory = attrgetter("default_factory")
@@ -126,12 +126,12 @@ def _entries(walk: Walk, path: str, where: Line, items: Any) -> None:
             walk.visit(f"{path}[{key!r}]", where, x)
 
 
-def _context(walk: Walk, path: str, where: Line, variable: ContextVar) -> None:
+def _context(walk: GuardWalk, path: str, where: Line, variable: ContextVar) -> None:
     walk.note(path, where, Ref(variable), variable.name)
     walk.read(lambda v: v.get(ABSENT), variable, f"{path}.get()", where)
 
 
-def _module(walk: Walk, path: str, where: Line, module: types.ModuleType) -> None:
+def _module(walk: GuardWalk, path: str, where: Line, module: types.ModuleType) -> None:
     walk.note(path, where, Ref(module), module.__name__)
     space = Namespace(f"{path}.", vars(module), trusted=walk.trusts(module))
     if space.trusted:
@@ -142,7 +142,7 @@ def _module(walk: Walk, path: str, where: Line, module: types.ModuleType) -> Non
         space.asked["__getattr__"] = None
 
 
-def _named_class(walk: Walk, path: str, where: Line, cls: type) -> None:
+def _named_class(walk: GuardWalk, path: str, where: Line, cls: type) -> None:
     walk.note(path, where, Ref(cls), cls.__name__)
     _class(walk, path, cls, named=True)
     _class(walk, f"type({path})", type(cls), named=False)
@@ -152,7 +152,7 @@ def _named_class(walk: Walk, path: str, where: Line, cls: type) -> None:
         walk.checks.equal(lambda _: abc.get_cache_token(), None)
 
 
-def _class(walk: Walk, path: str, cls: type, named: bool) -> None:
+def _class(walk: GuardWalk, path: str, cls: type, named: bool) -> None:
     """The methods that code reads, and those that operators and calls reach."""
     if not walk.trusts(cls) and walk.first(cls, "bases"):
         walk.note(path, None, tuple(map(Ref, cls.__mro__)), f"{cls.__name__} and its bases")
@@ -165,13 +165,13 @@ def _class(walk: Walk, path: str, cls: type, named: bool) -> None:
             walk.namespaces.append(space)
 
 
-def _getter(walk: Walk, path: str, where: Line, x: Any) -> None:
+def _getter(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
     walk.note(path, where, Ref(x), type(x).__name__)
     named = [part for text in x.__reduce__()[1] for part in str(text).split(".")]
     walk.ask(dict.fromkeys(named, where))
 
 
-def _object(walk: Walk, path: str, where: Line, x: Any) -> None:
+def _object(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
     walk.note(path, where, Ref(x), type(x).__name__)
     most = math.inf if id(x) in walk.static else MOST_ENTRIES
     data = contents(x, most)
@@ -184,7 +184,7 @@ def _object(walk: Walk, path: str, where: Line, x: Any) -> None:
         _attributes(walk, path, x)
 
 
-def _attributes(walk: Walk, path: str, x: Any) -> None:
+def _attributes(walk: GuardWalk, path: str, x: Any) -> None:
     walk.namespaces.append(attributes(f"{path}.", x))
     _class(walk, f"type({path})", type(x), named=False)
 
@@ -195,7 +195,7 @@ def _made_of(parts: Callable[[Any], Parts | None], fixed: bool = True) -> Look:
     def current(x: Any) -> tuple:
         return tuple([part for _, part in parts(x) or ()])
 
-    def look(walk: Walk, path: str, where: Line, x: Any) -> None:
+    def look(walk: GuardWalk, path: str, where: Line, x: Any) -> None:
         found = parts(x)
         if found is None:
             _object(walk, path, where, x)

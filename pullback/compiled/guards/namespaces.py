@@ -7,11 +7,11 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.guards.checks import ABSENT, Checks, Ref, own_attributes
+from pullback.compiled.guards.checks import ABSENT, GuardChecks, Ref, own_attributes
 from pullback.compiled.guards.values import is_read_unseen, is_trusted
 
 if TYPE_CHECKING:
-    from pullback.compiled.guards.walk import Walk
+    from pullback.compiled.guards.walk import GuardWalk
 
 
 class Namespace:
@@ -37,7 +37,7 @@ class Namespace:
         self.get: Callable[[str, Any], Any] = mapping.get
         self._read: dict[str, None] = {}
 
-    def read(self, walk: Walk) -> None:
+    def read(self, walk: GuardWalk) -> None:
         """Visit the values of names that were not read yet."""
         names = [*self.asked.items(), *([] if self.strict else walk.unread(self))]
         if self.whole or (walk.reflects and not self.strict and not self.trusted):
@@ -66,7 +66,7 @@ class Namespace:
             return getattr(self.owner, name, ABSENT)
         return self.get(name, ABSENT)
 
-    def add_checks(self, checks: Checks) -> None:
+    def add_checks(self, checks: GuardChecks) -> None:
         if self.slots is not None:
             checks.attributes(self.owner, self._read, self.slots, self.whole)
             return

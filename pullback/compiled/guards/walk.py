@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any
 
 from pullback.compiled.guards import values
-from pullback.compiled.guards.checks import Checks
+from pullback.compiled.guards.checks import GuardChecks
 from pullback.compiled.guards.kinds import KINDS
 from pullback.compiled.guards.names import texts
 from pullback.compiled.guards.namespaces import Namespace
@@ -43,7 +43,7 @@ class TooMuch(Exception):
     """There are so many attributes to look up that they must be whole packages."""
 
 
-class Walk:
+class GuardWalk:
     """One look at everything, in an order that depends on the program alone."""
 
     def __init__(self, own: Mapping[Place, Any], static: frozenset[int], brief: bool) -> None:
@@ -65,7 +65,7 @@ class Walk:
         self._seen: dict[Any, int] = {}
         self._kept: list[Any] = []  # keeps alive what is identified by its id
         self._queue: deque[tuple[str, Line, Any]] = deque()
-        self.checks = Checks()
+        self.checks = GuardChecks()
 
     def finish(self) -> None:
         """Look at everything; code that is found late may read attributes of what came early."""
@@ -170,14 +170,14 @@ def _handle_state(t: Tensor) -> tuple[bool, bool]:
     return t.requires_grad, t.is_leaf
 
 
-def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
+def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> GuardWalk:
     """Walk over everything that `f`, and static values among its arguments, lead to."""
     code = f
     while isinstance(code, functools.partial):
         code = code.func
     code = getattr(code, "__code__", type(code))
     while True:
-        found = Walk(own, frozenset(id(x) for _, x in arguments), code in _large)
+        found = GuardWalk(own, frozenset(id(x) for _, x in arguments), code in _large)
         for path, value in [(getattr(f, "__name__", None) or type(f).__name__, f), *arguments]:
             found.visit(path, None, value)
         found.namespaces.append(_tensor_methods())
@@ -201,7 +201,7 @@ class Snapshot:
     two snapshots with equal keys correspond.
     """
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: GuardWalk) -> None:
         self.key = tuple(walk.key)
         self.notes = walk.notes  # for each part of the key: path, line, and how it is shown
         self.tensors, self.paths = walk.tensors, walk.tensor_paths
