@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import optree
 
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import function
 from pullback.graph.interned import exact_key
 
 __all__ = ["flatten", "leaves", "map", "paths", "register", "unflatten"]
@@ -63,6 +64,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> pb.tree.map(lambda x: x * 2, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (4, 6)}
     """
+    function("tree.map", f, "f")
     found, structure = flatten(tree)
     columns = [_tree_leaves_like(structure, r) for r in rest]
     # Not optree's map: errors in `f` are located at the first line outside this package

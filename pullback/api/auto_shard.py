@@ -13,6 +13,7 @@ from pullback.api.custom_arguments import comparable_argument, is_array_argument
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError
 from pullback.functions import shard
+from pullback.graph.arguments import sequence, shown, validated
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.sharding.cost import Machine
@@ -21,6 +22,7 @@ from pullback.sharding.plan import PlannedArgument, ShardingPlan
 from pullback.sharding.spec import P, Sharding
 
 
+@validated
 def auto_shard(
     f: Callable[Params, Result], mesh: DeviceMesh, *, in_specs: Tree = None,
     whole: int | str | Sequence[int | str] = (), memory: float | None = None,
@@ -47,8 +49,11 @@ def auto_shard(
         plan = ShardingPlan.load(plan)
     if not (plan is None or isinstance(plan, ShardingPlan)):
         raise ArgumentError(f"auto_shard: plan must be a ShardingPlan or its file, got {plan!r}")
-    names = (whole,) if isinstance(whole, (int, str)) else tuple(whole)
-    return AutoSharded(f, mesh, in_specs, names, memory, plan, machine or Machine(), time_limit)
+    if memory is not None and not memory > 0:
+        raise ArgumentError(f"auto_shard: memory must be a positive number, got {memory!r}")
+    given = (whole,) if isinstance(whole, (int, str)) else sequence("auto_shard", whole, "whole")
+    machine = machine or Machine()
+    return AutoSharded(f, mesh, in_specs, tuple(given), memory, plan, machine, time_limit)
 
 
 class AutoSharded(Generic[Params, Result]):
@@ -148,6 +153,10 @@ class ShardedArguments:
         """Return the entry or `None` for each leaf, from a tuple by position or a dict by name."""
         if not isinstance(specs, Mapping):
             specs = (specs,) * len(self.entries) if isinstance(specs, (P, type(None))) else specs
+            if not isinstance(specs, (tuple, list)):
+                _refuse_auto_shard(
+                    f"in_specs must be a tuple, a dict or a spec, got {shown(specs)}"
+                )
             if len(specs) > len(self.entries):
                 _refuse_auto_shard(
                     f"in_specs has {len(specs)} entries for {len(self.entries)} arguments"

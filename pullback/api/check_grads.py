@@ -11,6 +11,7 @@ from pullback import tree
 from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
+from pullback.graph.arguments import validated
 from pullback.lazy.host_data import asarray, from_host
 from pullback.lazy.tensor import Tensor
 
@@ -20,6 +21,7 @@ _TOLERANCE = {"f16": 1e-1, "bf16": 2e-1, "f32": 2e-2, "f64": 1e-6, "complex64": 
               "complex128": 1e-6}  # fmt: skip
 
 
+@validated
 def check_grads(
     f: Callable[..., Tree], args: Sequence[Tree], order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"), eps: float | None = None, tol: float | None = None,
@@ -27,7 +29,7 @@ def check_grads(
     """Raise unless the derivatives of `f` at `args` agree with central differences.
 
     Forward mode is compared with differences along a random direction, reverse mode with forward
-    mode by the dot-product identity. The derivative itself is checked in the same way, up to
+    mode by the dot-product identity. The derivative itself is validated in the same way, up to
     `order`. Use float64 arguments: in float32, differences are accurate to two digits only.
 
     >>> pb.check_grads(lambda x: (x ** 3).sum(), (pb.tensor([1.0, 2.0], dtype="float64"),))

@@ -16,6 +16,7 @@ from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
 from pullback.functions.arguments import counting_dtype
+from pullback.graph.arguments import flag, integer, sequence, shown
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -139,6 +140,7 @@ def all_gather(x: Tensor, axis_name: str, axis: int = 0, tiled: bool = False) ->
     [3.0, 6.0]
     """
     name = one_axis_name("all_gather", axis_name)
+    tiled = flag("all_gather", tiled, "tiled")
     dim = _collective_dim("all_gather", axis, x, new=not tiled)
     made = record(AllGather(name, named_axis_size(name), dim), (_varying_operand(x, (name,)),))
     return _folded_collective(made, dim) if tiled else made
@@ -196,13 +198,20 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     [3.0, 1.0, 2.0]
     """
     name = one_axis_name("ppermute", axis_name)
-    pairs = tuple([(int(s), int(t)) for s, t in perm])
+    pairs = tuple([_pair(pair) for pair in sequence("ppermute", perm, "perm")])
     size = named_axis_size(name)
     for side in zip(*pairs, strict=True):
         if len(set(side)) != len(side) or not all(0 <= i < size for i in side):
             must = f"sources and targets must be different numbers below {size}"
             raise ArgumentError(f"ppermute: {must}, got {list(pairs)}")
     return record(PPermute(name, pairs), (_varying_operand(x, (name,)),))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ArgumentError(f"perm must consist of pairs, got {shown(value)}", op="ppermute")
+    source, target = [integer("ppermute", v, "a number in perm") for v in value]
+    return source, target
 
 
 def _reduce_collective(

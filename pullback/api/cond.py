@@ -16,6 +16,7 @@ from pullback.api.carry import (
 from pullback.api.placeholders import Staged, stage
 from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import function, sequence, validated
 from pullback.graph.dtypes import DType, bool_, int64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, emit_node
@@ -35,6 +36,7 @@ from pullback.ops.sources import placeholder
 _KINDS = "biufc"  # kinds of dtypes; each can represent the numbers of those before it
 
 
+@validated
 def cond(
     pred: Tensor | bool, true_fun: Callable[[*Args], Result], false_fun: Callable[[*Args], Result],
     *args: *Args,
@@ -67,9 +69,10 @@ def switch(
     >>> pb.switch(pb.tensor(2), branches, pb.tensor(3.0)).item()
     9.0
     """
-    functions = tuple(branches)
+    given = sequence("switch", branches, "branches")
+    functions = tuple([function("switch", f, "each of the branches") for f in given])
     if not functions:
-        raise ArgumentError("switch: needs at least one branch")
+        raise ArgumentError("switch: branches must contain at least one function")
     at = number(index)
     if type(at) is int and not 0 <= at < len(functions):
         raise no_branch_of_cond(len(functions), at).at("switch", user_line())

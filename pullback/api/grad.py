@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 from pullback.api.recording import Recording, Transform, normal_argnums, recorded_outputs
 from pullback.api.signatures import Argnums, Aux, Params, Scalar, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput, UnsupportedShape
+from pullback.graph.arguments import validated
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones
 from pullback.transforms.reverse import gradients
@@ -22,6 +23,7 @@ def grad(
 def grad(
     f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[Tree, Aux]]: ...
+@validated
 def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f` with respect to selected arguments.
 
@@ -48,6 +50,7 @@ def value_and_grad(
 def value_and_grad(
     f: Callable[Params, tuple[Scalar, Aux]], argnums: Argnums = 0, *, has_aux: Literal[True]
 ) -> Callable[Params, tuple[tuple[Tensor, Aux], Tree]]: ...
+@validated
 def value_and_grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the value of `f` and its gradient in one forward pass.
 

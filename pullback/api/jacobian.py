@@ -25,6 +25,7 @@ from pullback.errors import ArgumentError
 from pullback.functions import concat, moveaxis, reshape
 from pullback.functions import zeros as zero_tensor
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, vary_over
 from pullback.lazy.evaluate import evaluate
@@ -41,6 +42,7 @@ from pullback.transforms.reverse import gradients
 GROUPS = 8
 
 
+@validated
 def jacrev(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -56,6 +58,7 @@ def jacrev(
     return _jacobian("jacrev", _jacobian_by_rows, f, argnums, chunk_size)
 
 
+@validated
 def jacfwd(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -69,6 +72,7 @@ def jacfwd(
     return _jacobian("jacfwd", _jacobian_by_columns, f, argnums, chunk_size)
 
 
+@validated
 def jacobian(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:
@@ -80,6 +84,7 @@ def jacobian(
     return jacrev(f, argnums, chunk_size)
 
 
+@validated
 def hessian(
     f: Callable[Params, Tree], argnums: Argnums = 0, chunk_size: int | None = None
 ) -> Callable[Params, Tree]:

@@ -11,6 +11,7 @@ from pullback.api.placeholders import stage_types
 from pullback.api.signatures import Result, State, Tree
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import placed
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import bool_, promote_dtypes
 from pullback.graph.types import Type
 from pullback.lazy.operators import node_of, number, weak
@@ -22,6 +23,7 @@ from pullback.ops.control.while_loop import While
 from pullback.sharding.spec import entry
 
 
+@validated
 def scan(
     f: Callable[[Tree, Tree], tuple[State, Result]], init: Tree, xs: Tree = None,
     length: int | None = None, reverse: bool = False, unroll: int = 1,
@@ -44,6 +46,7 @@ def scan(
     return _record_scan("scan", f, Carry("scan", init), xs, length, reverse, unroll)
 
 
+@validated
 def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     """Apply `f` to the rows of `xs` (a tree of tensors), one after the other; stack the results.
 
@@ -55,6 +58,7 @@ def map(f: Callable[[Tree], Result], xs: Tree) -> Result:
     return _record_scan("map", lambda _, x: (None, f(x)), Carry("map", None), xs)[1]
 
 
+@validated
 def fori_loop(
     lo: Tensor | int, hi: Tensor | int, body: Callable[[Tensor, Tree], State], init: Tree
 ) -> State:
@@ -80,6 +84,7 @@ def fori_loop(
     return _record_while(state, lambda s: s[0] < limit, lambda s: (s[0] + 1, body(*s)))[1]
 
 
+@validated
 def while_loop(
     cond: Callable[[Tree], Tensor | bool], body: Callable[[Tree], State], init: Tree
 ) -> State:

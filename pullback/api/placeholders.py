@@ -12,6 +12,7 @@ from pullback.api.custom_arguments import is_array_argument
 from pullback.api.recording import recorded_outputs
 from pullback.api.signatures import Tree
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
@@ -93,6 +94,7 @@ def _tied_to_prints(made: list[Node]) -> list[Node]:
     return made
 
 
+@validated
 def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:
     """Return the types of what `f` would return, without computing anything.
 

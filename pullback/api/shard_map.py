@@ -13,6 +13,7 @@ from pullback.api.placeholders import stage
 from pullback.api.recording import deliver_recorded, prefix_entries, recorded_outputs
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.arguments import validated
 from pullback.graph.graph import ancestors
 from pullback.graph.node import Node
 from pullback.graph.types import Type
@@ -28,6 +29,7 @@ from pullback.sharding.spec import Dims, P
 from pullback.transforms.call_rules import deriving_rules
 
 
+@validated
 def shard_map(
     f: Callable[Params, Result], mesh: DeviceMesh, in_specs: Tree, out_specs: Tree
 ) -> Callable[Params, Result]:

@@ -12,6 +12,7 @@ from pullback.api.recording import Recording, Transform, deliver_recorded, recor
 from pullback.api.signatures import Params, Tree
 from pullback.api.vjp_jvp import matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
@@ -20,6 +21,7 @@ from pullback.ops.sources import placeholder
 from pullback.transforms.reverse import Contribution, accumulate, gradients, on_path
 
 
+@validated
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
     """Run `f` and return the program that it recorded.
 

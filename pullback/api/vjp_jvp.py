@@ -10,6 +10,7 @@ from pullback.api.grad import grad, split_grad_aux
 from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import flag, function, validated
 from pullback.graph.node import Node
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
@@ -38,6 +39,8 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     >>> pull(pb.tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
+    has_aux = flag("vjp", has_aux, "has_aux")
+    function("vjp", f, "f")
     with Transform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_grad_aux("vjp", recording.result, has_aux)
@@ -54,6 +57,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     return (value, pull, aux) if has_aux else (value, pull)
 
 
+@validated
 def jvp(
     f: Callable[..., Result], xs: Sequence[Tree], ts: Sequence[Tree], **kwargs: Any
 ) -> tuple[Result, Result]:
@@ -68,6 +72,7 @@ def jvp(
         return y, push(*_vjp_arguments("jvp", ts))
 
 
+@validated
 def linearize(
     f: Callable[Params, Result], *xs: Params.args, **kwargs: Params.kwargs
 ) -> tuple[Result, Callable[..., Result]]:
@@ -99,6 +104,7 @@ def _linearize(
     return recording.hand_out(tree.unflatten(structure, ys)), push
 
 
+@validated
 def hvp(
     f: Callable[..., Scalar], xs: Sequence[Tree], vs: Sequence[Tree], **kwargs: Any
 ) -> tuple[Tree, ...]:

@@ -12,6 +12,7 @@ from pullback.api.placeholders import stage
 from pullback.api.recording import deliver_recorded, is_recorded_value, prefix_entries
 from pullback.api.signatures import Params, Result, Tree
 from pullback.errors import ArgumentError, AxisError
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
@@ -26,6 +27,7 @@ from pullback.transforms.batch import batched
 from pullback.transforms.call_rules import deriving_rules
 
 
+@validated
 def vmap(
     f: Callable[Params, Result], in_axes: Tree = 0, out_axes: Tree = 0,
     axis_size: int | None = None, axis_name: str | None = None,
@@ -49,12 +51,8 @@ def vmap(
     >>> pb.vmap(dot, in_axes=(0, None))(x, y).tolist()
     [12.0, 34.0]
     """
-    if not callable(f):
-        raise ArgumentError(f"vmap: needs a function, got {type(f).__name__}")
     if axis_size is not None and (type(axis_size) is not int or axis_size < 0):
         raise ArgumentError(f"vmap: axis_size must be an int of at least 0, got {axis_size!r}")
-    if axis_name is not None and not isinstance(axis_name, str):
-        raise ArgumentError(f"vmap: axis_name must be a string, got {axis_name!r}")
     spmd = _spmd_axes(spmd_axis_name)
 
     @functools.wraps(f)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback import tree
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import sequence
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
@@ -90,7 +91,8 @@ class Options:
         known = self.positional
         count = None if more else len(known)
         positions = _argument_numbers("static_argnums", nums, count)
-        chosen = (names,) if isinstance(names, str) else tuple(names)
+        several = names if isinstance(names, str) else sequence("compile", names, "static_argnames")
+        chosen = (names,) if isinstance(names, str) else tuple(several)
         if not all(isinstance(name, str) for name in chosen):
             what = f"must be names of arguments, got {names!r}"
             raise ArgumentError(f"compile: static_argnames {what}")
@@ -162,7 +164,7 @@ def _argument_parameters(f: Callable) -> tuple[list[str], list[str], bool]:
 
 
 def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) -> tuple[int, ...]:
-    chosen = (given,) if isinstance(given, int) else tuple(given)
+    chosen = (given,) if isinstance(given, int) else tuple(sequence("compile", given, what))
     positions = []
     for i in chosen:
         if type(i) is not int or not (i >= 0 if count is None else -count <= i < count):

@@ -81,7 +81,8 @@ class Compiled(Generic[Parameters, Result]):
 
     def guarded_parts(self) -> list[tuple[str, Any]]:
         """Return what guards of another function examine of this one."""
-        return [("", self._f)]
+        given = [(f".{name}", x) for name, x in vars(self).items() if not name.startswith("_")]
+        return [("", self._f), *given]
 
     def __deepcopy__(self, memo: dict) -> Compiled[Parameters, Result]:
         """Compile a copy of the function: a bound method goes to the copy of its instance."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
 from pullback.compiled.arguments import STATIC, ArgumentNumber, argument_types
+from pullback.compiled.guards.values import same_plain
 from pullback.compiled.guards.walk import GuardWalk, Snapshot, walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
@@ -162,10 +163,9 @@ def _exclude_changed_from_trace(call: Invocation, before: GuardWalk, first: int)
                 call.own[id(mapping), name] = mapping
     for place, (holder, value) in before.places.items():
         _, now = seen.places.get(place, (None, None))
+        same = now is value or same_plain(now, value)
         if isinstance(now, tuple) and isinstance(value, tuple):
-            same = len(now) == len(value) and all(map(is_, now, value))
-        else:
-            same = now is value
+            same = same or (len(now) == len(value) and all(map(is_, now, value)))
         if not same and not isinstance(now, ModuleType):
             if isinstance(value, Tensor) and isinstance(now, Tensor) and now._node.number >= first:
                 raise _stored_in_trace(call, str(place[1] or "a closure variable"))

@@ -13,6 +13,7 @@ from pullback.api.recording import Transform
 from pullback.debug.gradient_flow import BESIDE, Cut, Flow
 from pullback.debug.recorded import RecordedFunction, exact_lines
 from pullback.errors import NonDifferentiableInput
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.lazy.value_reports import OperandRange, operand_range
@@ -76,6 +77,7 @@ class GradientReport:
     __repr__ = __str__
 
 
+@validated
 def explain_grad(f: Callable[..., Any]) -> Callable[..., GradientReport]:
     """Return a function that tells for each argument of `f` whether a gradient arrives, or why not.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.debug.recorded import RecordedFunction
 from pullback.errors import UnsupportedOp
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless_nonfinite, watched_for_nan
@@ -53,6 +54,7 @@ class NanReport:
         return [*self.results, *[f"the gradient of {name}" for name in self.gradients]]
 
 
+@validated
 def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
     """Return a function that finds the first NaN or infinity of `f` and of its gradient.
 

@@ -14,6 +14,7 @@ from pullback.debug.recorded import RecordedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location
+from pullback.graph.arguments import validated
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import SumOfProducts
@@ -99,6 +100,7 @@ class AuditReport:
     __repr__ = __str__
 
 
+@validated
 def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditReport]:
     """Return a function that compares the compiled program of `f` with NumPy, node by node.
 

@@ -15,6 +15,7 @@ from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
 from pullback.engines import fork, processes
 from pullback.engines.registry import engine, engine_is_created
 from pullback.errors import ArgumentError, ProcessMismatch, WorkerLost
+from pullback.graph.arguments import validated
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -167,11 +168,13 @@ def local_devices() -> list[Device]:
     return [d for d in devices() if d.process == process_index()]
 
 
+@validated
 def barrier(name: str = "barrier", timeout: float = 600.0) -> None:
     """Return when all processes have reached this call."""
     agree(name, "", timeout)
 
 
+@validated
 def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     """Return when all processes have reached `tag` with the same fingerprint.
 
@@ -181,6 +184,7 @@ def agree(tag: str, fingerprint: str, timeout: float = 600.0) -> None:
     compare_members(tag, dict(enumerate(exchange(tag, fingerprint, timeout))))
 
 
+@validated
 def exchange(tag: str, word: str, timeout: float = 600.0) -> list[str]:
     """Return what each process says under a tag, by process index."""
     return processes.current_processes().exchange(tag, word, timeout)

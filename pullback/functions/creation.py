@@ -30,6 +30,7 @@ from pullback.functions.shape import shaped, spread
 from pullback.functions.sharding import reshard, to_device
 from pullback.functions.where_take import where
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import flag, number_like, validated
 from pullback.graph.dtypes import DType, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.node import constant
@@ -199,6 +200,7 @@ def full_like(
     return result if x.sharding is None else reshard(result, x.sharding)
 
 
+@validated
 def arange(
     start: Number | Tensor, stop: Number | Tensor | None = None, step: Number | Tensor = 1,
     dtype: DTypeLike | None = None, device: str | None = None,
@@ -212,6 +214,9 @@ def arange(
     first, last, step = map(_creation_number, (first, last, step))
     if step == 0:
         raise ArgumentError("step must not be 0", op="arange")
+    if not all(map(math.isfinite, (first, last))) or step != step:
+        got = f"{first}, {last} and {step}"
+        raise ArgumentError(f"start, stop and step must be finite, got {got}", op="arange")
     whole = all(isinstance(v, int) for v in (first, last, step))
     wanted = dtype_or("arange", dtype, int64 if whole else current().default_dtype)
     # the floor division of integers is exact, however large they are
@@ -252,10 +257,12 @@ def linspace(
     >>> pb.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    count = integer("linspace", num, "num")
+    count = integer("linspace", num, "num", bounded=False)  # memory is the bound
+    endpoint = flag("linspace", endpoint, "endpoint")
     if count < 0:
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
-    first, last = number(start), number(stop)
+    ends = {"start": start, "stop": stop}
+    first, last = [number(number_like("linspace", v, name)) for name, v in ends.items()]
     if isinstance(first, Tensor) or isinstance(last, Tensor):
         result = _linspace_interpolated(first, last, count, dtype, endpoint)
         return result if device is None else to_device(result, device)
@@ -286,6 +293,7 @@ def _linspace_interpolated(
     return result.astype(kind)
 
 
+@validated
 def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None,
     device: str | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import axis_of, float_node, node, record_as, summand_argument
+from pullback.graph.arguments import validated
 from pullback.graph.node import Node, constant
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
@@ -13,6 +14,7 @@ from pullback.ops.shape.concat_pad import Pad
 from pullback.typing import ArrayLike, DTypeLike
 
 
+@validated
 def cumulative_sum(
     x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,
@@ -25,6 +27,7 @@ def cumulative_sum(
     return _cumulative("cumulative_sum", CumSum, x, axis, dtype, 0 if include_initial else None)
 
 
+@validated
 def cumulative_prod(
     x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None,
     include_initial: bool = False,

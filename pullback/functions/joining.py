@@ -16,9 +16,11 @@ from pullback.functions.arguments import (
     integer_node,
     node,
     one_or_many,
+    shape_of,
 )
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
+from pullback.graph.arguments import shown, validated
 from pullback.graph.node import Node, constant
 from pullback.lazy.host_data import length_of_host_data
 from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operands, scalar_operand
@@ -86,11 +88,11 @@ def _tensors_to_join(op: str, arrays: Iterable[ArrayLike]) -> list[Tensor]:
     except OutOfMemory as error:
         raise error.at(op, None) from None
     except TypeError:
-        what = f"needs a sequence of tensors, got {type(arrays).__name__}"
+        what = f"arrays must be a sequence of tensors, got {shown(arrays)}"
         raise ArgumentError(what, op=op) from None
     parts = [as_tensor(x) for x in given]
     if not parts:
-        raise ArgumentError("needs at least one tensor", op=op)
+        raise ArgumentError("arrays must contain at least one tensor", op=op)
     return parts
 
 
@@ -158,7 +160,8 @@ def tile(x: ArrayLike, repetitions: Shape) -> Tensor:
     [1, 2, 1, 2]
     """
     x = as_tensor(x)
-    times = [integer("tile", r, "a number of repetitions") for r in one_or_many(repetitions)]
+    what = "a number of repetitions"
+    times = [integer("tile", r, what) for r in shape_of("tile", repetitions, what)]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape
@@ -188,6 +191,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Tensor:
     return shaped(wide, (*x.shape[:axis], head[-1] * times, *tail))
 
 
+@validated
 def pad(
     x: ArrayLike, padding: int | tuple[int, int] | Sequence[tuple[int, int]],
     value: Number | Tensor = 0,
@@ -220,6 +224,7 @@ def _pad_pairs(padding: Any, rank: int) -> list[tuple[int, int]]:
     return [(integer("pad", low, what), integer("pad", high, what)) for low, high in padding]
 
 
+@validated
 def rot90(x: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Rotate a tensor by `k` times 90 degrees in a plane, from the first axis to the second.
 

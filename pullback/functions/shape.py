@@ -65,7 +65,7 @@ def permute_dims(x: ArrayLike, axes: Sequence[SupportsIndex]) -> Tensor:
     (4, 2, 3)
     """
     a = node(x)
-    return _permuted_shape(a, arguments.ordered_axes("permute_dims", tuple(axes), a.type.rank))
+    return _permuted_shape(a, arguments.ordered_axes("permute_dims", axes, a.type.rank))
 
 
 def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tensor:
@@ -77,7 +77,7 @@ def transpose(x: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Tens
     a = node(x)
     if axes is None:
         return _permuted_shape(a, tuple(range(a.type.rank))[::-1])
-    return _permuted_shape(a, arguments.ordered_axes("transpose", tuple(axes), a.type.rank))
+    return _permuted_shape(a, arguments.ordered_axes("transpose", axes, a.type.rank))
 
 
 def _permuted_shape(x: Node, perm: tuple[int, ...]) -> Tensor:
@@ -176,7 +176,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> pb.broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *map(tuple, shapes))
+    given = [arguments.shape_of("broadcast_shapes", shape) for shape in shapes]
+    return arguments.placed("broadcast_shapes", _broadcast_shapes, (), *given)
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Tensor]:

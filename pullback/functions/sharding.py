@@ -6,6 +6,7 @@ from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError
 from pullback.functions.arguments import Tensor, as_tensor, fresh, node_of
 from pullback.graph.ambient import thread
+from pullback.graph.arguments import shown
 from pullback.graph.node import Node
 from pullback.lazy.devices import placement
 from pullback.lazy.host_data import on_mesh
@@ -57,6 +58,9 @@ def with_sharding_constraint(
 
 def _sharding_argument(op: str, x: Tensor, given: object, spec: P | None) -> Sharding:
     if isinstance(given, Sharding):
+        if spec is not None:
+            message = f"spec must not be given together with a Sharding, got {shown(spec)}"
+            raise ArgumentError(message, op=op)
         return given
     if spec is not None or not isinstance(given, (P, str, tuple, type(None))):
         return Sharding(as_mesh(given, op), _sharding_spec(op, spec))

@@ -18,6 +18,7 @@ from pullback.functions.arguments import (
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import DType, float32
 from pullback.graph.node import constant
 from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar_operand
@@ -40,6 +41,7 @@ mean: ReductionFunction = reduction(
 )  # fmt: skip
 
 
+@validated
 def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the variance over axes: the sum of squared deviations over N - `correction`.
 
@@ -66,6 +68,7 @@ def _degrees_of_freedom(count: int, correction: float, dtype: DType) -> Tensor:
     return wrap(scalar_operand(max(left, 0), dtype))
 
 
+@validated
 def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the standard deviation over axes; where it is 0 its gradient is 0.
 
@@ -75,6 +78,7 @@ def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     return _norm_root(var(x, axis, correction, keepdims))
 
 
+@validated
 def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the vector norm over axes: `ord` is 1, 2, infinity or another positive number.
 
@@ -134,7 +138,7 @@ def diff(
     parts = [as_tensor(p) for p in (prepend, x, append) if p is not None]
     result = parts[0] if len(parts) == 1 else concat(parts, axis=axis)
     axis = axis_of("diff", axis, result.ndim)
-    count = integer("diff", n, "n")
+    count = integer("diff", n, "n", bounded=False)
     if count < 0:
         raise ArgumentError(f"n must not be negative, got {count}", op="diff")
     for _ in range(min(count, result.shape[axis])):  # nothing is left after so many

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import ArgumentError, HostReadError, IndexOutOfRange, ShapeError
 from pullback.functions.arguments import along, axis_of, fresh, node, placed, record_as, shape_of
 from pullback.functions.shape import spread
+from pullback.graph.arguments import sequence, shown, text
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
 from pullback.lazy.host_reads import read
@@ -62,6 +63,8 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Tensor:
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"needs an axis for a tensor of rank {x.ndim}", op="take")
     axis = axis_of("take", 0 if axis is None else axis, x.ndim)
+    if indices is None or isinstance(indices, (str, bytes, slice, type(...))):
+        raise ArgumentError(f"indices must be integers, got {shown(indices)}", op="take")
     indices = list(indices) if isinstance(indices, (tuple, range)) else indices
     with at_one_line("take"):
         return x[along(axis, indices)]  # type: ignore[arg-type]  # floats are refused there
@@ -111,6 +114,7 @@ def scatter(
     >>> pb.scatter([0, 0, 0], [1, 1], 2, mode="add").tolist()
     [0, 4, 0]
     """
+    mode = text("scatter", mode, "mode")  # type: ignore[assignment]
     with at_one_line("scatter"):
         return updated(x, index, updates, mode)
 
@@ -169,6 +173,7 @@ def _take_starts(
     op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]
 ) -> list[Node]:
     """The nodes of the start indices; Python ints are checked against the size."""
+    starts = sequence(op, starts, "starts")
     nodes = []
     for axis, (start, n, size) in enumerate(zip(starts, x.shape, sizes)):
         start = number(start)

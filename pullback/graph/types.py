@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pullback.errors import ArgumentError
+from pullback.graph.arguments import shown
 from pullback.graph.dtypes import DType
+from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.interned import Interned
 
 if TYPE_CHECKING:
@@ -26,8 +30,12 @@ class Type(metaclass=Interned):
         self, shape: Iterable[int], dtype: DType, sharding: Sharding | None = None,
         varying: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        self.shape: tuple[int, ...] = tuple(map(int, shape))
-        self.dtype = dtype
+        try:  # the verifier of modules reports negative sizes
+            self.shape: tuple[int, ...] = tuple(map(operator.index, shape))
+        except TypeError:
+            what = f"shape must consist of integers, got {shown(shape)}"
+            raise ArgumentError(what, op="Type") from None
+        self.dtype = dtype = dtype_of(dtype)
         self.sharding: Any = sharding  # `Sharding | None`, but code for a mesh knows that it is set
         self.varying = varying
         self.inexact = dtype.is_inexact  # whether it can carry a derivative

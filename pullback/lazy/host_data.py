@@ -41,8 +41,8 @@ def tensor(
     made = asarray(data, dtype, device)
     if made is data:
         made = wrap(node_of(made))
-    if requires_grad:
-        made.requires_grad = True
+    if requires_grad is not False:
+        made.requires_grad = requires_grad
     return made
 
 

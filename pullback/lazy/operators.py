@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, DTypeError, PullbackError
+from pullback.graph.arguments import shown
 from pullback.graph.dtypes import ALL, DType, complex64, complex128, float64, int64, promote_dtypes
 from pullback.graph.node import Node
 from pullback.graph.table import TABLE
@@ -130,8 +131,15 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
             dtype = scalar_dtype(y, a.type.dtype)
             a, b = cast_node(a, dtype), y.cast(dtype)
         else:
-            return NotImplemented
+            return _foreign(op, y)
     return record(op, (b, a) if swap else (a, b))
+
+
+def _foreign(op: Op, y: object) -> Any:
+    """Leave an operation to the class of the other operand, unless that is one of Python's."""
+    if type(y).__module__ != "builtins" or op.title in ("equal", "not_equal"):
+        return NotImplemented
+    raise ArgumentError(f"needs tensors or numbers, got {shown(y)}", op=op.title)
 
 
 Operator = Callable[["Operators", "ArrayLike"], "Tensor"]

@@ -13,6 +13,7 @@ from pullback.engines import environment
 from pullback.engines.byte_sizes import bytes_of
 from pullback.engines.environment import environment_variable
 from pullback.errors import ArgumentError, DTypeError
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
 from pullback.sharding.spec import Sharding
@@ -160,6 +161,8 @@ def config(**changes: Any) -> Scope:
     engine = changes.get("engine", "xla")
     if engine not in ("xla", "reference"):
         raise ArgumentError(f'config: engine must be "xla" or "reference", got {engine!r}')
+    for name in changes.keys() & {"eager", "verify_shapes"}:
+        changes[name] = flag("config", changes[name], name)
     if "cache_bytes" in changes:
         try:
             changes["cache_bytes"] = bytes_of(changes["cache_bytes"])

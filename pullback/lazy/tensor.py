@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
 from pullback.graph.tape import LeafToken, requires_gradient
@@ -192,6 +193,7 @@ class Tensor(Operators, Methods):
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
+        on = flag("requires_grad", on, "the value")
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "

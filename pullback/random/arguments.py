@@ -86,7 +86,10 @@ def known_parameter(value: ArrayLike) -> np.ndarray | None:
     """Return a parameter given as Python numbers or an array; None for tensors."""
     if not _is_known_parameter(value):
         return None
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of different lengths: reported when it becomes a tensor
+        return None
     return array if array.dtype.kind in "biuf" or array.dtype == object else None
 
 
@@ -103,9 +106,11 @@ def require_parameter(op: str, test: Callable[..., Any], message: str, *values: 
         return
     try:
         with np.errstate(all="ignore"):
-            holds = np.all(test(*arrays))
+            holds = bool(np.all(test(*arrays)))
     except ValueError:  # not broadcastable: `sample_shape` reports that
         return
+    except TypeError:  # not numbers: the check says what must hold
+        holds = False
     if not holds:
         got = f", got {' and '.join(map(str, values))}" if values else ""
         raise ArgumentError(message + got, op=op)

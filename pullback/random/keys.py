@@ -74,7 +74,7 @@ def fold_in(key: ArrayLike, data: int | Tensor | np.ndarray) -> Tensor:
 
 def _key_data_modulo_64(op: str, value: int, name: str) -> int:
     """Return an integer modulo 2**64."""
-    value = integer(op, number(value), name)
+    value = integer(op, number(value), name, bounded=False)
     if not -(2**63) <= value < 2**64:
         message = f"{name} must be at least -2**63 and less than 2**64, got {value}"
         raise ArgumentError(message, op=op)

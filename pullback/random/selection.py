@@ -12,6 +12,7 @@ from pullback.functions.reductions import max as maximum
 from pullback.functions.shape import moveaxis, shaped
 from pullback.functions.sorting import argsort
 from pullback.functions.where_take import take, take_along_axis, where
+from pullback.graph.arguments import validated
 from pullback.graph.dtypes import float64, int64, uint64
 from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, number
@@ -26,6 +27,7 @@ from pullback.random.discrete import randint
 from pullback.typing import ArrayLike, Shape
 
 
+@validated
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None,
     replace: bool = True,
@@ -53,6 +55,7 @@ def categorical(
         return _draw_choice(node, moveaxis(weights, axis, -1), draws, replace)
 
 
+@validated
 def choice(
     key: ArrayLike, a: ArrayLike, shape: Shape = (), replace: bool = True,
     p: ArrayLike | None = None, axis: int = 0,
@@ -81,6 +84,7 @@ def choice(
         return indices if elements is None else take(elements, indices, axis)
 
 
+@validated
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Tensor:
     """Return the integers below `x`, or the slices of the tensor `x` along an axis, shuffled.
 
@@ -113,7 +117,7 @@ def _choice_population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | 
         require_parameter(
             op, lambda n: n >= 0, "the number of elements must not be negative", value
         )
-        return value, None, 0
+        return value, None, axis_of(op, axis, 1)
     elements = as_tensor(value)
     if not elements.ndim:
         message = f"expected an integer, or a tensor of rank 1 or more, got {elements._node.type}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from pullback.errors import ArgumentError
+from pullback.graph.arguments import validated
 from pullback.graph.types import Type
 from pullback.lazy.tensor import Tensor
 from pullback.sharding.spec import Sharding
@@ -23,6 +24,7 @@ class Picture(str):
         return str(self)
 
 
+@validated
 def show_sharding(x: Tensor | Type, ascii: bool | None = None) -> Picture:
     """Return a picture, for a terminal, of which device has which shard of a tensor.
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
+from pullback.graph.arguments import shown
 from pullback.graph.interned import Interned
 from pullback.sharding.mesh import DeviceMesh
 
@@ -102,6 +103,10 @@ class Sharding(metaclass=Interned):
     equal_is_same = True
 
     def __init__(self, mesh: DeviceMesh, spec: P) -> None:
+        for value, kind, what in ((mesh, DeviceMesh, "mesh"), (spec, P, "spec")):
+            if not isinstance(value, kind):
+                message = f"{what} must be a {kind.__name__}, got {shown(value)}"
+                raise ArgumentError(message, op="Sharding")
         self.mesh, self.spec = mesh, spec
 
     def parameters(self) -> tuple:

@@ -8,6 +8,7 @@ from typing import Any
 from pullback.api.recording import deliver_recorded
 from pullback.api.trace import Trace
 from pullback.errors import ArgumentError, DTypeError, PullbackError, ShapeError
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, next_number
 from pullback.graph.types import Type
@@ -22,6 +23,7 @@ _KINDS = "bifc"  # each kind of dtype holds the numbers of those before it: 1 ca
 
 
 @catalogued
+@validated
 def from_function(f: Callable, *args: Any, names: Sequence[str] | None = None) -> Module:
     """The program that `f` records on these arguments, as a module.
 

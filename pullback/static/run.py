@@ -50,7 +50,8 @@ def run(
     graph = require_module("run", module).graph
     if checks not in (None, "finite"):
         raise errors.ArgumentError(f'run: checks must be "finite" or None, got {checks!r}')
-    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+    number = isinstance(timeout, (int, float))
+    if timeout is not None and not (number and 0 < timeout <= threading.TIMEOUT_MAX):
         message = f"run: timeout must be a positive number of seconds, got {timeout!r}"
         raise errors.ArgumentError(message)
     with _run_on_engine(engine):

@@ -121,7 +121,7 @@ def test_as_decorator_with_and_without_options(x):
         "Doubles.",
         "<compiled scaled>",
     )
-    with told(ArgumentError, TypeError, "needs a function"):
+    with told(ArgumentError, TypeError, "must be a function"):
         pb.compile(3)
 
 

@@ -47,8 +47,8 @@ class XlaMesh(MeshEngine):
         self.xla, self.group = xla, xla.group(mesh)
         if not self.group.here:
             raise EngineError(
-                f"process {processes.current_processes().index} has no device of {mesh}: they belong "
-                f"to {processes.show(self.group.processes)}",
+                f"process {processes.current_processes().index} has no device of {mesh}: they "
+                f"belong to {processes.show(self.group.processes)}",
                 hint="Only a process that has some of its devices can use a mesh.",
             )
         self.spans_processes = len(self.group.here) < mesh.size

@@ -10,6 +10,7 @@ from pullback.engines.xla import mlir
 from pullback.engines.xla.builder import Builder, build_module
 from pullback.engines.xla.instructions import Block, HloValue, normal_instructions
 from pullback.engines.xla.printer import print_module, print_quoted, print_type
+from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
 from pullback.static.module import Module, require_module
 
@@ -31,6 +32,7 @@ def to_stablehlo(program: Module | Graph, portable: Literal[False] = False) -> s
 def to_stablehlo(program: Module | Graph, portable: Literal[True]) -> bytes: ...
 @overload
 def to_stablehlo(program: Module | Graph, portable: bool) -> str | bytes: ...
+@validated
 def to_stablehlo(program: Module | Graph, portable: bool = False) -> str | bytes:
     """A module or graph as a StableHLO program with one function, `main`.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ def resolve_window_padding(
     if not isinstance(padding, str):
         return window_pairs(padding)
     if padding.upper() not in ("VALID", "SAME"):
-        raise ArgumentError(f"padding must be VALID, SAME or pairs of numbers, got {padding!r}")
+        raise ArgumentError(f"padding must be VALID, SAME or pairs of integers, got {padding!r}")
     if padding.upper() == "VALID":
         return ((0, 0),) * len(sizes)
     sides = zip(sizes, window, strides, dilation, strict=True)
@@ -60,7 +61,12 @@ def resolve_window_padding(
 
 
 def window_pairs(padding: Any) -> Padding:
-    return tuple((int(low), int(high)) for low, high in padding)
+    """Return padding as a tuple of pairs of ints."""
+    try:
+        return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    except (TypeError, ValueError):
+        what = f"padding must be VALID, SAME or pairs of integers, got {padding!r}"
+        raise ArgumentError(what) from None
 
 
 def transposed_padding(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.graph.arguments import flag
 from pullback.graph.dtypes import DType, bfloat16, float16, float32
 from pullback.ops.elementwise.base import check_elementwise_kind
 from pullback.ops.elementwise.functions import cast
@@ -63,7 +64,7 @@ class Reduction(Op, abstract=True):
 
     def __post_init__(self) -> None:
         self.set("axes", tuple(sorted(map(int, self.axes))))
-        self.set("keepdims", bool(self.keepdims))
+        self.set("keepdims", flag(self.title, self.keepdims, "keepdims"))
 
     def infer(self, x: Type) -> Type:
         check_elementwise_kind(x.dtype, self.kinds)
