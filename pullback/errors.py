@@ -72,6 +72,13 @@ class PullbackError(Exception):
             self.op = getattr(where, "called", self.op)  # the name that the user wrote there
         return self
 
+    def name_input(self, name: str) -> PullbackError:
+        """Replace "input 3" of a program by what the user calls it; return the error."""
+        number = self.values.pop("input", None)
+        if number is not None:
+            self.message = self.message.replace(f"input {number}", name, 1)
+        return self
+
     def __str__(self) -> str:
         text = f"{self.op}: {self.message}" if self.op else self.message
         if self.where is not None:

@@ -145,10 +145,20 @@ class CompiledProgram:
 
     def placed(self, error: PullbackError) -> PullbackError:
         """Give an error of a run the line of the node that failed, or of a result."""
+        if "input" in error.values:
+            error.name_input(self._input_name(error.values["input"]))
         failed = error.values.pop("node", None)
         nodes = self.compiled.graph.nodes if failed is not None else ()
         lines = [self.executed.nodes[i].where for i, n in enumerate(nodes) if n is failed]
         return self._at(error, lines)
+
+    def _input_name(self, number: int) -> str:
+        """Return what the user calls an input of the compiled graph: a tensor, or all numbers."""
+        graph = self.executed
+        if self.numbers and number == len(graph.inputs) - 1:
+            packed = [n for n, k in zip(self.graph.names, self.inputs) if isinstance(k, Number)]
+            return f"the numbers {', '.join(packed)} of {self.name}"
+        return f"{graph.names[number]}, {graph.inputs[number].type}, of {self.name}"
 
     def _at(self, error: PullbackError, lines: Sequence[Location]) -> PullbackError:
         """Give an error the first known line, or that of a result."""

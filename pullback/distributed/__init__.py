@@ -4,8 +4,11 @@ Every process runs the same program. Start them with `python -m pullback.distrib
 train.py`, or with any other launcher, and let each call `initialize` first.
 """
 
+from pullback.distributed import membership
+from pullback.distributed.local_data import shard_local as shard_local
 from pullback.distributed.membership import *  # noqa: F403
-from pullback.distributed.membership import __all__
+
+__all__ = sorted([*membership.__all__, "shard_local"])
 
 
 def __dir__() -> list[str]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
+from typing import Any
 
-from pullback.distributed.environment import LAUNCHER
+from pullback.distributed.environment import LAUNCHER, LISTEN
+from pullback.distributed.gate import Gate, one_address
+from pullback.distributed.handshake import WORK, job_secret
 from pullback.distributed.heartbeat import ENDED, FAILED, LEFT, Heartbeat
 from pullback.distributed.membership import compare
-from pullback.distributed.proxy import Proxy
-from pullback.distributed.rendezvous import Rendezvous, join
+from pullback.distributed.proxy import Proxy, Relay, private_directory
+from pullback.distributed.rendezvous import Joined, Rendezvous, join
 from pullback.distributed.synchronize import gather
-from pullback.engines.processes import ProcessGroup
+from pullback.engines.processes import ProcessGroup, show
 from pullback.engines.xla.cluster import Cluster, Service
-from pullback.engines.xla.sharded import DeviceGroup
-from pullback.errors import EngineError, PullbackError, WorkerLost
+from pullback.engines.xla.replicas import SharedProgram, differing_inputs
+from pullback.errors import EngineError, ProcessMismatch, PullbackError, WorkerLost
 from pullback.graph.graph import Graph
 from pullback.graph.where import user_line
 from pullback.static.fingerprints import fingerprint
@@ -25,29 +29,35 @@ from pullback.static.fingerprints import fingerprint
 def connect(address: str, count: int, index: int, timeout: float) -> Connection:
     """Return when all processes are connected to the coordinator at `address`."""
     host, _, port = address.rpartition(":")
-    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    host = one_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
+    listens = one_address(os.environ.get(LISTEN) or host)
+    secret = job_secret()
     patience = float(os.environ.get("PULLBACK_PATIENCE") or 8)
-    local = host if host == "127.0.0.1" else None
-    service = proxy = None
-    if index == 0:
-        rendezvous = Rendezvous(host, int(port), count, timeout)
-        names = rendezvous.names()
-        # The service has no password: on a single machine, nobody else may reach it.
-        service = Service(f"{local or '[::]'}:{port}", count)
-        rendezvous.dismiss(names)
-        coordinator = f"127.0.0.1:{port}"
-    else:
-        names = join(host, int(port), count, index, timeout)
-        proxy = Proxy((host, int(port)))
-        coordinator = proxy.address
-    cluster = Cluster(coordinator, index, count, patience, local)
-    try:
-        cluster.connect(timeout)
-    except EngineError as error:
-        if service is not None:
-            service.abandon()
-        raise error.at("initialize", user_line()) from None
-    return Connection(cluster, Heartbeat(cluster, proxy, names), service)
+    service = relay = proxy = None
+    # Connections last as long as the job: once they are there, nothing listens any more.
+    with contextlib.ExitStack() as until_connected:
+        path = f"{until_connected.enter_context(private_directory())}/service"
+        if index == 0:
+            gate = Gate(listens, int(port), secret)
+            until_connected.callback(gate.close)
+            rendezvous = Rendezvous(gate, count, timeout)
+            joined = Joined(rendezvous.names(), gate.host)
+            service = Service(f"unix:{path}", count)
+            relay = Relay(path, count)
+            gate.open(WORK, relay.serve)
+            rendezvous.dismiss(joined.names)
+        else:
+            joined = join(host, int(port), count, index, timeout, secret)
+            proxy = Proxy((host, int(port)), secret, index, path)
+            until_connected.callback(proxy.close)
+        cluster = Cluster(f"unix:{path}", index, count, patience, joined.host)
+        try:
+            cluster.connect(timeout)
+        except EngineError as error:
+            if service is not None:
+                service.abandon()
+            raise error.at("initialize", user_line()) from None
+    return Connection(cluster, Heartbeat(cluster, proxy or relay, joined.names), service)
 
 
 class Connection(ProcessGroup):
@@ -59,22 +69,28 @@ class Connection(ProcessGroup):
         self.index, self.count = cluster.process, cluster.count
         self.cluster, self.heartbeat, self._service = cluster, heartbeat, service
         cluster.heartbeat = heartbeat
+        self._pid = os.getpid()
         self._agreed: set[tuple[str, str]] = set()  # devices and programs started on them
 
-    def agree_on_program(self, whole: Graph, local: Graph, devices: DeviceGroup) -> None:
+    def agree_on_launch(self, program: SharedProgram, args: list[Any], always: bool) -> None:
+        devices, whole = program.devices, program.whole
+        program.identity = program.identity or fingerprint(program.local)[:16]
         # A program that was agreed on before and then dropped here may still be kept elsewhere.
-        found = fingerprint(local)[:16]
-        if (devices.name, found) not in self._agreed:
-            tag, word = f"the next program on {devices.name}", f"{_described(whole)}, {found}"
-            compare(tag, gather(self.cluster, self.heartbeat, tag, word, 600.0, devices))
-            self._agreed.add((devices.name, found))
+        if always or (devices.name, program.identity) not in self._agreed:
+            tag = f"the next program on {devices.name}"
+            mine = f"{_described(whole)}, {program.identity}\n{json.dumps(program.checksums(args))}"
+            words = gather(self.cluster, self.heartbeat, tag, mine, 600.0, devices)
+            said = {k: word.split("\n") for k, word in words.items()}
+            compare(tag, {k: described for k, (described, _) in said.items()})
+            _compare_inputs({k: json.loads(sums) for k, (_, sums) in said.items()})
+            self._agreed.add((devices.name, program.identity))
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
         return list(gather(self.cluster, self.heartbeat, tag, word, timeout).values())
 
     def shutdown(self) -> None:
         cluster, heartbeat, service = self.cluster, self.heartbeat, self._service
-        if heartbeat.over:
+        if heartbeat.over or os.getpid() != self._pid:  # a forked child is not a member
             return
         heartbeat.over = True
         error = sys.exc_info()[1] or getattr(sys, "last_value", None)
@@ -83,10 +99,13 @@ class Connection(ProcessGroup):
         else:
             lost = error.process if isinstance(error, WorkerLost) else self.index
         if lost is None:
+            different = heartbeat.last_difference() if error is None else None
             cluster.leave()
             heartbeat.stop()
             if service is not None:
                 service.stop()
+            if different is not None:
+                raise different
             return
         heartbeat.say(FAILED, lost, one_line(error))
         if lost != self.index:
@@ -95,7 +114,7 @@ class Connection(ProcessGroup):
         cluster.abandon()
         if service is not None:
             service.abandon()
-            time.sleep(2.0)  # the others hear of it through this process
+            time.sleep(2 * heartbeat.interval)  # the others hear of it through this process
         heartbeat.stop(lost)
 
     def _wait_for_others(self) -> int | None:
@@ -114,6 +133,20 @@ class Connection(ProcessGroup):
                 time.sleep(0.02)
         time.sleep(0.2)
         return None
+
+
+def _compare_inputs(found: dict[int, list[dict[str, int]]]) -> None:
+    """Raise if processes have different values of an input, according to their checksums."""
+    differing = differing_inputs(found)
+    for i, groups in differing.items():
+        more = f", and of {len(differing) - 1} more inputs" if len(differing) > 1 else ""
+        raise ProcessMismatch(
+            f"{' and '.join(map(show, groups.values()))} have different values of input {i}{more}",
+            hint="Numbers and whole tensors must have the same values on all processes: use the "
+            "same seed and\nthe same data. If each process has its own part of the data, combine "
+            "them with\npb.distributed.shard_local.",
+            input=i,
+        )
 
 
 def one_line(error: BaseException | None) -> str:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pullback.distributed.proxy import Proxy
-from pullback.engines.xla.cluster import Cluster
+from pullback.distributed.proxy import Proxy, Relay
+from pullback.engines.xla.cluster import Cluster, WorkerThread
 from pullback.engines.xla.program_log import LoggedFailure, LogSummary, ProgramLog
 from pullback.engines.xla.sharded import DeviceGroup
 from pullback.errors import EngineError, OutOfMemory, ProcessMismatch, PullbackError, WorkerLost
@@ -18,7 +18,7 @@ from pullback.graph.where import user_line
 
 ALIVE, ENDED, LEFT, FAILED = "alive", "ended", "left", "failed"
 _DIRECTORY = "pullback/heartbeat/"
-_INTERVAL = 1.0
+INTERVAL = 1.0  # seconds
 _POLL = 0.01
 _EMPTY_LOG = ProgramLog().summary()
 _NO_FAILURE = LoggedFailure(0, 0, "", False)
@@ -42,12 +42,17 @@ Group = DeviceGroup | AllProcesses
 class Heartbeat:
     """What is known about the processes of a cluster.
 
-    A process is lost when it has given no sign of life for `patience` seconds, or has said that it
-    failed. Process 0 is lost, too, when the connection to it breaks: all messages pass through it.
+    A process is lost when it has given no sign of life for `patience` seconds, when it has said
+    that it failed, or when the connection between it and process 0 breaks: all messages pass
+    through that, and process 0 tells the others.
     """
 
-    def __init__(self, cluster: Cluster, proxy: Proxy | None, names: list[str]) -> None:
-        self._cluster, self._proxy, self.names = cluster, proxy, names
+    def __init__(self, cluster: Cluster, via: Proxy | Relay | None, names: list[str]) -> None:
+        self._cluster, self.names = cluster, names
+        self._proxy = via if isinstance(via, Proxy) else None
+        self._relay = via if isinstance(via, Relay) else None
+        self._cut: set[int] = set()  # processes whose connection to this one, process 0, broke
+        self._wake = self._relay.changed if self._relay else threading.Event()
         self._state, self._count = ALIVE, 0
         self.waits: dict[str, Any] | None = None  # the tag at which this process waits for others
         self.turns: dict[str, int] = {}  # how many times it has reached each tag
@@ -59,23 +64,21 @@ class Heartbeat:
         self._seen = dict.fromkeys(range(cluster.count), self._heard)
         self._stopped = threading.Event()
         self.everyone = AllProcesses(range(cluster.count))
-        self._interval = _INTERVAL
+        self.interval = self._pause = INTERVAL
+        self._raised = False  # whether this process has raised an error about the others
         self.over = False  # whether this process has left the others
         self._send()
-        self._threads: list[threading.Thread] = []
-        self._start(self._beat, "pullback-heartbeat")
-
-    def _start(self, run: Any, name: str | None = None) -> threading.Thread:
-        thread = threading.Thread(target=run, daemon=True, name=name)
-        self._threads.append(thread)
-        thread.start()
-        return thread
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="pullback-heartbeat")
+        self._thread.start()
+        self._saying = WorkerThread()  # Python starts no threads while it ends
 
     def say(self, state: str | None = None, lost: int | None = None, why: str = "") -> None:
         """Tell the others at once how this process is; if it failed, because of which, and why."""
         if state is not None:
             self._state, self._blamed, self._why = state, lost, why
-        self._start(self._send).join(timeout=2.0)
+        answer, end = self._saying.submit(self._send), time.monotonic() + 2.0
+        while not answer and time.monotonic() < end:
+            time.sleep(_POLL)
 
     def states(self) -> dict[int, str]:
         """Return what each process said last about itself."""
@@ -83,7 +86,8 @@ class Heartbeat:
 
     def poll_faster(self) -> None:
         """Send and receive more often, during shutdown."""
-        self._interval = _INTERVAL / 20
+        self._pause = self.interval / 20
+        self._wake.set()
 
     def stop(self, lost: int | None = None) -> None:
         """Send no more. A thread that returns from XLA while Python ends would abort the process.
@@ -91,8 +95,10 @@ class Heartbeat:
         One that waits for the coordinator, when that is `lost` or gone, does not return.
         """
         self._stopped.set()
+        self._wake.set()
         end = time.monotonic() + self._cluster.patience
-        while any(t.is_alive() for t in self._threads) or self._cluster.exchanging.busy:
+        calling = self._saying, self._cluster.exchanging
+        while self._thread.is_alive() or any(thread.busy for thread in calling):
             if time.monotonic() > end:
                 return
             if lost == 0 or (self._proxy is not None and self._proxy.broken.is_set()):
@@ -132,13 +138,16 @@ class Heartbeat:
 
     def _raise(self, error: PullbackError | None) -> None:
         if error is not None:
+            self._raised = True
             self._cluster.abandon()
             raise error.at(None, user_line())
 
     def trouble(self, processes: Iterable[int]) -> WorkerLost | None:
         """Return an error if one of some processes is lost; the coordinator always counts."""
         now = time.monotonic()
-        if now - self._checked > 2 * _INTERVAL:  # this process slept, and may have missed messages
+        if (
+            now - self._checked > 2 * self.interval
+        ):  # this process slept, and may have missed messages
             self._seen[0] = max(self._seen[0], now - self._cluster.patience / 2)
         self._checked = now
         for k in dict.fromkeys((0, *processes)):
@@ -154,6 +163,8 @@ class Heartbeat:
             return f"ended with an error{said['why']}" if said["state"] == FAILED else ""
         if k == 0 and self._proxy is not None and self._proxy.broken.is_set():
             return "was lost: the connection to it broke"
+        if k in (self._cut or self._said.get(0, {}).get("cut", ())):
+            return "was lost: its connection to process 0 broke"
         # While process 0 is silent, nothing is heard of the others.
         silence = (now if k == 0 else self._heard) - self._seen[k]
         late = silence > self._cluster.patience
@@ -177,15 +188,10 @@ class Heartbeat:
     def _missed(self, group: Group) -> PullbackError | None:
         """Return an error if a process of a group runs other programs than this one."""
         mine, me = self._cluster.log(group), self._cluster.process
+        if error := self._different(group):
+            return error
         for k in group.processes:
             said, theirs, name = self._said.get(k, {}), self._log(k, group), self.names[k]
-            if what := mine.difference(theirs):
-                return ProcessMismatch(
-                    f"process {k}{name} {what} than process {me}, among its first {theirs.started} "
-                    f"on {group.name}",
-                    hint=f"{_SAME_ORDER} Numbers and tensors\nthat are not split must be the same "
-                    "on all. What was computed there since they differ is wrong.",
-                )
             if theirs.started >= mine.count:
                 continue
             if self._in_vain(k):
@@ -199,6 +205,29 @@ class Heartbeat:
                     hint=f"{_SAME_ORDER}\nCompute what one needs on all, and use it on one.",
                 )
         return None
+
+    def _different(self, group: Group) -> ProcessMismatch | None:
+        """Return an error if a process ran other programs than this one, or on other values."""
+        mine, me = self._cluster.log(group), self._cluster.process
+        for k in group.processes:
+            theirs = self._log(k, group)
+            if what := mine.difference(theirs):
+                return ProcessMismatch(
+                    f"process {k}{self.names[k]} {what} than process {me}, among its first "
+                    f"{theirs.started} on {group.name}",
+                    hint=f"{_SAME_ORDER} Numbers and whole\ntensors must have the same values on "
+                    "all. What was computed there since they differ is wrong.",
+                )
+        return None
+
+    def last_difference(self) -> ProcessMismatch | None:
+        """Return an error if other processes, which have ended, computed something else.
+
+        Not if this process has raised one before.
+        """
+        groups = [self.everyone._replace(name=name) for name in self._cluster.logs()]
+        found = () if self._raised else filter(None, map(self._different, groups))
+        return next(iter(found), None)
 
     def _failures(self, group: Group) -> Iterator[tuple[int, LoggedFailure]]:
         """By process, the last program on a group that another one could not run."""
@@ -217,7 +246,7 @@ class Heartbeat:
             if failure.final or last.number < failure.number <= mine.count:
                 # What failed there may be about to fail here, too.
                 first = self._noticed.setdefault((k, group.name, failure), time.monotonic())
-                if failure.final or time.monotonic() - first > 2 * _INTERVAL:
+                if failure.final or time.monotonic() - first > 2 * self.interval:
                     mine.fail(failure._replace(final=True))
                     self.say()
                     return self._could_not_run(mine.failure or failure, group)
@@ -257,18 +286,25 @@ class Heartbeat:
         return None
 
     def _beat(self) -> None:
-        while True:
+        while not self._stopped.is_set():
+            ended = set(self._relay.ended) if self._relay else set()
             self.receive()
-            if self._stopped.wait(self._interval):
-                return
-            self._send()
+            # What a process said before its connection ended has been received by now.
+            cut = {k for k in ended if self.states().get(k) not in (LEFT, FAILED)}
+            if cut != self._cut:
+                self._cut = cut
+                self._send()
+            self._wake.wait(self._pause)
+            self._wake.clear()
+            if not self._stopped.is_set():
+                self._send()
 
     def _send(self) -> None:
         self._count += 1
         message = {
             "count": self._count, "state": self._state,
             "logs": self._cluster.logs(), "lost": self._blamed, "waits": self.waits,
-            "why": self._why,
+            "why": self._why, "cut": sorted(self._cut),
         }  # fmt: skip
         with contextlib.suppress(Exception):
             self._cluster.write(f"{_DIRECTORY}{self._cluster.process}", json.dumps(message))

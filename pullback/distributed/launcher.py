@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, TextIO
 
-from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER
+from pullback.distributed.environment import COORDINATOR, COUNT, INDEX, LAUNCHER, SECRET
+from pullback.distributed.handshake import new_secret
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.05
@@ -51,12 +52,18 @@ def run(
     command: Sequence[str], count: int, devices: int | None = None, coordinator: str | None = None
 ) -> int:
     """Run a script with its arguments as `count` processes; return the exit status."""
-    settings = {COUNT: str(count)}
+    with free_port() as port:
+        settings = job_settings(count, devices, coordinator or f"127.0.0.1:{port}")
+        return ProcessLauncher(command, count, settings).run()
+
+
+def job_settings(count: int, devices: int | None, coordinator: str) -> dict[str, str]:
+    """Return the environment variables that all processes of a job share."""
+    secret = os.environ.get(SECRET) or new_secret()
+    settings = {COUNT: str(count), COORDINATOR: coordinator, SECRET: secret}
     if devices is not None:
         settings["PULLBACK_CPU_DEVICES"] = str(devices)
-    with free_port() as port:
-        settings[COORDINATOR] = coordinator or f"127.0.0.1:{port}"
-        return ProcessLauncher(command, count, settings).run()
+    return settings
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,8 @@ def initialize(
     """Join `num_processes` processes, as number `process_id`.
 
     Process 0 coordinates, at `coordinator_address` (`host:port`). Arguments that are not given are
-    read from the environment, where `python -m pullback.distributed` writes them. Call this before
+    read from the environment, where `python -m pullback.distributed` writes them. So is the secret
+    with which processes prove that they belong together (`PULLBACK_SECRET`). Call this before
     anything is computed. A process that gives no sign of life for `PULLBACK_PATIENCE` seconds (8)
     is lost: the others get `WorkerLost`.
     """
@@ -69,7 +71,7 @@ def initialize(
 
     joined = connect(address, count, index, timeout)
     processes.install(joined)
-    atexit.register(shutdown)
+    atexit.register(_leave_at_exit)
     # To create their engines, the processes tell each other their devices: all must be there.
     joined.cluster.attempt(lambda: engine("xla"), joined.heartbeat.everyone)
 
@@ -108,8 +110,19 @@ def shutdown() -> None:
 
     A script that ends with an error does not wait for the others: they get `WorkerLost`.
     """
-    atexit.unregister(shutdown)
+    atexit.unregister(_leave_at_exit)
     processes.current().shutdown()
+
+
+def _leave_at_exit() -> None:
+    """Leave; a script whose last values were wrong must not end with status 0."""
+    try:
+        processes.current().shutdown()
+    except ProcessMismatch as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def process_index() -> int:

@@ -9,19 +9,25 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import socket
+import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from pullback.distributed.environment import SECRET
+from pullback.distributed.gate import Gate
+from pullback.distributed.handshake import MEET, PATIENCE, Refused, WrongSecret, receive, respond
 from pullback.engines.processes import show
 from pullback.engines.xla import bindings
 from pullback.errors import EngineError
 from pullback.version import __version__
 
 # Processes with different settings would run different programs, or get different bits.
-_SETTINGS = ("PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM", "PULLBACK_THREADS")
+_SETTINGS = (
+    "PULLBACK_CHECK_REPLICAS", "PULLBACK_EAGER", "PULLBACK_ENGINE", "PULLBACK_PLATFORM",
+    "PULLBACK_THREADS",
+)  # fmt: skip
 _LONGEST = 65536  # bytes of a message
 _POLL = 0.05
 
@@ -37,73 +43,61 @@ def introduction(count: int, index: int) -> dict[str, Any]:
 
 
 class Rendezvous:
-    """Process 0 waits for the others at an address, and lets all go on."""
+    """Process 0 waits for the others at its gate, and lets all go on."""
 
-    def __init__(self, host: str, port: int, count: int, timeout: float) -> None:
-        self._mine, self._timeout = introduction(count, 0), timeout
+    def __init__(self, gate: Gate, count: int, timeout: float) -> None:
+        self._gate, self._mine, self._timeout = gate, introduction(count, 0), timeout
         self._missing = set(range(1, count))
         self._present: dict[socket.socket, dict] = {}
-        self._received: dict[socket.socket, bytes] = {}
-        self._selector = selectors.DefaultSelector()
-        self._listener = _listen(host, port)
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._changed = threading.Condition()
+        self._error: EngineError | None = None
+        self._over = False
+        gate.open(MEET, self._meet)
 
     def names(self) -> list[str]:
         """Wait for all processes; return how errors name each of them."""
-        end = time.monotonic() + self._timeout
-        try:
-            while self._missing:
-                if time.monotonic() > end:
-                    what = f"{show(self._missing)} did not come within {self._timeout:g} s"
-                    hint = "Every process must call it, with the same coordinator_address."
-                    raise _error(what, hint)
-                for key, _ in self._selector.select(_POLL):
-                    self._receive(key.fileobj)
-        except EngineError as error:
-            self._reply({"error": error.message, "hint": error.hint})
-            raise
-        finally:
-            self._listener.close()
-        names = {0: self._mine["name"], **{s["index"]: s["name"] for s in self._present.values()}}
+        with self._changed:
+            self._changed.wait_for(lambda: not self._missing or self._error, self._timeout)
+            if self._missing and self._error is None:
+                what = f"{show(self._missing)} did not come within {self._timeout:g} s"
+                hint = "Every process must call it, with the same coordinator_address."
+                hint += f"\nProcess 0 waited at {self._gate.address}."
+                self._error = _error(what, hint)
+            said = list(self._present.values())
+        if self._error is not None:
+            self._reply({"error": self._error.message, "hint": self._error.hint})
+            raise self._error
+        names = {0: self._mine["name"], **{s["index"]: s["name"] for s in said}}
         return [names[k] for k in sorted(names)]
 
     def dismiss(self, names: list[str]) -> None:
         """Let the others go on."""
         self._reply({"names": names})
 
-    def _receive(self, source: Any) -> None:
-        if source is self._listener:
-            connection, _ = self._listener.accept()
-            self._selector.register(connection, selectors.EVENT_READ)
-            self._received[connection] = b""
-            return
-        data = b""
+    def _meet(self, connection: socket.socket) -> None:
+        """Admit a process, and forget it if it leaves again before the reply."""
+        said = _read_introduction(connection)
+        with self._changed:
+            if self._over:
+                raise Refused("all processes have come")
+            try:
+                self._admit(connection, said)
+            except EngineError as error:
+                self._error = self._error or error
+            self._changed.notify_all()
+        connection.settimeout(None)
         with contextlib.suppress(OSError):
-            data = source.recv(_LONGEST)
-        self._received[source] += data
-        if not data or len(self._received[source]) > _LONGEST:
-            self._forget(source)
-        elif self._received[source].endswith(b"\n") and source not in self._present:
-            self._admit(source, self._received[source])
+            while connection.recv(_LONGEST):
+                pass
+        with self._changed:
+            gone = self._present.pop(connection, None)
+            if gone is not None and not self._over and self._error is None:
+                self._missing.add(gone["index"])
+        connection.close()
 
-    def _forget(self, source: socket.socket) -> None:
-        """Forget a process that has left again, or a stranger."""
-        self._selector.unregister(source)
-        source.close()
-        del self._received[source]
-        said = self._present.pop(source, None)
-        if said is not None:
-            self._missing.add(said["index"])
-
-    def _admit(self, source: socket.socket, line: bytes) -> None:
-        try:
-            said = json.loads(line)
-            k, theirs = said["index"], said["same"]
-        except (ValueError, TypeError, KeyError):
-            self._forget(source)
-            return
-        self._present[source] = said
-        mine = self._mine["same"]
+    def _admit(self, connection: socket.socket, said: dict[str, Any]) -> None:
+        k, mine, theirs = said["index"], self._mine["same"], said["same"]
+        self._present[connection] = said
         for what in mine:
             if mine[what] != theirs.get(what):
                 raise _error(
@@ -112,67 +106,97 @@ class Rendezvous:
                 )
         if k not in self._missing:
             others = [self._mine, *[s for s in self._present.values() if s is not said]]
-            first = next(s["name"] for s in others if s["index"] == k)
+            first = next((s["name"] for s in others if s["index"] == k), "")
             raise _error(f"two processes have process_id {k},{first} and{said['name']}")
         self._missing.remove(k)
 
     def _reply(self, answer: dict) -> None:
-        for connection in list(self._received):
+        with self._changed:
+            self._over = True
+            waiting = list(self._present)
+        for connection in waiting:
             with contextlib.suppress(OSError):
-                connection.sendall(json.dumps(answer).encode() + b"\n")
-            connection.close()
-        self._selector.close()
+                connection.settimeout(PATIENCE)
+                connection.sendall(_message(answer))
+                connection.shutdown(socket.SHUT_RDWR)  # its thread closes it
 
 
-def join(host: str, port: int, count: int, index: int, timeout: float) -> list[str]:
-    """Introduce this process to process 0; return how errors name each, when all have come."""
+class Joined(NamedTuple):
+    """What a process knows when all have come."""
+
+    names: list[str]  # how errors name each process
+    host: str  # the address of this machine on the way to process 0
+
+
+def join(host: str, port: int, count: int, index: int, timeout: float, secret: bytes) -> Joined:
+    """Introduce this process to process 0; return when all have come."""
     end = time.monotonic() + timeout
-    mine = json.dumps(introduction(count, index)).encode() + b"\n"
-    for answer in _answers(host, port, mine, end):
+    mine = _message(introduction(count, index))
+    for answer in _answers(host, port, mine, secret, end):
         if isinstance(answer, str):
             last = answer
             time.sleep(_POLL)
-        elif "error" in answer:
-            raise _error(answer["error"], answer["hint"])
         else:
-            return answer["names"]
+            return answer
     hint = "It is process 0: has it started, with the same coordinator_address?"
     raise _error(f"no coordinator at {host}:{port} within {timeout:g} s ({last})", hint)
 
 
-def _answers(host: str, port: int, mine: bytes, end: float) -> Iterator[dict | str]:
+def _answers(
+    host: str, port: int, mine: bytes, secret: bytes, end: float
+) -> Iterator[Joined | str]:
     """Ask process 0 repeatedly until `end`; yield its answer, or why there is none."""
     while True:
         left = max(0.1, end - time.monotonic())
         try:
             with socket.create_connection((host, port), timeout=min(5.0, left)) as connection:
-                connection.settimeout(left + 5)  # by then process 0 has given up
+                respond(connection, secret, MEET, min(PATIENCE, left))
                 connection.sendall(mine)
-                with connection.makefile("rb") as answers:
-                    yield json.loads(answers.readline(_LONGEST) or b"{}") or "it left again"
-        except ValueError:
-            yield "another program listens there"
-        except OSError as error:
+                # by then process 0 has given up
+                yield _joined(_read(connection, left + 5), connection.getsockname()[0])
+        except WrongSecret:
+            what = f"process 0 at {host}:{port} has another secret than this process"
+            raise _error(what, f"{SECRET} must be the same for all processes.") from None
+        except (Refused, OSError) as error:
             yield str(error)
         if time.monotonic() > end:
             return
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at the coordinator's address."""
-    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
-        hint = "Choose another port; and only one process may have process_id 0."
-        raise _error(f"another program listens at {host}:{port}", hint)
-    # The launcher may hold the port for us, and XLA's service will listen there next.
-    options: dict[str, Any] = {"reuse_port": hasattr(socket, "SO_REUSEPORT")}
+def _joined(answer: Any, host: str) -> Joined:
+    match answer:
+        case {"error": str(what), "hint": str() | None as hint}:
+            raise _error(what, hint)
+        case {"names": [*names]} if all(isinstance(name, str) for name in names):
+            return Joined(names, host)
+    raise Refused("its answer cannot be understood")
+
+
+def _read_introduction(connection: socket.socket) -> dict[str, Any]:
+    """Return what a process says about itself."""
+    match _read(connection, PATIENCE):
+        case {"index": int(k), "name": str(), "same": dict()} as said if type(k) is int and k >= 0:
+            return said
+    raise Refused("its introduction cannot be understood")
+
+
+def _message(content: dict) -> bytes:
+    """Return a message: its length in four bytes, and JSON."""
+    text = json.dumps(content).encode()
+    return len(text).to_bytes(4) + text
+
+
+def _read(connection: socket.socket, timeout: float) -> Any:
+    """Return the content of the next message."""
+    end = time.monotonic() + timeout
+    size = int.from_bytes(receive(connection, 4, end))
+    if size > _LONGEST:
+        raise Refused(f"a message must have at most {_LONGEST} bytes, got {size}")
+    text = receive(connection, size, end)
     try:
-        if host == "127.0.0.1":
-            return socket.create_server((host, port), **options)
-        if socket.has_dualstack_ipv6():
-            options |= {"family": socket.AF_INET6, "dualstack_ipv6": True}
-        return socket.create_server(("", port), **options)
-    except OSError as error:
-        raise _error(f"cannot listen at port {port} ({error})", "Choose another port.") from None
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("a message cannot be understood") from None
 
 
 def _error(what: str, hint: str | None = None) -> EngineError:

@@ -11,7 +11,7 @@ from pullback.engines.xla.sharded import DeviceGroup
 from pullback.errors import ProcessMismatch, PullbackError
 from pullback.graph.where import user_line
 
-_POLL = 0.005
+_POLL, _SLOWEST_POLL = 0.001, 0.02  # seconds
 
 
 def gather(
@@ -24,7 +24,7 @@ def gather(
     among = devices or heartbeat.everyone
     heartbeat.waits = {"tag": tag, "turn": turn, "processes": list(among.processes)}
     directory = f"pullback/words/{tag}/{turn}/"
-    end = time.monotonic() + timeout
+    end, pause = time.monotonic() + timeout, _POLL
     try:
         while True:
             said = cluster.exchange(f"{directory}{cluster.process}", word, directory, among)
@@ -35,13 +35,14 @@ def gather(
             ended = [k for k in missing if heartbeat.states().get(k) in (ENDED, LEFT)]
             error: PullbackError | None = _absent(tag, ended, "before the end") if ended else None
             error = error or heartbeat.elsewhere(missing)
-            error = error or heartbeat.overtaken(among, missing, word)
+            error = error or heartbeat.overtaken(among, missing, word.partition("\n")[0])
             if error is None and time.monotonic() > end:
                 error = _absent(tag, missing, f"within {timeout:g} s")
             if error is not None:
                 raise error.at(None, user_line())
             heartbeat.check(among)
-            time.sleep(_POLL)
+            time.sleep(pause)
+            pause = min(1.2 * pause, _SLOWEST_POLL)
     finally:
         heartbeat.waits = None
     cluster.forget(f"pullback/words/{tag}/{turn - 1}/{cluster.process}")  # all have read that

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-from pullback.graph.graph import Graph
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pullback.engines.xla.cluster import Cluster
-    from pullback.engines.xla.sharded import DeviceGroup
+    from pullback.engines.xla.replicas import SharedProgram
 
 
 class ProcessGroup:
@@ -18,8 +16,11 @@ class ProcessGroup:
     index, count = 0, 1
     cluster: Cluster | None = None  # connects XLA's clients of several processes
 
-    def agree_on_program(self, whole: Graph, local: Graph, devices: DeviceGroup) -> None:
-        """Return when all processes of `devices` are about to start the same `local` program."""
+    def agree_on_launch(self, program: SharedProgram, args: list[Any], always: bool) -> None:
+        """Return when all processes are about to start the same program on the same values.
+
+        Unless `always`, a program that they agreed on before is not compared again.
+        """
 
     def exchange(self, tag: str, word: str, timeout: float) -> list[str]:
         """Return what each process says under a tag, by index."""

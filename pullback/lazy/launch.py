@@ -198,7 +198,7 @@ class Launch:
                     lines = [self.work.nodes[i].where for i in program.written]
                     runtime_checks.started(program, word, lines, self.work.leaves, self.nodes)
         except PullbackError as error:
-            raise error.at(None, self._line(error)) from None
+            raise self._named(error).at(None, self._line(error)) from None
         finally:
             self.release()
 
@@ -207,6 +207,19 @@ class Launch:
         number = getattr(self.program, "stands_for", {}).get(error.values.pop("node", None))
         failed = [] if number is None else [self.work.nodes[number]]
         return next((n.where for n in [*failed, *reversed(self.nodes)] if n.where), None)
+
+    def _named(self, error: PullbackError) -> PullbackError:
+        """Let an error about an input name the first op that uses it."""
+        number, leaves = error.values.get("input"), self.work.leaves
+        if number is None:
+            return error
+        if number >= len(leaves):
+            return error.name_input("the numbers in the program")
+        users = [n for n in self.work.nodes if leaves[number] in map(base, n.inputs)]
+        if not users:
+            return error
+        name = f"{leaves[number].type}, an operand of {users[0].op.title}"
+        return error.name_input(name).at(None, users[0].where)
 
     def release(self) -> None:
         """Finish, after success or failure: nodes without a value are pending again."""

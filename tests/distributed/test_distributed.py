@@ -5,56 +5,37 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from paths import SUPPORT, VIRTUAL_DEVICES
+from launching import Launched
+from paths import VIRTUAL_DEVICES
 
 import pullback as pb
 from pullback import distributed
 from pullback.distributed.connection import one_line
-from pullback.distributed.launcher import NOISE, free_port, without_noise
+from pullback.distributed.launcher import without_noise
 from pullback.distributed.membership import compare
-from pullback.distributed.rendezvous import Rendezvous, introduction, join
 from pullback.engines.xla.program_log import ProgramLog
 from pullback.errors import ArgumentError, EngineError, ProcessMismatch
 
-CASES = str(SUPPORT / "distributed_cases.py")
+
+def start(count, *case, devices=1, **variables):
+    return Launched("distributed_cases.py", count, *case, devices=devices, **variables)
 
 
-def command(count, *case, devices=1):
-    options = ["--nproc", str(count), "--devices", str(devices), CASES]
-    return [sys.executable, "-m", "pullback.distributed", *options, *map(str, case)]
-
-
-def start(count, *case, devices=1):
-    path = VIRTUAL_DEVICES
-    return subprocess.Popen(
-        command(count, *case, devices=devices), env=os.environ | path,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def finish(process):
-    """Return the exit status, the printed lines and the errors."""
-    try:
-        out, err = process.communicate(timeout=100)
-    finally:
-        process.kill()
-    # pieces of what Gloo says can stand alone on a line, and could then be anybody's
-    alone = re.compile(rf"\[\d\] \d*(?:{NOISE.pattern.decode()})?\s*")
-    said = [line for line in out.splitlines() if not alone.fullmatch(line)]
-    return process.returncode, sorted(said), err
+def run(count, *case, devices=1):
+    return start(count, *case, devices=devices).finish()
 
 
 def test_processes_compute_together():
-    status, lines, errors = finish(start(2, "together", devices=2))
+    status, lines, errors = run(2, "together", devices=2)
     assert status == 0, errors
-    assert lines == [f"[{k}] {what}" for k in range(2) for what in ("disagreed", "ended in order")]
+    assert lines == [["disagreed", "ended in order"]] * 2
+    assert errors == ""
 
 
 @pytest.mark.parametrize(
@@ -77,14 +58,16 @@ def test_only_the_noise_of_connections_is_removed(line, said):
 
 
 # Process 0 coordinates; the others have equal roles.
-LOSSES = [(3, 1, "SIGKILL"), (3, 0, "SIGKILL"), (2, 1, "SIGSTOP"), (3, 0, "SIGSTOP")]
+LOSSES = [(3, 1, "SIGKILL"), (3, 0, "SIGKILL"), (2, 1, "SIGSTOP"), (2, 0, "SIGSTOP")]
+PATIENCE = {"PULLBACK_PATIENCE": "4"}
 
 
 @pytest.fixture(scope="module")
 def losses():
     """Run all cases at once: they mostly wait for a sign of life."""
     with ThreadPoolExecutor(len(LOSSES)) as pool:
-        ended = [pool.submit(finish, start(n, "lose", k, how)) for n, k, how in LOSSES]
+        runs = [start(n, "lose", k, how, **PATIENCE) for n, k, how in LOSSES]
+        ended = [pool.submit(run.finish) for run in runs]
         yield {case: e.result() for case, e in zip(LOSSES, ended, strict=True)}
 
 
@@ -92,56 +75,88 @@ def losses():
 def test_a_lost_process_is_named_on_the_others(losses, case):
     count, victim, how = case
     status, lines, errors = losses[case]
-    others = [k for k in range(count) if k != victim]
-    assert len(lines) == len(others), (lines, errors)
-    for k, line in zip(others, lines, strict=True):
-        assert line.startswith(f"[{k}] process {k} lost {victim}, and again {victim}:"), errors
-        assert f"process {victim} (pid " in line
+    for k in range(count):
+        assert len(lines[k]) == (k != victim), (lines, errors)
+        for line in lines[k]:
+            assert line.startswith(f"process {k} lost {victim}, and again {victim}:"), errors
+            assert f"process {victim} (pid " in line
+            broke = re.search("connection to (it|process 0) broke", line)
+            assert bool(broke) == (how == "SIGKILL"), line
     assert status == (128 + signal.SIGKILL if how == "SIGKILL" else 1)
     assert errors == ""
 
 
 def test_a_process_that_fails_is_named_at_once():
-    status, lines, errors = finish(start(2, "fail"))
-    assert status == 1 and lines == []
+    status, lines, errors = run(2, "fail")
+    assert status == 1 and lines == [[], []]
     assert "[1] ValueError: something else went wrong" in errors
     assert "[0] pullback.errors.WorkerLost: process 1 (pid " in errors
     assert "ended with an error" in errors
 
 
 def test_a_program_started_by_one_process_alone_raises():
-    status, lines, errors = finish(start(2, "only_one"))
-    assert status == 0, errors
-    first, second = lines
-    assert "has ended, and started 1 programs on devices 0, 1, where process 0 started 2" in first
-    assert second == "[0] process 1 did not come to alone before the end"
+    status, ((first, second), none), errors = run(2, "only_one")
+    assert status == 0 and none == [], errors
+    assert first == "process 1 did not come to alone before the end"
+    assert "has ended, and started 1 programs on devices 0, 1, where process 0 started 2" in second
 
 
 def test_a_failed_program_raises_on_all_processes():
-    status, lines, errors = finish(start(2, "faults", devices=2))
+    status, lines, errors = run(2, "faults", devices=2)
     assert status == 0, errors
-    for k in range(2):
-        mine = [line[4:] for line in lines if line.startswith(f"[{k}]")]
+    for mine in lines:
         assert mine.count("sum 3") == 2, lines
         assert {"ProcessMismatch ran another", "ProcessMismatch put other"} < set(mine), lines
         assert {"ProcessMismatch waits for all", "ProcessMismatch did not come"} & set(mine), lines
         assert sum(line.startswith("OutOfMemory") for line in mine) == 2
         stuck = [line for line in mine if line.startswith("EngineError")]
         assert len(stuck) == 2 and all(line.endswith("no luck") for line in stuck)
-    assert "[0] OutOfMemory process 1 could not run a program on devices 1, 3: no memory" in lines
-    assert "[0] EngineError process 1 could not run a program on devices 0, 3: no luck" in lines
+    assert "OutOfMemory process 1 could not run a program on devices 1, 3: no memory" in lines[0]
+    assert "EngineError process 1 could not run a program on devices 0, 3: no luck" in lines[0]
 
 
-def test_the_launcher_forwards_signals():
-    process = start(2, "patient")
+def test_values_that_differ_between_processes_raise():
+    status, lines, errors = run(2, "replicas", devices=2)
+    assert status == 1
+    both = "process 0 and process 1 have different values of"
+    said = {
+        "pending": f"{both} u32[2], an operand of random_normal",
+        "computed": f"{both} f32[4,3], an operand of sum",
+        "number": f"{both} the numbers in the program",
+        "argument": f"{both} params['w'], f64[3], of model",
+        "numbers": f"{both} the numbers rate of model",
+        "equal": "24.0",
+        "split": "36.0",
+        "whole": f"{both} f64[4,3], an operand of sum",
+        "shared": f"{both} f64[4,3], an operand of sum",
+        "first": "12.0",
+        "later": f"{both} x, f64[4,3], of <lambda>",
+    }
+    for k in range(2):
+        mine = dict(line.split(" ", 1) for line in lines[k])
+        shown = {name: re.sub(r" \(distributed_cases.py:\d+\)$", "", mine[name]) for name in mine}
+        assert shown == said
+        assert sum("distributed_cases.py:" in text for text in mine.values()) == 8
+        last = f"[{k}] pullback.errors.ProcessMismatch: process {1 - k} "
+        assert last in errors and "put other values into a program" in errors
+
+
+def test_the_launcher_forwards_signals(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import time\nprint('started')\ntime.sleep(600)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pullback.distributed", str(script)],
+        env=os.environ | VIRTUAL_DEVICES,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     for _ in range(2):
         assert process.stdout.readline() in ("[0] started\n", "[1] started\n")
     watch = threading.Timer(60, process.kill)
     watch.start()
     process.send_signal(signal.SIGTERM)
-    status, _, errors = finish(process)
+    _, errors = process.communicate()
     watch.cancel()
-    assert status == 128 + signal.SIGTERM and errors == ""
+    assert process.returncode == 128 + signal.SIGTERM and errors == ""
 
 
 def test_one_process_alone():
@@ -166,64 +181,6 @@ def test_initialize_checks_its_arguments(arguments, message):
     (pb.tensor(1.0) + 1).item()
     with pytest.raises(ArgumentError, match=f"initialize: {message}.*test_distributed.py"):
         distributed.initialize(*arguments)
-
-
-def test_no_coordinator():
-    with pytest.raises(EngineError, match=r"no coordinator at 127.0.0.1:1 within 0.1 s"):
-        join("127.0.0.1", 1, 2, 1, 0.1)
-
-
-def meet(count, *others, timeout=20.0):
-    """Return what process 0 of `count` learns when others come, and what they learn.
-
-    Each is given as its idea of (count, index).
-    """
-
-    def outcome(f):
-        try:
-            return f()
-        except EngineError as error:
-            return re.sub(r" \(pid.*?\)", "", error.message)
-
-    with free_port() as port, ThreadPoolExecutor() as pool:
-        first = Rendezvous("127.0.0.1", port, count, timeout)
-        with socket.create_connection(("127.0.0.1", port)) as stranger:
-            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        told = [
-            pool.submit(outcome, lambda c=c: join("127.0.0.1", port, *c, timeout)) for c in others
-        ]
-        found = outcome(first.names)
-        if isinstance(found, list):
-            first.dismiss(found)
-        return found, [t.result() for t in told]
-
-
-def test_processes_meet():
-    names, told = meet(3, (3, 2), (3, 1))
-    assert told == [names, names] and len(names) == 3
-    assert all(f"pid {os.getpid()}" in name for name in names)
-
-
-def test_processes_that_never_come():
-    wrong = "processes 1, 3 did not come within 2 s"
-    assert meet(4, timeout=0.5)[0] == "processes 1, 2, 3 did not come within 0.5 s"
-    assert meet(4, (4, 2), timeout=2.0) == (wrong, [wrong])
-
-
-def test_processes_with_different_settings_raise():
-    wrong, told = meet(3, (2, 1))
-    assert wrong.startswith("num_processes must be the same for all processes, got 3 on process 0")
-    assert told == [wrong]
-    assert meet(3, (3, 1), (3, 1))[0] == "two processes have process_id 1, and"
-    assert {"pullback", "jaxlib", "PULLBACK_EAGER"} < set(introduction(2, 0)["same"])
-
-
-def test_a_port_that_is_taken():
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        pytest.raises(EngineError, match=r"another program listens at 127.0.0.1:\d+"),
-    ):
-        Rendezvous("127.0.0.1", server.getsockname()[1], 2, 1.0)
 
 
 def test_a_disagreement_names_the_processes():

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from paths import SUPPORT, VIRTUAL_DEVICES
+from launching import Launched
 
 
 def run(count, devices, *case):
-    """The exit status, the output of each process in order, and the errors."""
-    script = [str(SUPPORT / "distributed_training.py"), *map(str, case)]
-    options = ["--nproc", str(count), "--devices", str(devices)]
-    path = VIRTUAL_DEVICES
-    ended = subprocess.run(
-        [sys.executable, "-m", "pullback.distributed", *options, *script],
-        env=os.environ | path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    lines = [[] for _ in range(count)]
-    for line in ended.stdout.splitlines():
-        lines[int(line[1])].append(line[4:])
-    return ended.returncode, lines, ended.stderr
+    """Return the exit status, what each process printed, and the errors."""
+    return Launched("distributed_training.py", count, *case, devices=devices).finish()
 
 
 @pytest.fixture(scope="module")

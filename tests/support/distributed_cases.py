@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import sys
 import time
 
@@ -14,7 +15,7 @@ from devices import Grid, assert_same, check_words, dtype_named, op, varying
 
 import pullback as pb
 from pullback import distributed
-from pullback.distributed import ProcessMismatch, WorkerLost
+from pullback.distributed import ProcessMismatch, WorkerLost, heartbeat
 from pullback.engines import processes
 from pullback.engines.registry import engine
 from pullback.errors import EngineError, OutOfMemory, PullbackError
@@ -39,9 +40,34 @@ def summing(grid):
     return program, engine("xla").group(grid).put(parts, T)
 
 
+def listens():
+    """Return the addresses, in hexadecimal, at which this process listens (on Linux)."""
+    files = set()
+    for n in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # that of the directory itself
+            files.add(os.readlink(f"/proc/self/fd/{n}"))
+    rows = []
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/self/net/{name}") as lines:
+            rows += [line.split() for line in lines]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in files]
+
+
+def nobody_else_can_connect():
+    """Nothing listens at the coordinator's address any more; Gloo listens at loopback."""
+    host, port = os.environ["PULLBACK_COORDINATOR"].split(":")
+    with contextlib.suppress(ConnectionRefusedError):
+        socket.create_connection((host, int(port))).close()
+        raise AssertionError(f"something listens at {host}:{port}")
+    if sys.platform == "linux":
+        loopback = "0100007F"
+        assert {where.partition(":")[0] for where in listens()} <= {loopback}, listens()
+
+
 def together():
     """Two processes of two devices."""
     k = distributed.process_index()
+    nobody_else_can_connect()
     assert distributed.process_count() == 2
     assert [d.process for d in distributed.devices()] == [0, 0, 1, 1]
     assert [d.number for d in distributed.local_devices()] == [2 * k, 2 * k + 1]
@@ -183,12 +209,50 @@ def raising(error):
     return start
 
 
-def patient():
-    say("started")
-    time.sleep(600)
+def replicas():
+    """Values that must be the same on all processes, and are not."""
+    k = distributed.process_index()
+    mesh = DeviceMesh((2, 2), ("x", "y"))
+    rows = DeviceMesh((2, 2), ("x", "y"), devices=[0, 2, 1, 3])  # processes share its rows
+    data = pb.tensor(np.ones((4, 3))).shard(mesh, pb.P("x"))
+
+    def attempt(name, f):
+        try:
+            found = f()
+            pb.evaluate(found)
+            say(name, found.item())
+        except ProcessMismatch as error:
+            say(name, str(error).partition("\n")[0])
+
+    def sampled():
+        return pb.random.normal(pb.random.key(k), (4, 3))
+
+    def model(params, x, rate):
+        return pb.sum(x @ params["w"]) * rate
+
+    def local(spec, mesh=mesh, scale=1.0):
+        return distributed.shard_local(np.full((4, 3), 1 + k * scale), mesh, spec)
+
+    step, total = pb.compile(model), pb.compile(lambda x: pb.sum(x))
+    same, other = [{"w": pb.tensor(np.full(3, v))} for v in (1.0, 1.0 + k)]
+    x = sampled()
+    x.numpy()
+    attempt("pending", lambda: pb.sum(sampled().shard(mesh, pb.P("x"))))
+    attempt("computed", lambda: pb.sum(x.shard(mesh, pb.P("x"))))
+    attempt("number", lambda: pb.sum(data * (1.0 + k)))
+    attempt("argument", lambda: step(other, data, 2.0))
+    attempt("numbers", lambda: step(same, data, 2.0 + k))
+    attempt("equal", lambda: step(same, data, 2.0))
+    attempt("split", lambda: pb.sum(local(pb.P("x"))))
+    attempt("whole", lambda: pb.sum(local(pb.P())))
+    attempt("shared", lambda: pb.sum(local(pb.P("x"), rows)))
+    os.environ["PULLBACK_CHECK_REPLICAS"] = "1"  # for programs that are compiled from now on
+    attempt("first", lambda: total(local(pb.P("x"), rows, 0.0)))
+    attempt("later", lambda: total(local(pb.P("x"), rows, 1.0)))
+    step(same, data, 2.0 + k)  # noticed at the end
 
 
 if __name__ == "__main__":
-    if sys.argv[1] != "patient":
-        distributed.initialize()
+    heartbeat.INTERVAL = 0.2  # most cases wait for what others say
+    distributed.initialize()
     globals()[sys.argv[1]](*sys.argv[2:])

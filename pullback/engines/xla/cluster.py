@@ -86,7 +86,7 @@ class Cluster:
 
     def start(self, program: Spmd, args: list[Shards]) -> list[Any]:
         """Start a program that communicates, as all processes of its group do."""
-        group, values = program.group, array("I", [x.checksum for x in args])
+        group, values = program.group, array("I", [x.checksum or 0 for x in args])
         self.heartbeat.admit(group, program.checksum, zlib.crc32(values))
         try:
             results = self.attempt(lambda: program.start(args), group)

@@ -11,6 +11,7 @@ from pullback.engines import processes
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
 from pullback.engines.xla.engine import XlaEngine
 from pullback.engines.xla.program import SpmdProgram
+from pullback.engines.xla.replicas import SharedProgram, check_replicas
 from pullback.engines.xla.sequence import XlaSequence
 from pullback.engines.xla.sharded import Shards
 from pullback.errors import EngineError, PullbackError
@@ -18,7 +19,8 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type
 from pullback.sharding.mesh import DeviceMesh
-from pullback.sharding.spec import layout
+from pullback.sharding.parts import part
+from pullback.sharding.spec import Sharding, layout
 
 
 class Spread(OnMesh):
@@ -50,8 +52,20 @@ class XlaMesh(MeshEngine):
         self.spans_processes = len(self.group.here) < mesh.size
 
     def put(self, array: np.ndarray, type: Type) -> Spread:
-        parts, whole = self.parts_of(array, type), not any(layout(type))
-        return Spread(self, type, self.group.put(parts, Type(parts[0].shape, type.dtype), whole))
+        sharding: Sharding = type.sharding or self.whole
+        parts: list[np.ndarray | None] = [None] * self.mesh.size
+        for k in self.group.here:
+            parts[k] = part(array, sharding, k)
+        return Spread(self, type, self.group.put(parts, self.part_type(type), array))
+
+    def assemble(self, parts: list[np.ndarray | None], type: Type) -> Spread:
+        """Transfer the parts of a value; each process has only its own."""
+        whole = None if any(layout(type)) else parts[self.group.here[0]]
+        return Spread(self, type, self.group.put(parts, self.part_type(type), whole))
+
+    def part_type(self, type: Type) -> Type:
+        """Return the type of a part of a value."""
+        return Type((type.sharding or self.whole).local_shape(type.shape), type.dtype)
 
     def compile(self, graph: Graph, donated: Sequence[int] = ()) -> XlaMeshProgram:
         local, stands_for = self.partitioned(graph)
@@ -76,7 +90,9 @@ class XlaMeshProgram(MeshProgram):
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
         self.memory, self.work = compiled.memory, compiled.work
         self.host_scalars = compiled.host_scalars
-        self._agreed = not engine.spans_processes
+        self._shared = SharedProgram(engine, graph, local)
+        self._compares = engine.spans_processes  # whether the next run is compared with others
+        self._always = engine.spans_processes and check_replicas()  # and all later ones
 
     def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
         found = stands_for.get(node)
@@ -85,10 +101,10 @@ class XlaMeshProgram(MeshProgram):
         return found
 
     def run(self, args: list[Spread]) -> list[Any]:
-        if not self._agreed:
+        if self._compares:
             # This also starts them together: Gloo waits 30 s for a first connection.
-            processes.current().agree_on_program(self.graph, self.local, self.engine.group)
-            self._agreed = True
+            processes.current().agree_on_launch(self._shared, args, self._always)
+            self._compares = self._always
         results = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
         values = [
             Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]

@@ -29,9 +29,12 @@ class Shards:
 
     __slots__ = ("array", "checksum", "group", "type")
 
-    def __init__(self, group: DeviceGroup, type: Type, array: Any, checksum: int = 0) -> None:
+    def __init__(
+        self, group: DeviceGroup, type: Type, array: Any, checksum: int | None = None
+    ) -> None:
         self.group, self.type, self.array = group, type, array
-        self.checksum = checksum  # of a value that must be the same on all processes
+        # of the whole value on the host that it was cut from, which all processes must share
+        self.checksum = checksum
 
     def is_ready(self) -> bool:
         """Whether the parts in this process have been computed."""
@@ -75,16 +78,18 @@ class DeviceGroup:
     def __len__(self) -> int:
         return len(self.devices)
 
-    def put(self, parts: Sequence[np.ndarray | None], type: Type, same: bool = False) -> Shards:
+    def put(
+        self, parts: Sequence[np.ndarray | None], type: Type, whole: np.ndarray | None = None
+    ) -> Shards:
         """Transfer the parts of a value, one for each position; other processes' may be None.
 
-        The arrays must not be written to afterwards. With `same`, all parts must be equal, also
-        those of other processes.
+        The arrays must not be written to afterwards. All processes must have the same `whole`
+        value, if it is given.
         """
         given: list[Any] = [parts[k] for k in self.here]
         array = self.client.transfer(given, type, self.sharding, self.local)
-        compared = same and len(self.processes) > 1
-        return Shards(self, type, array, _checksum(given[0]) if compared else 0)
+        alone = len(self.processes) == 1
+        return Shards(self, type, array, None if alone or whole is None else checksum(whole))
 
     def split(self, array: np.ndarray, slices: Sequence[Any], type: Type) -> Shards:
         """Transfer an array: position k gets a copy of `array[slices[k]]`."""
@@ -95,7 +100,7 @@ class DeviceGroup:
 
     def spread(self, array: np.ndarray, type: Type) -> Shards:
         """Transfer the same array to every device."""
-        return self.put([array] * len(self), type, same=True)
+        return self.put([array] * len(self), type, array)
 
     def join(self, buffers: dict[int, Any], type: Type) -> Shards:
         """Combine buffers that are on the right devices, as those of `Shards.buffers`."""
@@ -122,7 +127,8 @@ class DeviceGroup:
         return [*self.client.identity, self.options.SerializeAsString()]
 
 
-def _checksum(array: np.ndarray) -> int:
+def checksum(array: np.ndarray) -> int:
+    """Return a number that differs if a bit of an array does."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
