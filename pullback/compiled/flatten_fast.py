@@ -7,17 +7,18 @@ is never taken for a leaf.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
+from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
 from pullback import tree
+from pullback.tree_nodes import FieldNames, Static, fields_of
 
 # Appends the leaves of an object to a list; returns false if it has another tree.
 Reader = Callable[[Any, list[Any]], bool]
 
 
 def make_reader(structure: Any) -> Reader | None:
-    """Return a reader for a tree of lists, tuples, dicts and None; or None for other trees."""
+    """Return a reader for a tree of lists, tuples, dicts, dataclasses and None; None for others."""
     return _reader(tree.unflatten(structure, range(structure.num_leaves)))
 
 
@@ -34,7 +35,8 @@ def _reader(node: Any) -> Reader | None:
         return _dict(keys, [node[k] for k in keys])
     if kind is list or isinstance(node, tuple):
         return _sequence(kind, list(node))
-    return None
+    fields = fields_of(kind)
+    return None if fields is None else _dataclass(kind, fields, node)
 
 
 def _leaf(x: Any, into: list[Any]) -> bool:
@@ -71,6 +73,37 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
         return rest(values, into)
 
     return read
+
+
+def _dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
+    children, data, names = fields.split(node)
+    rest = _parts(children)
+    if rest is None or names is not fields.children:  # a field is not set
+        return None
+    fetch = _attributes(fields.children)
+    static = _attributes(fields.static)
+    wanted = static(node)
+    exactly = Static(wanted)
+
+    def read(x: Any, into: list[Any]) -> bool:
+        if type(x) is not kind:
+            return False
+        try:
+            values, own = fetch(x), static(x)
+        except AttributeError:
+            return False
+        if any(map(is_not, own, wanted)) and Static(own) != exactly:
+            return False
+        return rest(values, into)
+
+    return read
+
+
+def _attributes(names: tuple[str, ...]) -> Callable[[Any], tuple]:
+    if not names:
+        return lambda x: ()
+    fetch = attrgetter(*names)
+    return fetch if len(names) > 1 else lambda x: (fetch(x),)
 
 
 def _parts(parts: list[Any]) -> Reader | None:
