@@ -52,7 +52,11 @@ class Transform:
 
 
 class Recording:
-    """A function that was run on aliases of the selected arguments, under a token of its own."""
+    """A function that was run on aliases of the selected arguments, under a token of its own.
+
+    `leaves` are those of the arguments as tensors, or `None` for a leaf inside a tree that carries
+    no derivative. `tensors` are the ones that do, and `inputs` their aliases.
+    """
 
     def __init__(
         self, name: str, f: Callable, args: Sequence[Tree], kwargs: dict[str, Any],
@@ -64,10 +68,12 @@ class Recording:
         selected = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(selected)
         read = as_value if name == "trace" else differentiable
-        self.tensors = [read(name, x, i, selected) for i, x in enumerate(leaves)]
+        found = [read(name, x, i, selected) for i, x in enumerate(leaves)]
+        self.leaves = found
+        self.tensors = [t for t in found if t is not None]
         tokens = (self.derivative.token,)
         self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
-        handles = tree.unflatten(self.in_tree, [wrap(n) for n in self.inputs])
+        handles = self.arguments([wrap(n) for n in self.inputs], leaves)
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
@@ -85,11 +91,17 @@ class Recording:
             return values
         return tree.map(lambda x: wrap(cut(x._node)) if isinstance(x, Tensor) else x, values)
 
-    def gradients(self, found: Sequence[Node | None]) -> Tree:
+    def arguments(self, values: Sequence[Any], others: Sequence[Any] | None = None) -> Any:
+        """The arguments' tree with a value for each input, and `None` or `others` elsewhere."""
+        if len(values) < len(self.leaves):
+            given, rest = iter(values), others or self.leaves
+            values = [x if t is None else next(given) for t, x in zip(self.leaves, rest)]
+        return tree.unflatten(self.in_tree, values)
+
+    def gradients(self, found: Sequence[Node | None]) -> Any:
         """The gradients of the inputs, zeros for `None`, in the arguments' tree."""
         pairs = zip(self.inputs, found, strict=True)
-        made = [deliver(zeros_like(x.type) if g is None else g) for x, g in pairs]
-        return tree.unflatten(self.in_tree, made)
+        return self.arguments([deliver(zeros_like(x.type) if g is None else g) for x, g in pairs])
 
 
 def _alias(node: Node, tokens: tuple) -> Node:
@@ -124,17 +136,30 @@ def is_value(x: object) -> bool:
     return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
-def differentiable(name: str, x: Any, i: int, selected: Tree) -> Tensor:
-    """Leaf `i` of the selected arguments, as a tensor that can carry a derivative."""
+def differentiable(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:
+    """Leaf `i` of the selected arguments, as a tensor that can carry a derivative.
+
+    A leaf that cannot is `None` inside a tree; an argument that cannot is refused.
+    """
     if type(x) is Tensor and x._node.type.inexact:
         return x
+    is_argument = any(x is a for a in selected)
+    if not is_argument and (not is_value(x) or _is_other_array(x)):
+        return None
     made = as_value(name, x, i, selected)
-    if not made.dtype.is_inexact:
-        what = "can only differentiate with respect to float or complex values"
-        got = f"{made._node.type} at argument{tree.paths(selected)[i]}"
-        hint = "Select other arguments with argnums, or write the number as a float: 1.0 for 1."
-        raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
-    return made
+    if made.dtype.is_inexact:
+        return made
+    if not is_argument:
+        return None
+    what = "can only differentiate with respect to float or complex values"
+    got = f"{made._node.type} at argument{tree.paths(selected)[i]}"
+    hint = "Select other arguments with argnums, or write the number as a float: 1.0 for 1."
+    raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
+
+
+def _is_other_array(x: Any) -> bool:
+    """Whether an array holds objects, strings or times, which tensors cannot."""
+    return getattr(getattr(x, "dtype", None), "kind", None) in tuple("OSUMm")
 
 
 def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:

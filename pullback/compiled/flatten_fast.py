@@ -76,7 +76,7 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
 
 
 def _dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
-    children, data, names = fields.split(node)
+    children, _, names = fields.split(node)
     rest = _parts(children)
     if rest is None or names is not fields.children:  # a field is not set
         return None
