@@ -98,8 +98,8 @@ if not TYPE_CHECKING:  # checkers export every import above, and know all names
         *functions.__all__, "random",
         # derivatives
         "grad", "value_and_grad", "gradients", "vjp", "jvp", "linearize", "hvp", "jacobian",
-        "jacfwd", "jacrev", "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint", "checkpoint_name",
-        "checkpoint_policies", "memory_plan", "MemoryPlan",
+        "jacfwd", "jacrev", "hessian", "check_grads", "custom_jvp", "custom_vjp", "checkpoint",
+        "checkpoint_name", "checkpoint_policies", "memory_plan", "MemoryPlan",
         # batching, loops and choices
         "vmap", "map", "scan", "fori_loop", "while_loop", "cond", "switch",
         # programs

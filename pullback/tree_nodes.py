@@ -168,23 +168,24 @@ def static_values(tree: Any) -> list[tuple[str, Any]]:
 
     Raise if some are not hashable, or are tensors.
     """
-    found: list[tuple[str, Any]] = []
+    nodes: list[Any] = []
 
     def visit(node: Any) -> bool:
-        known = _registered.get(type(node))
-        data = None if known is None else known.flattened(node)[1]
-        if known is not None and data is not None:
-            hash(data)
-            cls = type(node).__name__
-            if known.fields is None:
-                found.append((f"static data of {cls}", data.value))
-            else:
-                names = [n for n in known.fields.static if hasattr(node, n)]
-                found.extend((f"{cls}.{n}", getattr(node, n)) for n in names)
+        if type(node) in _registered:
+            nodes.append(node)
         return False
 
     optree.tree_flatten(tree, is_leaf=visit, namespace=NAMESPACE)
+    found: list[tuple[str, Any]] = []
+    for node in nodes:
+        cls, known = type(node).__name__, _registered[type(node)]
+        if known.fields is not None:
+            names = [n for n in known.fields.static if hasattr(node, n)]
+            found += [(f"{cls}.{n}", getattr(node, n)) for n in names]
+        elif (data := known.flattened(node)[1]) is not None:
+            found.append((f"static data of {cls}", data.value))
     for name, value in found:
+        hash(Static(value))
         if hasattr(value, "__dlpack__"):
             hint = "Its value would be frozen in the program. Make the field a child."
             raise ArgumentError(f"tree: {name} is static and holds a tensor or array", hint=hint)

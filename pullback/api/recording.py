@@ -143,16 +143,16 @@ def differentiable(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor
     """
     if type(x) is Tensor and x._node.type.inexact:
         return x
-    is_argument = any(x is a for a in selected)
-    if not is_argument and (not is_value(x) or _is_other_array(x)):
+    place = next((j for j, a in enumerate(selected) if x is a), None)
+    if place is None and (not is_value(x) or _is_other_array(x)):
         return None
     made = as_value(name, x, i, selected)
     if made.dtype.is_inexact:
         return made
-    if not is_argument:
+    if place is None:
         return None
     what = "can only differentiate with respect to float or complex values"
-    got = f"{made._node.type} at argument{tree.paths(selected)[i]}"
+    got = f"{made._node.type} at argument[{place}]"
     hint = "Select other arguments with argnums, or write the number as a float: 1.0 for 1."
     raise NonDifferentiableInput(f"{name}: {what}, got {got}", hint=hint)
 

@@ -130,8 +130,8 @@ def matching_derivatives(
 
     Those of leaves that are not float or complex count for nothing: `None` may stand for them.
     """
+    wanted = [x for x in like if x is not None and x.dtype.is_inexact]
     carries = [x is not None and x.dtype.is_inexact for x in like]
-    wanted = [x for x, c in zip(like, carries, strict=True) if c]
     if len(wanted) == len(like):
         return list(matching_nodes(name, given, structure, wanted))
     needed = tree.flatten(tree.unflatten(structure, [0 if c else None for c in carries]))[1]
