@@ -65,10 +65,11 @@ from pullback.graph.dtypes import (
 )
 from pullback.graph.dtypes import bool_ as bool
 from pullback.graph.types import Type
+from pullback.lazy.devices import default_device
 from pullback.lazy.evaluate import evaluate
 from pullback.lazy.hooks import hooks as _hooks
 from pullback.lazy.info import cache_info, clear_cache, engine_info
-from pullback.lazy.settings import config, default_device, default_dtype, no_grad, no_recompile
+from pullback.lazy.settings import config, default_dtype, no_grad, no_recompile
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.base import Elementwise
 from pullback.ops.prelude import Composite, Op

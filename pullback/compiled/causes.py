@@ -37,10 +37,10 @@ def _cause(before: Specialization | None, call: Invocation, evicted: bool) -> Ca
 
 def _settings(before: Specialization, call: Invocation) -> Cause | None:
     (old, old_axes), (new, new_axes) = before.key[:2], call.key[:2]
-    names = ("engine", "device", "default_dtype", "grad_enabled")
+    names = ("engine", "device", "place", "default_dtype", "grad_enabled")
     for name, was, now in zip(names, old, new):
         if was != now:
-            kind = "device" if name in ("engine", "device") else "setting"
+            kind = "device" if name in ("engine", "device", "place") else "setting"
             return Cause(kind, call.where, name, str(was), str(now))
     if old_axes != new_axes:
         shown = [str({k: v for k, v in axes if k is not None}) for axes in (old_axes, new_axes)]

@@ -146,7 +146,7 @@ class _Expected:
 
 def mode_key(mode: Settings) -> tuple:
     """The settings that a trace depends on."""
-    return (mode.engine, mode.device, mode.default_dtype, mode.grad_enabled)
+    return (mode.engine, mode.device, mode.place, mode.default_dtype, mode.grad_enabled)
 
 
 def _node(x: Any) -> Node:

@@ -64,6 +64,7 @@ class Engine(Protocol[Value]):
 
     name: str
     platform: str
+    local_devices: tuple[int, ...]  # the numbers of the platform's devices in this process
 
     def put(self, array: np.ndarray, type: Type) -> Value:
         """Transfer an array, which must not be written to afterwards."""

@@ -8,6 +8,7 @@ from pullback.errors import OutOfMemory
 from pullback.graph.graph import Graph
 from pullback.graph.types import show
 
+ADDRESS_SPACE = 1 << 47  # bytes of a process
 MOST = 1 << 58  # bytes; intermediate values may be somewhat larger than what is checked
 
 

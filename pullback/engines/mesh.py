@@ -59,6 +59,7 @@ class MeshEngine(ABC):
     def __init__(self, mesh: DeviceMesh, single: Engine) -> None:
         self.mesh, self.whole, self.single = mesh, Sharding(mesh, P()), single
         self.name, self.platform = single.name, single.platform
+        self.local_devices = single.local_devices
         # Copies, on all devices, of values that are on no mesh.
         self.copies: weakref.WeakKeyDictionary[Node, OnMesh] = weakref.WeakKeyDictionary()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.engines.base import Check, ProgramBase
 from pullback.engines.limits import refuse_too_large
+from pullback.engines.virtual_devices import cpu_device_count
 from pullback.errors import OutOfMemory, PullbackError
 from pullback.graph.graph import Graph
 from pullback.graph.types import Type
@@ -20,6 +21,9 @@ class ReferenceEngine:
 
     name = "reference"
     platform = "numpy"
+
+    def __init__(self) -> None:
+        self.local_devices = tuple(range(cpu_device_count()))
 
     def put(self, array: np.ndarray, type: Type) -> np.ndarray:
         return array

@@ -1,4 +1,4 @@
-"""The engines of this process, by name, device and mesh."""
+"""The engines of this process, by name, platform and mesh."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 _engines: dict[tuple[str, str | None], Engine] = {}
 _meshes: dict[tuple[Engine, DeviceMesh], MeshEngine] = {}
 _creating = threading.Lock()
+ON = {"reference": "cpu"}  # the platform of devices of an engine that names its own differently
 
 
 @overload
-def engine(name: Literal["xla"], device: str | None = None) -> XlaEngine: ...
+def engine(name: Literal["xla"], platform: str | None = None) -> XlaEngine: ...
 
 
 @overload
-def engine(name: str, device: str | None = None) -> Engine: ...
+def engine(name: str, platform: str | None = None) -> Engine: ...
 
 
-def engine(name: str, device: str | None = None) -> Engine:
-    """Return the engine of that name for a device; create it at the first request."""
-    found = _engines.get((name, device))
+def engine(name: str, platform: str | None = None) -> Engine:
+    """Return the engine of that name for a platform; create it at the first request."""
+    found = _engines.get((name, platform))
     if found is None:
         with _creating:
-            found = _engines.get((name, device)) or _create(name, device)
-            _engines[name, device] = found
+            found = _engines.get((name, platform)) or _create(name, platform)
+            _engines[name, platform] = found
     return found
 
 
-def _create(name: str, device: str | None) -> Engine:
-    platform, _, index = (device or "").partition(":")
-    if index not in ("", "0"):
-        raise EngineError(f"there is no device {device!r}: only index 0 is in use", code="E6002")
+def _create(name: str, platform: str | None) -> Engine:
     # One engine per platform, whatever name it is requested by.
     for (other, _), known in _engines.items():
-        if other == name and platform in ("", known.platform):
+        if other == name and (platform or known.platform) in (known.platform, ON.get(name)):
             return known
     if name == "reference":
+        if platform not in (None, ON[name]):
+            raise EngineError(f"the reference engine has no platform {platform!r}", code="E6002")
         return ReferenceEngine()
     from pullback.engines.xla.engine import XlaEngine  # heavy: loads jaxlib
 
-    return XlaEngine(platform or None)
+    return XlaEngine(platform)
 
 
 def is_created(name: str) -> bool:
@@ -69,7 +69,7 @@ def engine_for(settings: Settings, mesh: DeviceMesh | None) -> Engine:
 
 
 def _mesh_engine(settings: Settings, mesh: DeviceMesh) -> MeshEngine:
-    single = engine(settings.engine, settings.device)
+    single = engine(settings.engine, mesh.platform or settings.device)
     found = _meshes.get((single, mesh))
     if found is None:
         found = _meshes.setdefault((single, mesh), _on_mesh(mesh, single))

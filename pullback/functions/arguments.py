@@ -18,7 +18,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, numb
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import Unknown, UnknownInt
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
 
@@ -105,6 +105,14 @@ def integer(op: str, value: Any, what: str) -> int:
     except TypeError:
         kind = type(value).__name__
         raise ArgumentError(f"{what} must be an integer, got {kind}", op=op) from None
+
+
+def integer_node(op: str, value: Any, what: str, fitted: Callable[[int], int]) -> Node:
+    """Return an integer of the user as an input of the program (i64), which serves all its values;
+    `fitted` gives an equivalent integer that fits."""
+    if isinstance(value, UnknownInt):
+        return value.cast(int64)
+    return operators.scalar(fitted(integer(op, value, what)), int64)
 
 
 def axis_of(op: str, axis: SupportsIndex, rank: int) -> int:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pullback.functions.arguments import apply, fresh, node
 from pullback.functions.factory import UnaryFunction, binary, float_binary, float_unary, unary
-from pullback.graph.node import constant
-from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, number, operands, scalar_dtype
+from pullback.lazy.operators import (
+    NUMBERS,
+    as_tensor,
+    cast_node,
+    number,
+    operands,
+    scalar,
+    scalar_dtype,
+)
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.elementwise.arithmetic import Abs, Add, Mul, Neg, Sign, Square, Sub
@@ -81,7 +88,10 @@ def positive(x: ArrayLike) -> Tensor:
 
 
 def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
-    """Raise `x1` to the power `x2`; an exponent that is a Python number is part of the program.
+    """Raise `x1` to the power `x2`.
+
+    An exponent that is a Python int, or a float with an integral value up to 64, is part of the
+    program and multiplied out; every other number is an input of it.
 
     >>> pb.pow([1.0, 2.0, 3.0], 2).tolist()
     [1.0, 4.0, 9.0]
@@ -92,10 +102,11 @@ def pow(x1: ArrayLike, x2: ArrayLike) -> Tensor:
     base = node(x1)
     dtype = scalar_dtype(exponent, base.type.dtype)
     x = cast_node(base, dtype)
-    whole = type(exponent) is not complex and exponent == exponent // 1
-    if whole and -(2**31) < exponent < 2**31:  # small enough to multiply out
-        return record(IntegerPow(int(exponent)), (x,))
-    return apply(Pow, x, constant(exponent, dtype))
+    if type(exponent) is not complex:
+        limit = 64 if type(exponent) is float else 2**31 - 1
+        if -limit <= exponent <= limit and exponent == int(exponent):  # multiplied out
+            return record(IntegerPow(int(exponent)), (x,))
+    return apply(Pow, x, scalar(exponent, dtype))
 
 
 __all__ = [

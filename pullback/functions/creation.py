@@ -1,8 +1,9 @@
 """Tensors made from numbers.
 
-Outside of a transform the value is made at once, on the host: the result is a leaf, so the first
-step of a loop has the same structure as every later one. Inside a function that runs on
-placeholders it is a constant of the program.
+Inside a function that runs on placeholders they are nodes without inputs, which XLA fuses with
+their users. Elsewhere they are leaves: the first step of a loop then has the same structure as
+every later one, whose state was computed. NumPy makes the value of such a leaf when a program or
+the user needs it.
 """
 
 from __future__ import annotations
@@ -13,79 +14,132 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pullback.engines.limits import MOST
+from pullback.engines.limits import ADDRESS_SPACE, MOST
 from pullback.errors import ArgumentError, OutOfMemory
-from pullback.functions.arguments import Tensor, as_tensor, dtype_or, integer, number, shape_of
+from pullback.functions.arguments import (
+    Tensor,
+    as_tensor,
+    dtype_or,
+    integer,
+    literal,
+    number,
+    shape_of,
+)
 from pullback.functions.data_types import result_type
 from pullback.functions.shape import shaped, spread
-from pullback.functions.sharding import reshard
+from pullback.functions.sharding import reshard, to_device
 from pullback.graph.ambient import thread
+from pullback.graph.dtypes import DType, int64
 from pullback.graph.dtypes import dtype as dtype_of
-from pullback.graph.dtypes import int64
 from pullback.graph.node import constant
-from pullback.lazy.host_data import from_host
+from pullback.graph.types import Type
+from pullback.graph.where import user_line
+from pullback.lazy.devices import placement
 from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
-from pullback.lazy.record import record
-from pullback.lazy.settings import current
+from pullback.lazy.record import at_one_line, record
+from pullback.lazy.settings import Scope, current
+from pullback.lazy.tensor import wrap
+from pullback.lazy.values import HostFormula
+from pullback.ops.shape.iota import Iota
 from pullback.ops.shape.movement import Broadcast
-from pullback.ops.sources import Const
+from pullback.ops.sources import Const, leaf
 from pullback.typing import ArrayLike, DTypeLike, Number, Shape, SupportsDLPack
 
 
 def from_array(array: np.ndarray) -> Tensor:
     """Return an array that a function computed as a tensor."""
-    if not thread.tracing_from:
-        return from_host(np.array(array, order="C"))
+    kind = dtype_of(array.dtype)
+    return _created("tensor", array.shape, kind, lambda: array, None, None)
+
+
+def _created(
+    op: str, shape: tuple[int, ...], dtype: DType, make: Callable[[], np.ndarray],
+    recorded: Callable[[], Tensor] | None, device: str | None,
+) -> Tensor:  # fmt: skip
+    """Return a tensor whose value NumPy makes; in a program it is `recorded`, else a constant."""
+    if math.prod([n or 1 for n in shape]) >= MOST:
+        raise _too_large(op, shape)
+    if thread.tracing_from:
+        with at_one_line():
+            made = recorded() if recorded else _constant(_allocated(op, shape, make))
+            return _placed(made, device)
+    if math.prod(shape) * dtype.bits // 8 >= ADDRESS_SPACE:
+        raise _too_large(op, shape)
+    place = current().place if device is None else placement(op, device)
+    type = Type(shape, dtype) if place is None else Type(shape, dtype).sharded(place)
+    line = user_line()
+    return wrap(leaf(type, HostFormula(lambda: _allocated(op, shape, make, line))))
+
+
+def _constant(array: np.ndarray) -> Tensor:
     return record(Const(dtype_of(array.dtype), array.shape, array.tobytes()), ())
 
 
-def _filled(op: str, shape: Shape, value: Any, dtype: DTypeLike | None) -> Tensor:
-    sizes = shape_of(op, shape)
-    wanted = dtype_or(op, dtype, current().default_dtype)
-    if thread.tracing_from:
-        return record(Broadcast(sizes), (constant(value, wanted),))
-    return from_host(_allocated(op, sizes, lambda: np.full(sizes, value, wanted.numpy)))
+def _placed(x: Tensor, device: str | None) -> Tensor:
+    """Return a tensor inside of a program on the device that new tensors are on."""
+    if device is not None:
+        return to_device(x, device)
+    place = current().place
+    return x if place is None else reshard(x, place)
 
 
-def _allocated(op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
+def _allocated(
+    op: str, shape: tuple[int, ...], make: Callable[[], np.ndarray], line: Any = None
+) -> np.ndarray:
     """Call `make` for an array of this shape, if there is memory for it."""
     try:
-        if math.prod([n or 1 for n in shape]) < MOST:
-            return make()
+        return make()
     except MemoryError:
-        pass
-    raise OutOfMemory(f"there is not enough memory for shape {list(shape)}", op=op)
+        raise _too_large(op, shape).at(op, line or user_line()) from None
 
 
-def zeros(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
+def _too_large(op: str, shape: tuple[int, ...]) -> OutOfMemory:
+    return OutOfMemory(f"there is not enough memory for shape {list(shape)}", op=op)
+
+
+def _filled(
+    op: str, shape: Shape, value: Any, dtype: DTypeLike | None, device: str | None
+) -> Tensor:
+    sizes = shape_of(op, shape)
+    wanted = dtype_or(op, dtype, current().default_dtype)
+    number = np.asarray(value, wanted.numpy)  # raises here if it does not fit
+    return _created(
+        op, sizes, wanted, lambda: np.full(sizes, number),
+        lambda: record(Broadcast(sizes), (constant(value, wanted),)), device,
+    )  # fmt: skip
+
+
+def zeros(shape: Shape, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return a tensor of zeros.
 
     >>> pb.zeros((2, 2)).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _filled("zeros", shape, 0, dtype)
+    return _filled("zeros", shape, 0, dtype, device)
 
 
-def ones(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
+def ones(shape: Shape, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return a tensor of ones.
 
     >>> pb.ones(3, dtype=pb.int32).tolist()
     [1, 1, 1]
     """
-    return _filled("ones", shape, 1, dtype)
+    return _filled("ones", shape, 1, dtype, device)
 
 
-def empty(shape: Shape, dtype: DTypeLike | None = None) -> Tensor:
+def empty(shape: Shape, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return a tensor whose values do not matter; they are zeros.
 
     >>> pb.empty((2, 3)).shape
     (2, 3)
     """
-    return _filled("empty", shape, 0, dtype)
+    return _filled("empty", shape, 0, dtype, device)
 
 
-def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def full(
+    shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """Return a tensor filled with one value.
 
     >>> pb.full(2, 1.5).tolist()
@@ -93,52 +147,60 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: DTypeLike | None = None) ->
     """
     value = number(fill_value)
     if type(value) in NUMBERS:
-        return _filled("full", shape, value, as_tensor(value).dtype if dtype is None else dtype)
+        kind = as_tensor(value).dtype if dtype is None else dtype
+        return _filled("full", shape, value, kind, device)
     x = as_tensor(value)
-    return spread(x, shape_of("full", shape)).astype(dtype_or("full", dtype, x.dtype))
+    result = spread(x, shape_of("full", shape)).astype(dtype_or("full", dtype, x.dtype))
+    return result if device is None else to_device(result, device)
 
 
-def zeros_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def zeros_like(x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return zeros of the shape and dtype of another tensor.
 
     >>> pb.zeros_like([1, 2]).tolist()
     [0, 0]
     """
-    return full_like(x, 0, dtype)
+    return full_like(x, 0, dtype, device)
 
 
-def ones_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def ones_like(x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return ones of the shape and dtype of another tensor.
 
     >>> pb.ones_like([1.5, 2.5]).tolist()
     [1.0, 1.0]
     """
-    return full_like(x, 1, dtype)
+    return full_like(x, 1, dtype, device)
 
 
-def empty_like(x: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def empty_like(x: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return a tensor like another one whose values do not matter; they are zeros.
 
     >>> pb.empty_like([1, 2]).shape
     (2,)
     """
-    return full_like(x, 0, dtype)
+    return full_like(x, 0, dtype, device)
 
 
-def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
-    """Return a tensor filled with one value, of the shape and dtype of another tensor.
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """Return a tensor filled with one value, of the shape, dtype and layout of another tensor.
 
     >>> pb.full_like([1, 2], 7).tolist()
     [7, 7]
     """
     x = as_tensor(x)
-    result = full(x.shape, fill_value, dtype_or("full_like", dtype, x.dtype))
+    kind = dtype_or("full_like", dtype, x.dtype)
+    if device is not None or (x.sharding is None and current().place is None):
+        return full(x.shape, fill_value, kind, device)
+    with Scope(place=None):
+        result = full(x.shape, fill_value, kind)
     return result if x.sharding is None else reshard(result, x.sharding)
 
 
 def arange(
     start: Number | Tensor, stop: Number | Tensor | None = None, step: Number | Tensor = 1,
-    dtype: DTypeLike | None = None,
+    dtype: DTypeLike | None = None, device: str | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the numbers from `start` (0 if only one number is given) up to, but without, `stop`.
 
@@ -153,8 +215,21 @@ def arange(
     wanted = dtype_or("arange", dtype, int64 if whole else current().default_dtype)
     # the floor division of integers is exact, however large they are
     count = max(0, -((first - last) // step) if whole else math.ceil((last - first) / step))
-    numbers = _allocated("arange", (count,), lambda: first + np.arange(count) * step)
-    return from_array(numbers.astype(wanted.numpy))
+    exact = whole and _fits(int64, first, step, first + count * step)
+
+    def recorded() -> Tensor:
+        positions = record(Iota((count,), 0, int64), ())
+        return (positions * literal(step, int64) + literal(first, int64)).astype(wanted)
+
+    return _created(
+        "arange", (count,), wanted, lambda: (first + np.arange(count) * step).astype(wanted.numpy),
+        recorded if exact else None, device,
+    )  # fmt: skip
+
+
+def _fits(dtype: DType, *values: Any) -> bool:
+    limits = np.iinfo(dtype.numpy)
+    return all(limits.min <= v <= limits.max for v in values)
 
 
 def _as_number(value: Any) -> Any:
@@ -169,7 +244,7 @@ def _as_number(value: Any) -> Any:
 
 def linspace(
     start: Number | Tensor, stop: Number | Tensor, num: int, dtype: DTypeLike | None = None,
-    endpoint: bool = True,
+    endpoint: bool = True, device: str | None = None,
 ) -> Tensor:  # fmt: skip
     """Return `num` evenly spaced numbers from `start` to `stop`.
 
@@ -181,13 +256,15 @@ def linspace(
         raise ArgumentError(f"num must not be negative, got {num}", op="linspace")
     first, last = number(start), number(stop)
     if isinstance(first, Tensor) or isinstance(last, Tensor):
-        return _interpolated(first, last, count, dtype, endpoint)
+        result = _interpolated(first, last, count, dtype, endpoint)
+        return result if device is None else to_device(result, device)
     wanted = dtype_or("linspace", dtype, current().default_dtype)
     wide = np.complex128 if wanted.is_complex else np.float64
-    numbers = _allocated(
-        "linspace", (count,), lambda: np.linspace(first, last, count, endpoint, dtype=wide)
-    )
-    return from_array(numbers.astype(wanted.numpy))
+
+    def numbers() -> np.ndarray:  # XLA would round sums of products once, not twice
+        return np.linspace(first, last, count, endpoint, dtype=wide).astype(wanted.numpy)
+
+    return _created("linspace", (count,), wanted, numbers, None, device)
 
 
 def _interpolated(
@@ -203,8 +280,9 @@ def _interpolated(
 
 
 def eye(
-    n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None
-) -> Tensor:
+    n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
     """Return a matrix with ones on the `k`-th diagonal and zeros elsewhere.
 
     >>> pb.eye(2).tolist()
@@ -212,9 +290,15 @@ def eye(
     """
     (rows,) = shape_of("eye", n_rows)
     (columns,) = (rows,) if n_cols is None else shape_of("eye", n_cols)
-    wanted = dtype_or("eye", dtype, current().default_dtype).numpy
-    make = lambda: np.eye(rows, columns, k, dtype=wanted)  # noqa: E731
-    return from_array(_allocated("eye", (rows, columns), make))
+    wanted = dtype_or("eye", dtype, current().default_dtype)
+    shape, offset = (rows, columns), min(max(integer("eye", k, "k"), -rows), columns)
+
+    def recorded() -> Tensor:
+        row, column = (record(Iota(shape, axis, int64), ()) for axis in (0, 1))
+        return (row + literal(offset, int64) == column).astype(wanted)
+
+    make = lambda: np.eye(rows, columns, offset, dtype=wanted.numpy)  # noqa: E731
+    return _created("eye", shape, wanted, make, recorded, device)
 
 
 def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
@@ -237,7 +321,7 @@ def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> list[T
     return [spread(shaped(a, sizes), shape) for a, sizes in zip(axes, own)]
 
 
-def from_dlpack(x: SupportsDLPack) -> Tensor:
+def from_dlpack(x: SupportsDLPack, device: str | None = None) -> Tensor:
     """Return a tensor with a copy of the data of an object that supports DLPack.
 
     >>> import numpy as np
@@ -247,7 +331,8 @@ def from_dlpack(x: SupportsDLPack) -> Tensor:
     if not hasattr(x, "__dlpack__"):
         message = f"needs an object with __dlpack__, got {type(x).__name__}"
         raise ArgumentError(message, op="from_dlpack")
-    return as_tensor(x)
+    result = as_tensor(x)  # type: ignore[arg-type]
+    return result if device is None else to_device(result, device)
 
 
 __all__ = [

@@ -8,7 +8,15 @@ from typing import Any
 
 from pullback.errors import ArgumentError, ShapeError
 from pullback.functions import arguments
-from pullback.functions.arguments import along, axis_of, fresh, integer, node, one_or_many
+from pullback.functions.arguments import (
+    along,
+    axis_of,
+    fresh,
+    integer,
+    integer_node,
+    node,
+    one_or_many,
+)
 from pullback.functions.shape import flatten, flip, shaped, spread, swapaxes
 from pullback.functions.where_take import repeat_each
 from pullback.graph.node import constant
@@ -16,6 +24,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, node_of, number, operand
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor
 from pullback.ops.shape.concat_pad import Concat, Pad
+from pullback.ops.shape.roll import Roll
 from pullback.typing import ArrayLike, Axis, Number, Shape
 
 
@@ -99,15 +108,14 @@ def roll(x: ArrayLike, shift: Shape, axis: Axis = None) -> Tensor:
         raise ArgumentError(message, op="roll")
     result = fresh(x)
     for by, a in zip(shifts, axes):
-        result = _rolled(result, integer("roll", by, "a shift"), axis_of("roll", a, x.ndim))
+        result = _rolled(result, by, axis_of("roll", a, x.ndim))
     return result
 
 
-def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
-    cut = -shift % x.shape[axis] if x.shape[axis] else 0
-    if not cut:
-        return x
-    return concat([x[along(axis, slice(cut, None))], x[along(axis, slice(cut))]], axis)
+def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
+    size = max(x.shape[axis], 1)
+    places = integer_node("roll", shift, "a shift", lambda n: n % size)
+    return record(Roll(axis), (node_of(x), places))
 
 
 def tile(x: ArrayLike, repetitions: Shape) -> Tensor:

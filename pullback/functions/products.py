@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pullback.errors import ArgumentError, ShapeError
-from pullback.functions.arguments import apply, axis_of, integer, ordered_axes, record_as
+from pullback.functions.arguments import (
+    apply,
+    axis_of,
+    integer,
+    integer_node,
+    ordered_axes,
+    record_as,
+)
 from pullback.functions.reductions import sum
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
@@ -167,7 +174,8 @@ def _triangle(
     x = as_tensor(x)
     shape = _matrix_shape(op, x)
     rows, columns = (record(Iota(shape, i, int64), ())._node for i in (0, 1))
-    shift = constant(integer(op, k, "k"), int64)
+    # Beyond the corners nothing changes.
+    shift = integer_node(op, k, "k", lambda k: min(max(k, -shape[0]), shape[1]))
     inside = apply(compare, apply(Add, rows, shift)._node, columns)._node
     return apply(Where, inside, node_of(x), constant(0, x.dtype))
 

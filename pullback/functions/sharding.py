@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError
-from pullback.functions.arguments import Tensor, as_tensor, node_of
+from pullback.functions.arguments import Tensor, as_tensor, fresh, node_of
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
+from pullback.lazy.devices import placement
+from pullback.lazy.host_data import on_mesh
+from pullback.lazy.host_reads import readable
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap
@@ -89,4 +92,34 @@ def _put(node: Node, sharding: Sharding) -> Tensor:
     return wrap(leaf(type, engine.put(to_host(checked(node)), type)))
 
 
-__all__ = ["reshard", "shard", "with_sharding_constraint"]
+def to_device(x: ArrayLike, device: str) -> Tensor:
+    """Return a tensor on a device of this process, such as `cpu:1`; results of it are there too.
+
+    The derivative is that of the identity, if the tensor was on the default device.
+
+    >>> pb.to_device(pb.ones(3), "cpu:0").device
+    'cpu:0'
+    """
+    x, place = as_tensor(x), placement("to_device", device)
+    if x.sharding is place:
+        return fresh(x)
+    if x.sharding is None and place is not None:
+        return _reshard("to_device", x, place)
+    _check_movable(x)
+    array = to_host(readable(x))
+    if place is not None:
+        return on_mesh(array, place)
+    return wrap(leaf(x._node.type.plain, array))
+
+
+def _check_movable(x: Tensor) -> None:
+    """Raise unless the value can be read now, to be copied to devices of another program."""
+    what = "a tensor cannot move from a device to another one"
+    hint = "Move it before, or start on the default device, from which a program can move values."
+    if thread.tracing_from:
+        raise ArgumentError(f"{what} inside a function that is traced", op="to_device", hint=hint)
+    if any(token.alive for token in x._node.tokens):
+        raise ArgumentError(f"{what} while a derivative needs it", op="to_device", hint=hint)
+
+
+__all__ = ["reshard", "shard", "to_device", "with_sharding_constraint"]

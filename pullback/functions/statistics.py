@@ -9,12 +9,16 @@ from pullback.functions.arguments import along, apply, axes_of, axis_of, float_n
 from pullback.functions.complex_parts import conj, real
 from pullback.functions.factory import ReductionFunction, reduction
 from pullback.functions.joining import concat
-from pullback.graph.dtypes import float32
-from pullback.lazy.operators import as_tensor, cast_node, node_of
+from pullback.graph.dtypes import DType, float32
+from pullback.graph.node import constant
+from pullback.lazy.operators import as_tensor, cast_node, node_of, number, scalar
 from pullback.lazy.record import record
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.lazy.traced_number import Unknown
 from pullback.ops.elementwise.arithmetic import Abs, Square
 from pullback.ops.elementwise.logic import Equal
+from pullback.ops.elementwise.maximum import Maximum
+from pullback.ops.elementwise.power import Pow
 from pullback.ops.elementwise.roots import Sqrt
 from pullback.ops.elementwise.select import Where
 from pullback.ops.reduce.extrema import Max, Min
@@ -41,8 +45,16 @@ def var(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
     squares = _squared_magnitude(wrap(a) - record(Mean(axes, True), (a,)))
     count = math.prod(a.type.shape[i] for i in axes)
     total = record(Sum(axes, keepdims), (squares._node,))
-    result = total / literal(max(count - correction, 0), total.dtype)
+    result = total / _degrees_of_freedom(count, correction, total.dtype)
     return result if result.dtype is dtype.real else result.astype(dtype)
+
+
+def _degrees_of_freedom(count: int, correction: float, dtype: DType) -> Tensor:
+    """Return the divisor of a variance, never negative: an input of the program."""
+    left = count - number(correction)
+    if isinstance(left, Unknown):
+        return apply(Maximum, left.cast(dtype), constant(0, dtype))
+    return wrap(scalar(max(left, 0), dtype))
 
 
 def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -57,7 +69,7 @@ def std(x: ArrayLike, axis: Axis = None, correction: float = 0.0, keepdims: bool
 def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Return the vector norm over axes: `ord` is 1, 2, infinity or another positive number.
 
-    The gradient of the 2-norm at 0 is 0.
+    The gradient at 0 is 0.
 
     >>> pb.norm([3.0, 4.0]).item()
     5.0
@@ -75,19 +87,26 @@ def norm(x: ArrayLike, axis: Axis = None, keepdims: bool = False, ord: float = 2
         return record(Sum(axes, keepdims), (size._node,))
     if not ord > 0:
         raise ArgumentError(f"ord must be positive, got {ord}", op="norm")
-    return record(Sum(axes, keepdims), ((size**ord)._node,)) ** (1.0 / ord)
+    powers = _power(size, ord)
+    return _root(record(Sum(axes, keepdims), (powers._node,)), 1.0 / ord)
 
 
 def _squared_magnitude(x: Tensor) -> Tensor:
     return real(x * conj(x)) if x.dtype.is_complex else apply(Square, node_of(x))
 
 
-def _root(x: Tensor) -> Tensor:
-    """The square root, with gradient 0 at 0."""
+def _power(x: Tensor, exponent: float) -> Tensor:
+    """Raise to a power that is an input of the program, even if it is an integer."""
+    return apply(Pow, x._node, scalar(float(exponent), x.dtype))
+
+
+def _root(x: Tensor, power: float = 0.5) -> Tensor:
+    """The square root or another one, with gradient 0 at 0."""
     at_zero = apply(Equal, x._node, literal(0, x.dtype)._node)
     one, zero = literal(1, x.dtype), literal(0, x.dtype)
     safe = apply(Where, at_zero._node, one._node, x._node)
-    return apply(Where, at_zero._node, zero._node, apply(Sqrt, safe._node)._node)
+    root = apply(Sqrt, safe._node) if power == 0.5 else _power(safe, power)
+    return apply(Where, at_zero._node, zero._node, root._node)
 
 
 def diff(

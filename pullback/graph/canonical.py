@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from pullback.graph import kinds
@@ -131,30 +134,58 @@ def _input(x: Node, name: str) -> Node:
 
 
 def fold(node: Node, xs: tuple[Node, ...]) -> Op | None:
-    """Return the constant value of an op on integer or bool scalars, or None if it is not exact.
+    """Return the constant value of an op on scalar constants, or None if it is not exact.
 
-    The value is computed in its dtype and in unbounded integers. Where they differ it overflowed,
-    and the result of an overflow depends on the engine.
+    The value is computed in its dtype, and in unbounded integers or fractions. Where they differ it
+    was rounded or overflowed, and the result depends on the engine.
     """
-    if not (xs and _is_exact_scalar(node.type) and isinstance(node.op, kinds.PerElement)):
+    if not (xs and _is_scalar(node.type) and isinstance(node.op, kinds.PerElement)):
         return None
-    ops = [x.op for x in xs if _is_exact_scalar(x.type)]
-    arrays = [op.array for op in ops if isinstance(op, kinds.ConstSource)]
+    arrays = [x.op.array for x in xs if _is_scalar(x.type) and isinstance(x.op, kinds.ConstSource)]
     if len(arrays) < len(xs):
         return None
-    unbounded = [a if a.dtype == bool else a.astype(object) for a in arrays]
     dtype = node.type.dtype
     try:
         with np.errstate(all="raise"):
             value = np.asarray(node.op.numpy(*arrays))
-            exact = np.asarray(node.op.numpy(*unbounded)).item()
-            same = abs(exact - value.item()) < 1  # quotients are rounded
+            exact = np.asarray(node.op.numpy(*map(_unbounded, arrays))).item()
+            same = _agrees(value, exact, arrays)
     except (ArithmeticError, TypeError, ValueError, AttributeError):
-        return None  # such as division by zero, or an op that has no meaning for unbounded integers
+        return None  # such as division by zero, or an op that has no meaning for such numbers
     if not same or value.dtype != dtype.numpy:
         return None
     return TABLE["Const"](dtype, (), value.tobytes())
 
 
-def _is_exact_scalar(type: Any) -> bool:
-    return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biu"
+def _is_scalar(type: Any) -> bool:
+    return not isinstance(type, tuple) and not type.shape and type.dtype.kind in "biuf"
+
+
+def _unbounded(array: np.ndarray) -> np.ndarray:
+    """Return a number as one without bounds; -0.0, infinity and NaN have no such number."""
+    if array.dtype == bool:
+        return array
+    if array.dtype.kind in "iu":
+        return array.astype(object)
+    number = float(array)
+    if (number == 0 and math.copysign(1, number) < 0) or _is_subnormal(array):
+        raise ValueError("the value depends on the engine")
+    made = np.empty((), object)
+    made[()] = Fraction(number)
+    return made
+
+
+def _agrees(value: np.ndarray, exact: Any, arrays: list[np.ndarray]) -> bool:
+    """Whether a value in its dtype is exact, given the result for unbounded numbers."""
+    if value.dtype.kind in "biu":
+        return abs(exact - value.item()) < 1  # quotients are rounded
+    if _is_subnormal(value):
+        return False
+    if isinstance(exact, float):  # only conversions give one: they must keep the value
+        return len(arrays) == 1 and Fraction(float(value)) == Fraction(arrays[0].item())
+    return Fraction(float(value)) == exact
+
+
+def _is_subnormal(value: np.ndarray) -> bool:
+    """Whether XLA may flush a float to zero."""
+    return 0 < abs(float(value)) < float(ml_dtypes.finfo(value.dtype).smallest_normal)

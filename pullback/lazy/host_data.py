@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.engines.registry import engine_for
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import BY_NUMPY, DType, complex64, complex128, float64, int64
 from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
+from pullback.lazy.devices import placement
 from pullback.lazy.hooks import hooks
 from pullback.lazy.operators import node_of
 from pullback.lazy.settings import current, user_dtype
@@ -18,19 +20,24 @@ from pullback.lazy.traced_number import Unknown
 from pullback.ops.sources import leaf
 
 if TYPE_CHECKING:
+    from pullback.sharding.spec import Sharding
     from pullback.typing import ArrayLike, DTypeLike
 
 
-def tensor(data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool = False,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
     """Return a new tensor with a copy of `data`: a number, a nested list, an array or a tensor.
 
-    A Python float gives f32, an int i64, a complex complex64; arrays keep their dtype.
+    A Python float gives f32, an int i64, a complex complex64; arrays keep their dtype. `device` is
+    a name such as `cpu:1`; by default that of `default_device`.
 
     >>> import pullback as pb
     >>> pb.tensor([[1, 2], [3, 4]]).dtype
     i64
     """
-    made = asarray(data, dtype=dtype)
+    made = asarray(data, dtype, device)
     if made is data:
         made = wrap(node_of(made))
     if requires_grad:
@@ -38,7 +45,7 @@ def tensor(data: ArrayLike, dtype: DTypeLike | None = None, requires_grad: bool 
     return made
 
 
-def asarray(data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
+def asarray(data: ArrayLike, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return `data` as a tensor; a tensor with the right dtype is returned unchanged.
 
     >>> import pullback as pb
@@ -46,6 +53,9 @@ def asarray(data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
     >>> pb.asarray(np.float32(2)).dtype
     f32
     """
+    if device is not None:
+        placement("tensor", device)  # raises if there is none
+        return hooks.functions.to_device(asarray(data, dtype), device)
     wanted = None if dtype is None else user_dtype("tensor", dtype)
     if isinstance(data, Tensor):
         return data if wanted is None or data.dtype is wanted else data.astype(wanted)
@@ -58,8 +68,17 @@ def asarray(data: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 
 def from_host(array: np.ndarray) -> Tensor:
     """Return a tensor with the memory of an array, which nothing else may write to."""
+    place = current().place
+    if place is not None:
+        return on_mesh(array, place)
     array.flags.writeable = False
     return wrap(leaf(Type(array.shape, dtype_of(array.dtype)), array))
+
+
+def on_mesh(array: np.ndarray, place: Sharding) -> Tensor:
+    """Return a tensor with a copy of an array on the devices of a mesh."""
+    type = Type(array.shape, dtype_of(array.dtype)).sharded(place)
+    return wrap(leaf(type, engine_for(current(), place.mesh).put(array, type)))
 
 
 def _host_array(data: Any, wanted: DType | None) -> np.ndarray:

@@ -12,6 +12,7 @@ from pullback.engines.registry import engine
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
+from pullback.lazy.devices import platform_name
 from pullback.lazy.host_reads import readable, refuse_cut
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
@@ -64,13 +65,14 @@ def engine_info() -> EngineInfo:
 
 
 def devices_of(tensor: Tensor) -> tuple[str, ...]:
-    """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the one in use."""
+    """Return the devices of a tensor, such as `cpu:0`: those of its mesh, or the first one."""
     mode, sharding = current(), tensor.sharding
-    if sharding is None and mode.device:
-        return (mode.device,)
-    platform = engine(mode.engine).platform
-    name = "cpu" if platform == "numpy" else platform
-    return tuple([f"{name}:{k}" for k in (sharding.mesh.devices if sharding else (0,))])
+    mesh = sharding.mesh if sharding else None
+    there = engine(mode.engine, (mesh and mesh.platform) or mode.device)
+    local = there.local_devices
+    if mesh is None or mesh.platform:  # counted as `default_device` does
+        return (f"{platform_name(there)}:{local.index(mesh.devices[0]) if mesh else 0}",)
+    return tuple([f"{platform_name(there)}:{k}" for k in mesh.devices])
 
 
 def device_of(tensor: Tensor) -> str:

@@ -97,6 +97,8 @@ class Methods:
     ravel = functions.flatten
     repeat = functions.repeat
     shard = functions.shard
+    to = functions.to_device
+    to_device = functions.to_device
     squeeze = functions.squeeze
     swapaxes = functions.swapaxes
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.engines.byte_sizes import bytes_of, from_environment
-from pullback.engines.registry import engine as find_engine
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
+from pullback.sharding.spec import Sharding
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Settings:
     engine: str = "xla"
     grad_enabled: bool = True
     default_dtype: DType = float32
-    device: str | None = None
+    device: str | None = None  # the platform that computes values on no mesh, if not the usual one
+    place: Sharding | None = None  # of new tensors, if not on the platform's first device
     cache_bytes: int = 512 * 2**20
     may_compile: bool = True
     outer: Settings | None = field(default=None, compare=False, repr=False)
@@ -213,15 +214,3 @@ def default_dtype(spec: Any) -> Scope:
     if not made.is_float:
         raise ArgumentError(f"default_dtype: must be a float dtype, got {made}")
     return Scope(default_dtype=made)
-
-
-def default_device(name: str) -> Scope:
-    """Set the device that computes values: a platform and an index, such as `cpu:0`.
-
-    >>> import pullback as pb
-    >>> with pb.default_device("cpu:0"):
-    ...     pb.tensor(1.0).device
-    'cpu:0'
-    """
-    find_engine(current().engine, name)  # raises if there is none
-    return Scope(device=name)

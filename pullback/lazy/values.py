@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,24 @@ class InFlight:
             pass
 
 
+class HostFormula:
+    """The value of a leaf that NumPy computes when it is first needed."""
+
+    __slots__ = ("_array", "_make")
+
+    def __init__(self, make: Callable[[], np.ndarray]) -> None:
+        self._make = make
+        self._array: np.ndarray | None = None
+
+    def array(self) -> np.ndarray:
+        """Return the array, which nothing may write to; the same one each time."""
+        if self._array is None:
+            array = np.require(self._make(), requirements=["C", "A"])
+            array.flags.writeable = False
+            self._array = array
+        return self._array
+
+
 def argument(on: Any, leaf: Node) -> Any:
     """Return the value of a leaf as a buffer of an engine, copied there if necessary."""
     value = settled(leaf)
@@ -50,6 +69,8 @@ def arrived(node: Node) -> Any:
     """Return the value of a node, after waiting while another thread computes it."""
     while isinstance(value := node.value, InFlight):
         value.wait()
+    if isinstance(value, HostFormula):
+        value = node.value = value.array()
     return value
 
 

@@ -17,6 +17,7 @@ from pullback.graph.node import Node
 from pullback.lazy.operators import as_tensor, node_of, number
 from pullback.lazy.record import at_one_line, cut, record
 from pullback.lazy.tensor import Tensor, wrap
+from pullback.ops.random.affine import LEAST
 from pullback.ops.random.bits import RandomBits
 from pullback.ops.random.discrete import Arrival, CountUpTo, MulHigh, RelativeWeights
 from pullback.ops.random.sampling import RandomExponential
@@ -121,7 +122,8 @@ def _population(op: str, a: ArrayLike, axis: int) -> tuple[int, Tensor | None, i
 
 
 def _weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: bool) -> Tensor:
-    """Return probabilities scaled so that the largest is at least 1 and less than 2."""
+    """Return probabilities scaled so that the largest is at least 1 and less than 2. Those below
+    the least normal number, before or after, count as 0."""
     given = known(p)
     if given is not None:
         require(op, lambda p: p >= 0, "probabilities must not be negative", p)
@@ -133,13 +135,22 @@ def _weights(op: str, p: ArrayLike, n: int, draws: tuple[int, ...], replace: boo
     if weights.shape != (n,):
         raise ShapeError(f"p must hold {n} probabilities, got {weights._node.type}", op=op)
     zero = literal(0, float64)
-    weights = where(weights > zero, weights, zero)
+    weights = where(weights >= literal(LEAST[float64], float64), weights, zero)
     top = maximum(weights)
-    # Dividing by a power of 2 is exact.
-    exponent = bitcast(top, int64) & literal(0x7FF << 52, int64)
     finite = (top > zero) & (top < literal(math.inf, float64))
     heaviest = (weights >= top).astype(float64)
-    return where(finite, weights / bitcast(exponent, float64), heaviest)
+    return where(finite, _relative_to(top, weights), heaviest)
+
+
+def _relative_to(top: Tensor, weights: Tensor) -> Tensor:
+    """Divide by the power of 2 in `top`, by subtracting exponents as integers: the power may have
+    no reciprocal. Quotients that are not normal numbers become 0, as in every engine."""
+    lowest = literal(1 << 52, int64)  # the bits of the least normal number
+    exponent = bitcast(top, int64) & literal(0x7FF << 52, int64)
+    bits = bitcast(weights, int64)
+    moved = bits - (exponent - literal(1023 << 52, int64))
+    normal = (bits >= lowest) & (moved >= lowest)
+    return bitcast(where(normal, moved, literal(0, int64)), float64)
 
 
 def _draws(op: str, shape: Shape | None, batch: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,6 +12,10 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.interned import Interned
 
+MOST_DEVICES = 2**24  # more than there are anywhere; their numbers must fit into memory
+PLATFORMS = ("cpu", "cuda")
+ALONE = tuple([(name,) for name in PLATFORMS])
+
 
 class DeviceMesh(metaclass=Interned):
     """Devices in a grid of the given shape with named axes.
@@ -33,6 +37,9 @@ class DeviceMesh(metaclass=Interned):
         self.shape = _integers(shape, "dimensions")
         self.axis_names = _names(axis_names)
         self.size = math.prod(self.shape)
+        if self.size > MOST_DEVICES:
+            what = f"a mesh has at most {MOST_DEVICES} devices, got {self.size}"
+            raise ArgumentError(what, op="DeviceMesh")
         self.devices = tuple(range(self.size))
         if devices is not None:
             self.devices = _integers(devices, "devices")
@@ -60,6 +67,16 @@ class DeviceMesh(metaclass=Interned):
 
     def __reduce__(self) -> tuple:
         return DeviceMesh, self.parameters()
+
+    @property
+    def platform(self) -> str | None:
+        """The platform of a mesh that stands for one of its devices: it is named after it."""
+        return self.axis_names[0] if self.axis_names in ALONE and self.size == 1 else None
+
+    @property
+    def title(self) -> str:
+        """The mesh in messages; one that stands for a device has the device's name."""
+        return f"{self.platform}:{self.devices[0]}" if self.platform else repr(self)
 
     @property
     def several(self) -> tuple[str, ...]:

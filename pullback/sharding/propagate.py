@@ -201,10 +201,10 @@ def one_mesh(types: Sequence[Type], op: str) -> DeviceMesh | None:
         if t.sharding is not None and t.sharding.mesh is not found:
             if found is not None:
                 raise ArgumentError(
-                    f"operands must be on the same mesh, got {found} and {t.sharding.mesh} "
-                    f"for {show(types)}",
+                    f"operands must be on the same mesh or device, got {found.title} and "
+                    f"{t.sharding.mesh.title} for {show(types)}",
                     op=op,
-                    hint="Move one through the host: pb.tensor(x.numpy()).shard(mesh, spec).",
+                    hint="Move one: x.to(device), or pb.tensor(x.numpy()).shard(mesh, spec).",
                 )  # fmt: skip
             found = t.sharding.mesh
     return found

@@ -142,6 +142,17 @@ def test_N37_dead_code_common_subexpressions_and_constants_are_gone(x):
     assert f(x).numpy() == pytest.approx(np.sin(X) * 6, rel=1e-6)
 
 
+def test_N37_constants_of_floats_fold_where_they_are_exact(x):
+    @pb.compile
+    def f(x):
+        half, tenth = pb.tensor(2.0) / 4, pb.tensor(0.1)
+        return x * (half + half * half) + tenth * tenth
+
+    text = f.lower(x).text()
+    assert "0.75" in text and "Div" not in text and text.count("Mul") == 2
+    assert f(x).numpy() == pytest.approx(X * 0.75 + 0.01, rel=1e-6)
+
+
 def test_inputs_are_named_as_the_user_wrote_them(x):
     scale = pb.tensor(2.0)
     text = pb.compile(lambda params, x: params["w"] * x * scale).lower({"w": x}, x).text()

@@ -12,6 +12,7 @@ from pullback.graph import dtypes, where
 from pullback.graph.canonical import canonicalise, canonicalise_with_map
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node, constant, results
+from pullback.graph.table import TABLE
 from pullback.graph.types import Type
 from pullback.ops.elementwise.arithmetic import Add, Mul, Neg, Sub
 from pullback.ops.elementwise.division import Div
@@ -221,10 +222,49 @@ def test_m58_folding_at_64_bits_and_unsigned():
     assert folded(Sub(), 0, 1, dtype=dtypes.uint8) is None
 
 
-def test_bools_fold_floats_and_tensors_do_not():
+def test_bools_fold_and_tensors_do_not():
     assert folded(Invert(), True, dtype=dtypes.bool_) is False
-    assert folded(Add(), 1.0, 2.0, dtype=F32) is None
     assert folded(Add(), [1, 2], [3, 4]) is None
+
+
+TINY, BIG = 2.0**-126, 2.0**127  # the least normal number of f32, and one whose double overflows
+
+
+@pytest.mark.parametrize(
+    ("op", "values", "wanted"),
+    [
+        (Add(), (1.0, 2.0), 3.0), (Mul(), (0.5, -3.0), -1.5), (Sub(), (1.0, 1.0), 0.0),
+        (Neg(), (2.5,), -2.5), (Div(), (1.0, 4.0), 0.25), (TABLE["Less"](), (1.0, 2.0), True),
+        (TABLE["Maximum"](), (1.0, 2.0), 2.0), (TABLE["Floor"](), (2.5,), 2.0),
+        (TABLE["Cast"](dtypes.float16), (1.5,), 1.5), (TABLE["Cast"](I32), (-2.5,), -2),
+        (TABLE["Pow"](), (2.0, 3.0), 8.0), (TABLE["Square"](), (TINY ** 0.5,), TINY),
+    ],
+)  # fmt: skip
+def test_floats_fold_where_they_are_exact(op, values, wanted):
+    assert folded(op, *values, dtype=F32) == wanted
+
+
+@pytest.mark.parametrize(
+    ("op", "values"),
+    [
+        (Add(), (1.0, 2.0**-24)), (Add(), (0.1, 0.2)), (Mul(), (0.1, 0.1)), (Div(), (1.0, 3.0)),
+        (Div(), (1.0, 0.0)), (Add(), (BIG, BIG)), (Mul(), (TINY, 0.5)), (Mul(), (TINY / 2, 2.0)),
+        (Add(), (np.inf, 1.0)), (Add(), (np.nan, 1.0)), (Add(), (-0.0, 1.0)),
+        (TABLE["Maximum"](), (0.0, -0.0)), (TABLE["Pow"](), (2.0, 0.5)), (TABLE["Sqrt"](), (2.0,)),
+        (TABLE["Exp"](), (1.0,)), (TABLE["Cast"](dtypes.float16), (0.1,)),
+    ],
+)  # fmt: skip
+def test_floats_that_are_rounded_or_special_are_not_folded(op, values):
+    """Engines may round, flush subnormal numbers, and order zeros differently."""
+    assert folded(op, *values, dtype=F32) is None
+
+
+def test_conversions_of_integers_fold_where_they_are_exact():
+    cast = TABLE["Cast"](dtypes.float64)
+    assert folded(cast, 2**53, dtype=I64) == 2.0**53
+    assert folded(cast, 2**53 + 1, dtype=I64) is None
+    assert folded(TABLE["Cast"](I32), 2**31, dtype=I64) is None
+    assert folded(cast, True, dtype=dtypes.bool_) == 1.0
 
 
 def test_folded_operands_are_folded_further():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -138,6 +141,57 @@ def test_fusion_changes_no_bit(name):
     assert x.numpy().tobytes() == wanted.tobytes()
     with pb.config(eager=True):
         assert CASES[name](R.key(5)).numpy().tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("p", [
+    [1e308, 5e307, 1e308], [5e-324, 1e-323, 0], [2e-308, 3e-308, 0], [1, 0, 1e-300], [1, 0, 1e-310],
+    [1e308, 0, 1.0], [np.inf, 1, 0],
+])  # fmt: skip
+@pytest.mark.parametrize("replace", [True, False])
+def test_extreme_probabilities_choose_the_same_elements(p, replace):
+    """A power of 2 that has no reciprocal, and numbers that XLA flushes to 0."""
+    p, shape = np.array(p, np.float64), (20,) if replace else (2,)
+    f = lambda: R.choice(R.key(3), 3, shape, replace=replace, p=pb.tensor(p))  # noqa: E731
+    xla, reference = both_engines(f)
+    assert xla.tolist() == reference.tolist()
+    assert xla.max() < 3
+    if replace and p.max() > 1e-300:
+        assert (p[xla] > 0).all()
+
+
+def test_gamma_of_a_subnormal_shape_is_nan_in_both_engines():
+    for dtype, a in (("f32", 1e-40), ("f64", 1e-310)):
+        for found in both_engines(lambda a=a, dtype=dtype: R.gamma(R.key(1), a, (3,), dtype)):
+            assert np.isnan(found).all()
+
+
+# Samples in 16 bits are rounded from f64 or f32; the others test contraction and conversions.
+PROCESSOR = (
+    "truncated far f16", "gamma f16", "truncated bf16", "normal f16", "uniform between f16",
+    "exponential scaled f64", "normal moved f32", "choice p",
+)  # fmt: skip
+
+
+def digests(reference):
+    """Return a digest of the numbers of each sampler, computed by one of the engines."""
+    with pb.config(engine="reference" if reference else "xla"):
+        drawn = [CASES[name](R.key(12345)) for name in PROCESSOR]
+        pb.evaluate(*drawn)
+        return [hashlib.sha256(x.numpy().tobytes()).hexdigest()[:12] for x in drawn]
+
+
+@pytest.mark.parametrize("isa", ["AVX", "AVX2"])
+def test_bits_do_not_depend_on_the_instruction_set(isa):
+    """XLA compiles for an older processor: without conversions to f16, without fused products."""
+    script = "import test_random_engines as t; print(t.digests(reference=False))"
+    env = os.environ | {
+        "XLA_FLAGS": f"--xla_cpu_max_isa={isa}",
+        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.strip() == str(digests(reference=True)), done.stderr[-2000:]
 
 
 # These numbers must never change: users rely on them to reproduce experiments.

@@ -677,3 +677,58 @@ def test_N20_scalars_of_every_kind():
                 got = (x + v).numpy()
                 assert got.tolist() == [1 + v, 2 + v, 3 + v]
             assert counts.compiles == 0, dtype
+
+
+# A function of a tensor and a number, the same in NumPy, and values of the number.
+PARAMETERS = {
+    "float exponent": (lambda m, x, p: abs(x) ** p, (0.5, 1.7, -0.3, 12.5, 100.0, 1e10)),
+    "complex exponent": (lambda m, x, p: abs(x) ** p, (0.5j, 1 - 2j, 2.5 + 1j)),
+    "correction": (lambda m, x, p: m.std(x, 0, **{DDOF[m]: p}), (0, 1, 0.5, 2)),
+    "ord": (lambda m, x, p: m.sum(abs(x) ** p) ** (1 / p) if m is np else m.norm(x, ord=p),
+            (3, 4, 2.5, 0.5, 7.0)),
+    "tril": (lambda m, x, k: m.tril(x, k), (0, 1, -1, 99, -99)),
+    "triu": (lambda m, x, k: m.triu(x, k), (0, 1, -1, 99, -99)),
+    "roll": (lambda m, x, n: m.roll(x, n, 1), (1, 0, 2, -1, 77)),
+    "roll flat": (lambda m, x, n: m.roll(x, n), (1, 0, -5)),
+    "roll two axes": (lambda m, x, n: m.roll(x, (n, 1), (0, 1)), (1, 0, -5)),
+}  # fmt: skip
+DDOF = {np: "ddof", pb: "correction"}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_N20_a_changing_parameter_never_recompiles(name):
+    f, values = PARAMETERS[name]
+    x = pb.tensor(DATA)
+    f(pb, x, values[0]).numpy()
+    pb.grad(lambda x: abs(f(pb, x, values[0])).sum())(x).numpy()
+    with counting() as counts:
+        for v in values:
+            with np.errstate(over="ignore"):
+                want = f(np, DATA, v).astype(np.complex64 if isinstance(v, complex) else np.float32)
+            np.testing.assert_allclose(f(pb, x, v).numpy(), want, rtol=1e-4, atol=1e-6)
+            pb.grad(lambda x, v=v: abs(f(pb, x, v)).sum())(x).numpy()
+        assert counts.compiles == 0
+
+
+def test_N20_integers_of_any_size_and_traced_numbers():
+    x = pb.tensor(DATA)
+    assert pb.tril(x, 2**70).tolist() == DATA.tolist()
+    assert pb.roll(x, 2**70 + 1, 1).tolist() == np.roll(DATA, (2**70 + 1) % 3, 1).tolist()
+    rolled = pb.compile(
+        lambda x, n, k, c: (pb.roll(x, n, 0), pb.tril(x, k), x.std(0, correction=c))
+    )
+    for n, k, c in ((1, 0, 1), (-3, -1, 0.5), (20, 2, 2)):
+        found = rolled(x, n, k, c)
+        assert found[0].tolist() == np.roll(DATA, n, 0).tolist()
+        assert found[1].tolist() == np.tril(DATA, k).tolist()
+        np.testing.assert_allclose(found[2].numpy(), DATA.std(0, ddof=c), rtol=1e-5)
+
+
+def test_N20_small_integral_exponents_are_multiplied_out():
+    """They are exact, and 64.0 is the same exponent as 64."""
+    x = pb.tensor([-3.0, 0.0, 1.5])
+    assert (x**3.0).tolist() == [-27.0, 0.0, 3.375]
+    text = [str(pb.trace(lambda x, p=p: x**p, x)) for p in (64, 64.0, 65.0)]
+    assert text[0] == text[1] and "IntegerPow" in text[0] and "IntegerPow" not in text[2]
+    with pytest.raises(pb.errors.DTypeError, match=r"\*\*: an integer has no power -2"):
+        pb.tensor([2]) ** -2

@@ -12,13 +12,14 @@ from pullback.engines.xla.instructions import Block, HloInstruction, HloValue
 from pullback.engines.xla.printer import attribute_text, print_module
 from pullback.engines.xla.regions import ControlFlow
 from pullback.errors import EngineError, PullbackError
-from pullback.graph.dtypes import DType, bool_
+from pullback.graph.dtypes import DType, bfloat16, bool_, float16, float32, float64, uint64
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.graph.types import Type
+from pullback.graph.types import Type, show_apart
 from pullback.ops.sources import Result
 
 COMPARISONS = {"b": "UNSIGNED", "u": "UNSIGNED", "i": "SIGNED", "f": "FLOAT", "c": "FLOAT"}
+LOST = (1 << 29) - 1  # the bits of an f64 that an f32 does not have
 
 
 class Builder(ControlFlow, Collectives):
@@ -104,9 +105,30 @@ class Builder(ControlFlow, Collectives):
         return self.op("stablehlo.transpose", x, out=out, permutation=tuple(perm))
 
     def convert(self, x: HloValue, dtype: DType) -> HloValue:
+        """The values in another dtype, with the bits that NumPy gives on every processor.
+
+        Whether XLA rounds to 16 bits at once or first to f32 depends on the processor. NumPy rounds
+        to f16 once, and to bf16 through f32.
+        """
         if x.dtype is dtype:
             return x
+        if dtype is bfloat16 and x.dtype is not float32:
+            x = self.convert(x, float32)
+        elif dtype is float16 and x.dtype is float64:
+            x = self.convert(self._rounded_to_odd(x), float32)
         return self.op("stablehlo.convert", x, out=Type(x.shape, dtype))
+
+    def _rounded_to_odd(self, x: HloValue) -> HloValue:
+        """Numbers of f64 with the precision of f32, in whose last bit all lost bits are joined by
+        `or`. The result is exact in f32, and on the same side of every tie of f16."""
+        bits = self.op("stablehlo.bitcast_convert", x, out=Type(x.shape, uint64))
+        lost, kept, last = (self.full(bits.type, n) for n in (LOST, ~LOST % 2**64, LOST + 1))
+        low, high = (self.op("stablehlo.and", bits, m, out=bits.type) for m in (lost, kept))
+        inexact = self.compare("NE", low, self.full(bits.type, 0))
+        odd = self.op("stablehlo.or", high, last, out=bits.type)
+        return self.op(
+            "stablehlo.bitcast_convert", self.select(inexact, odd, high), out=Type(x.shape, float64)
+        )
 
     def compare(self, direction: str, x: HloValue, y: HloValue) -> HloValue:
         """`direction` is EQ, NE, LT, LE, GT or GE; operands have the same shape."""
@@ -182,7 +204,8 @@ class Builder(ControlFlow, Collectives):
             wanted = "a value made by the builder, or a tuple of values for several results"
             problem = f"hlo must return {wanted}, got {made!r}"
         elif (got := tuple(v.type for v in made) if values is made else made.type) != out:
-            problem = f"inferred type {node.type} differs from the engine's {got}"
+            inferred, engine = show_apart(node.type, got)
+            problem = f"inferred type {inferred} differs from the engine's {engine}"
         if problem is not None:
             raise EngineError(problem, op=node.op.title, where=node.where)
         return made

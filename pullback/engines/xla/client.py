@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import processes
+from pullback.engines.virtual_devices import cpu_device_count
 from pullback.engines.xla import machine
 from pullback.engines.xla.bindings import THREADS, _jax, version, xla_client
 from pullback.engines.xla.cluster import Cluster
 from pullback.engines.xla.executable import Executable, engine_error
 from pullback.engines.xla.jax_arrays import OnDevice, aval_of, device_list
 from pullback.engines.xla.sharded import DeviceGroup, Queue, Shards, Spmd
-from pullback.errors import ArgumentError, EngineError
+from pullback.errors import EngineError
 from pullback.graph.dtypes import int32
 from pullback.graph.types import Type
 
@@ -52,6 +53,10 @@ class Client:
         self._client = _make_client(chosen, self._cluster)
         self.device = self._client.local_devices()[0]
         self.devices = sorted(self._client.devices(), key=lambda d: (d.process_index, d.id))
+        mine = self.device.process_index
+        self.local_numbers = tuple(
+            [i for i, d in enumerate(self.devices) if d.process_index == mine]
+        )
         self.platform: str = {"gpu": "cuda"}.get(self._client.platform, self._client.platform)
         self._devices = device_list([self.device])
         self._options = _options(self.platform)
@@ -214,7 +219,7 @@ def _make_client(platform: str | None, joined: Cluster | None) -> Any:
         what = f"no engine for platform {platform!r}: its plugin is not installed"
         hint = "Install it with `pip install pullback[cuda13]`."
         raise EngineError(what, code="E6002", hint=hint)
-    count = _cpu_devices()
+    count = cpu_device_count()
     if joined is not None:
         return joined.make_cpu_client(count)
     return xla_client.make_cpu_client(**({} if count == 1 else {"num_devices": count}))
@@ -229,14 +234,6 @@ def _make_cuda_client(plugin: pathlib.Path, joined: Cluster | None) -> Any:
     if joined is not None:
         return joined.make_plugin_client("cuda", options)
     return xla_client.make_c_api_client("cuda", options)
-
-
-def _cpu_devices() -> int:
-    """Return the number of virtual devices of the CPU."""
-    given = os.environ.get("PULLBACK_CPU_DEVICES") or "1"
-    if not given.strip().isdecimal() or int(given) < 1:
-        raise ArgumentError(f"PULLBACK_CPU_DEVICES must be a positive integer, got {given!r}")
-    return int(given)
 
 
 def _too_few(platform: str, wanted: int, there: int, processes: int) -> EngineError:

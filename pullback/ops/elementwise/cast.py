@@ -10,6 +10,7 @@ import numpy as np
 from pullback.errors import DTypeError
 from pullback.graph import dtypes
 from pullback.graph.dtypes import DType, bool_
+from pullback.graph.kinds import PerElement
 from pullback.ops.factor_rules import fixed
 from pullback.ops.prelude import Axis, Imported, Node, Op, Text, Type
 from pullback.ops.samples import booleans, complexes, integers, real
@@ -33,12 +34,12 @@ class Retyped(Op, abstract=True):
         return self(xs[0])
 
 
-class Cast(Retyped):
+class Cast(Retyped, PerElement):
     """The same values in another element type.
 
     Floats become integers by dropping the fraction; those out of range become the nearest bound,
     and NaN becomes 0. Everything but 0 becomes true. A complex number loses its imaginary part,
-    except in a conversion to bool.
+    except in a conversion to bool. Numbers are rounded to f16 once, and to bf16 through f32.
     """
 
     kinds = "biufc"
@@ -51,6 +52,8 @@ class Cast(Retyped):
             x = x.real
         if self.dtype.is_integer and x.dtype.kind not in "biu":
             return saturated(x, self.dtype.numpy)
+        if self.dtype is dtypes.bfloat16 and x.dtype.kind in "iuf":
+            x = x.astype(np.float32)  # as ml_dtypes does today, and engines always
         return np.asarray(x).astype(self.dtype.numpy)
 
     def hlo(self, b: Any, out: Type, x: Any) -> Any:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import DType, bool_, dtype, float32, float64, int32, int64, uint32
+from pullback.graph.dtypes import bool_, dtype, float64, int32, int64, uint32
 from pullback.ops.elementwise.base import check_kind
+from pullback.ops.elementwise.cast import Cast
 from pullback.ops.parts import Begin
 from pullback.ops.prelude import Node, Op, Type, batch_along
 from pullback.ops.random.affine import LEAST
@@ -35,7 +36,7 @@ QUARTIC = [(-1) ** k / (k + 4) for k in range(14)]
 
 class RandomGamma(Op):
     """Samples of the gamma distribution with shape a and scale 1, for each key u32[..., 2] and each
-    element of a[..., *shape]; never 0, and NaN where a is not positive.
+    element of a[..., *shape]; never 0, and NaN where a is not positive or subnormal.
 
     The derivative with respect to a is that of a quantile (implicit reparameterization): the
     samples themselves jump where an acceptance changes.
@@ -69,7 +70,7 @@ class RandomGamma(Op):
             if done.all():
                 break
         made = _finished(NUMPY, made, wide, *blocks(0), LEAST[dtype(a.dtype)])
-        return np.asarray(made).astype(_rounded_in(dtype(a.dtype)).numpy).astype(a.dtype)
+        return Cast(dtype(a.dtype)).numpy(np.asarray(made))
 
     def hlo(self, b: Any, out: Type, key: Any, a: Any, *begin: Any) -> Any:
         shape, wide = out.shape[len(key.shape) - 1 :], b.convert(a, float64)
@@ -94,7 +95,7 @@ class RandomGamma(Op):
         made = b.loop(start, condition, body, stops=False)[1]
         finished = partial(_finished, least=LEAST[out.dtype])
         made = lifted(b, finished, made, wide, *blocks(0))
-        return b.convert(b.convert(made, _rounded_in(out.dtype)), out.dtype)
+        return b.convert(made, out.dtype)
 
     def factors(self, key: Type, a: Type, *begin: Type) -> str:
         return per_key(key, begin, a.rank - key.rank + 1, like=1)
@@ -148,15 +149,10 @@ def _finished(m: Any, made: Any, a: Any, u0: Any, u1: Any, least: float) -> Any:
     made = m.where(a < 1.0, exp(m, log(m, made) - _energy(m, u0, u1) * (1.0 / small)), made)
     made = m.where(made < least, least, made)
     made = m.where(a < HUGE, made, a)
-    return m.where(a > 0.0, made, math.nan)
+    return m.where(a >= least, made, math.nan)
 
 
 def _energy(m: Any, first: Any, second: Any) -> Any:
     """Return an exponential number, -log of a uniform one."""
     k = m.bitcast(joined(m, first, second), int64) & ((1 << 63) - 1)
     return minus_log(m, *ends(m, k, float64))
-
-
-def _rounded_in(wanted: DType) -> DType:
-    """Return the dtype of the first rounding: XLA may round f64 to 16 bits in one or two steps."""
-    return float32 if wanted.bits == 16 else wanted

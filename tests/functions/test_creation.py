@@ -1,0 +1,72 @@
+"""Created tensors: no memory until a value is needed, iotas inside traced functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from counters import counting
+
+import pullback as pb
+from pullback.errors import OutOfMemory
+from pullback.lazy.values import HostFormula
+
+
+def test_no_buffer_until_a_value_is_needed():
+    wide = (2**20, 2**20)  # 4 TiB
+    for x in (pb.zeros(wide), pb.ones(wide), pb.full(wide, 2.5), pb.eye(2**20), pb.arange(2**40)):
+        assert isinstance(x._node.value, HostFormula)
+        assert x.dtype is not None and x.ndim in (1, 2)
+    small = pb.arange(4)
+    assert small.tolist() == [0, 1, 2, 3] and isinstance(small._node.value, np.ndarray)
+    assert not small.numpy().flags.writeable
+
+
+def test_lack_of_memory_names_the_line_of_creation(monkeypatch):
+    def full(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "full", full)
+    x = pb.zeros((2**10, 3))
+    with pytest.raises(OutOfMemory, match=r"zeros: there is not .*\[1024, 3\].*creation\.py"):
+        (x + 1).numpy()
+
+
+def test_a_loop_that_starts_from_zeros_compiles_once():
+    """A recorded node would make the first step a program of its own."""
+    state, step = pb.zeros(3), pb.ones(3)
+    with counting() as counts:
+        for _ in range(4):
+            state = state * 0.5 + step
+            state.numpy()
+        assert counts.compiles == 1
+    assert state.tolist() == [1.875] * 3
+
+
+VALUES = {
+    "zeros": lambda m: m.zeros((2, 3)),
+    "full": lambda m: m.full((2,), 7),
+    "arange": lambda m: m.arange(-3, 40, 7),
+    "arange down": lambda m: m.arange(5, -5, -2),
+    "arange of large integers": lambda m: m.arange(2**62, 2**62 + 9, 4),
+    "arange of floats": lambda m: m.arange(0.1, 1.3, 0.1),
+    "empty arange": lambda m: m.arange(5, 2),
+    "linspace": lambda m: m.linspace(0.1, 0.7, 11),
+    "eye": lambda m: m.eye(3, 5, 1),
+    "eye below": lambda m: m.eye(4, 2, k=-9),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("engine", ["xla", "reference"])
+def test_values_equal_numpy_also_inside_a_traced_function(name, engine):
+    make = VALUES[name]
+    with pb.config(engine=engine), pb.default_dtype("f64"):
+        wanted = make(np)
+        traced = pb.compile(lambda x: (make(pb), x))(pb.tensor(1.0))[0]
+        for found in (make(pb), traced):
+            assert found.numpy().tobytes() == wanted.tobytes() and found.shape == wanted.shape
+
+
+def test_integers_and_eye_are_iotas_in_a_program_not_data():
+    text = pb.compile(lambda x: x + pb.arange(1000) + pb.eye(1000)).lower(pb.ones(1000)).text()
+    assert text.count("Iota") >= 2 and len(text) < 3000
