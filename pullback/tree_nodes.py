@@ -6,11 +6,13 @@ import dataclasses
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from operator import is_not
 from typing import Any, NamedTuple
 
 import optree
 
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, InPlaceError
 from pullback.graph.interned import exact
 
 NAMESPACE = "pullback"
@@ -30,6 +32,7 @@ class Registration(NamedTuple):
 _lock = threading.RLock()
 _registered: dict[type, Registration] = {}
 _named: dict[str, type] = {}
+_dataclasses: set[type] = set()  # registered classes that are taken apart by their fields
 
 
 def register_node(
@@ -53,6 +56,8 @@ def register_node(
             raise ArgumentError(f"tree.register: {what}", hint=hint)
         optree.register_pytree_node(cls, flattened, rebuilt, namespace=NAMESPACE)  # type: ignore[arg-type]
         _registered[cls] = Registration(flattened, rebuilt, fields)
+        if fields is not None:
+            _dataclasses.add(cls)
         _named[_name(cls)] = cls
 
 
@@ -97,19 +102,32 @@ def is_node(cls: type) -> bool:
 
 
 class FieldNames(NamedTuple):
-    """The fields of a dataclass: those that are children, and those that are static."""
+    """The fields of a dataclass: those that are children, and those that are static.
+
+    `known` has all fields and the cached properties. What an instance holds besides is static.
+    """
 
     children: tuple[str, ...]
     static: tuple[str, ...]
+    known: frozenset[str]
 
     @staticmethod
     def of(cls: Any) -> FieldNames:
         fields = dataclasses.fields(cls)
         static = tuple([f.name for f in fields if f.metadata.get("static", False)])
-        return FieldNames(tuple([f.name for f in fields if f.name not in static]), static)
+        cached = [
+            n for b in cls.__mro__ for n, x in vars(b).items() if isinstance(x, cached_property)
+        ]
+        known = frozenset([*cached, *(f.name for f in fields), "__orig_class__"])
+        return FieldNames(tuple([f.name for f in fields if f.name not in static]), static, known)
 
     def split(self, x: Any) -> tuple:
-        """Return the children, static data (values, and names of unset fields), and the names."""
+        """Return the children, static data and names of the children.
+
+        Static data are the values of static fields, the names of unset fields, and the attributes
+        that are no fields; or None.
+        """
+        more = self.more(x)
         try:
             children = [getattr(x, n) for n in self.children]
             static = tuple([getattr(x, n) for n in self.static])
@@ -117,19 +135,26 @@ class FieldNames(NamedTuple):
             unset = tuple([n for n in (*self.children, *self.static) if not hasattr(x, n)])
             names = tuple([n for n in self.children if n not in unset])
             static = tuple([getattr(x, n) for n in self.static if n not in unset])
-            return [getattr(x, n) for n in names], (static, unset), names
-        return children, (static, ()) if static else None, self.children
+            return [getattr(x, n) for n in names], (static, unset, more), names
+        return children, (static, (), more) if static or more else None, self.children
+
+    def more(self, x: Any) -> tuple[tuple[str, Any], ...]:
+        """Return the attributes of an instance that are no fields."""
+        own: Any = getattr(x, "__dict__", ())
+        if self.known.issuperset(own):
+            return ()
+        return tuple([(n, v) for n, v in sorted(own.items()) if n not in self.known])
 
     def join_into(self, cls: type) -> Callable:
         """Return the function that rebuilds an instance of the dataclass."""
 
         def join(data: Any, children: Any) -> Any:
-            static, unset = ((), ()) if data is None else data
+            static, unset, more = ((), (), ()) if data is None else data
             names = (*self.children, *self.static)
             if unset:
                 names = tuple([n for n in names if n not in unset])
             made: Any = object.__new__(cls)
-            for n, value in zip(names, (*children, *static), strict=True):
+            for n, value in (*zip(names, (*children, *static), strict=True), *more):
                 object.__setattr__(made, n, value)
             return made
 
@@ -163,33 +188,73 @@ class Static:
         return repr(self.value)
 
 
+def nodes_within(tree: Any) -> list[Any]:
+    """Return the instances of registered classes in a tree."""
+    found: list[Any] = []
+
+    def visit(node: Any) -> bool:
+        if type(node) in _registered:
+            found.append(node)
+        return False
+
+    optree.tree_flatten(tree, is_leaf=visit, namespace=NAMESPACE)
+    return found
+
+
 def static_values(tree: Any) -> list[tuple[str, Any]]:
     """Return the static values of all nodes of a tree, with a name for each.
 
     Raise if some are not hashable, or are tensors.
     """
-    nodes: list[Any] = []
-
-    def visit(node: Any) -> bool:
-        if type(node) in _registered:
-            nodes.append(node)
-        return False
-
-    optree.tree_flatten(tree, is_leaf=visit, namespace=NAMESPACE)
     found: list[tuple[str, Any]] = []
-    for node in nodes:
+    for node in nodes_within(tree):
         cls, known = type(node).__name__, _registered[type(node)]
         if known.fields is not None:
             names = [n for n in known.fields.static if hasattr(node, n)]
-            found += [(f"{cls}.{n}", getattr(node, n)) for n in names]
+            own = [*((n, getattr(node, n)) for n in names), *known.fields.more(node)]
+            found += [(f"{cls}.{n}", value) for n, value in own]
         elif (data := known.flattened(node)[1]) is not None:
             found.append((f"static data of {cls}", data.value))
     for name, value in found:
         hash(Static(value))
         if hasattr(value, "__dlpack__"):
-            hint = "Its value would be frozen in the program. Make the field a child."
+            hint = "Its value would be frozen in the program. Make it a field that is a child."
             raise ArgumentError(f"tree: {name} is static and holds a tensor or array", hint=hint)
     return found
+
+
+class LostWrites:
+    """Refuses writes to dataclasses among the arguments of a function.
+
+    The function gets copies of them, so a write has no effect outside.
+    """
+
+    def __init__(self, arguments: Any) -> None:
+        self.before: list[tuple[Any, dict[str, Any]]] = []
+        if _dataclasses:
+            nodes = [x for x in nodes_within(arguments) if type(x) in _dataclasses]
+            self.before = [(x, _attributes(x)) for x in nodes]
+
+    def refuse(self, name: str) -> None:
+        """Raise if an attribute was set since, or a tensor among them was changed in place."""
+        for x, before in self.before:
+            now = _attributes(x)
+            for n in dict.fromkeys([*before, *now]):
+                if any(map(is_not, now.get(n, _ABSENT), before.get(n, _ABSENT))):
+                    what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
+                    hint = "It has a copy, so the write would be lost. Return the new value."
+                    raise InPlaceError(what, hint=hint)
+
+
+_ABSENT = (None, LostWrites)
+
+
+def _attributes(x: Any) -> dict[str, Any]:
+    """Return what an instance of a dataclass holds, with the nodes of tensors."""
+    fields = _registered[type(x)].fields
+    assert fields is not None
+    own = {n: getattr(x, n) for n in (*fields.children, *fields.static) if hasattr(x, n)}
+    return {n: (v, getattr(v, "_node", None)) for n, v in [*own.items(), *fields.more(x)]}
 
 
 def fields_of(cls: type) -> FieldNames | None:

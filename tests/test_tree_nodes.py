@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import subprocess
 import sys
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from paths import ROOT
 
 import pullback as pb
 from pullback.compiled.flatten_fast import make_reader
-from pullback.errors import ArgumentError
+from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 
 T = TypeVar("T")
 STATIC: Any = {"static": True}
@@ -388,10 +389,76 @@ def test_none_stands_for_the_cotangent_of_an_integer_result():
 
 
 def test_an_integer_argument_is_refused():
-    from pullback.errors import NonDifferentiableInput
-
     for transform in (pb.grad, pb.value_and_grad, pb.jacrev, pb.jacfwd, pb.hessian):
         with told(NonDifferentiableInput, TypeError, "i64[] at argument[0]", "argnums"):
             transform(lambda n: n * 1.0)(3)
     with told(NonDifferentiableInput, TypeError, "i64[] at argument[1]"):
         pb.grad(lambda t, n: t["w"] * n, (0, 1))({"w": pb.tensor(1.0), "n": 3}, 3)
+
+
+# -- attributes that are no fields, and writes ----------------------------------------------------
+
+
+@dataclass
+class Model:
+    w: Any
+    mode = "train"  # not annotated: no field
+
+    def __post_init__(self) -> None:
+        self.scale = 2.0
+
+    @functools.cached_property
+    def norm(self) -> Any:
+        return (self.w * self.w).sum()
+
+    @pb.compile
+    def __call__(self, x: Any) -> Any:
+        return self.w * x * (self.scale if self.mode == "train" else 1.0)
+
+
+def test_other_attributes_are_static():
+    model, x = Model(pb.tensor(A)), pb.tensor(B)
+    assert model(x).tolist() == (2 * A * B).tolist()
+    model.mode = "eval"
+    assert model(x).tolist() == (A * B).tolist()
+    model.scale, model.mode = 3.0, "train"
+    assert model(x).tolist() == (3 * A * B).tolist()
+    assert pb.grad(lambda m: (m.w * m.scale).sum())(model).w.tolist() == [3.0, 3.0]
+    model.scale = pb.tensor(3.0)
+    with told(ArgumentError, TypeError, "Model.scale is static and holds a tensor"):
+        model(x)
+
+
+def test_cached_properties_are_computed_again():
+    model = Model(pb.tensor(A))
+    assert model.norm.item() == (A * A).sum()
+    assert pb.tree.map(lambda x: x * 2, model).norm.item() == 4 * (A * A).sum()
+    assert pb.grad(lambda m: m.norm)(model).w.tolist() == (2 * A).tolist()
+
+
+def set_field(model: Any) -> Any:
+    model.w = model.w * 2
+    return model.w.sum()
+
+
+def set_other(model: Any) -> Any:
+    model.calls = 1
+    return model.w.sum()
+
+
+def change_tensor(model: Any) -> Any:
+    model.w += 1
+    return model.w.sum()
+
+
+TRANSFORMS = {
+    "compile": pb.compile, "grad": pb.grad, "vmap": lambda f: pb.vmap(f),
+    "jvp": lambda f: lambda m: pb.jvp(f, (m,), (m,)), "checkpoint": pb.checkpoint,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize("write", [set_field, set_other, change_tensor])
+def test_writes_to_a_copy_are_refused(transform, write):
+    with told(InPlaceError, RuntimeError, "of Model, an argument", "Return the new value"):
+        transform(write)(Model(pb.tensor([A, B])))

@@ -20,6 +20,7 @@ from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
+from pullback.tree_nodes import LostWrites
 
 
 class Staged(NamedTuple):
@@ -50,7 +51,9 @@ def stage(
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
     with tracing(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
+        writes = LostWrites((args, kwargs))
         ys, structure = outputs(name, f(*args, **kwargs))
+        writes.refuse(name)
     made = [y._node for y in ys]
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers

@@ -23,6 +23,7 @@ from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
+from pullback.tree_nodes import LostWrites
 
 _ALIAS = Alias()
 _WITH_AUX = ("grad", "value_and_grad", "vjp")
@@ -77,9 +78,11 @@ class Recording:
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
+        writes = LostWrites(handles)
         try:
             with settings.Scope(grad_enabled=True) if constant else nullcontext():
                 self.result = f(*new, **kwargs)
+            writes.refuse(name)
         except BaseException:
             self.derivative.close()  # a traceback may keep this object alive
             raise

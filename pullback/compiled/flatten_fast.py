@@ -78,15 +78,16 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
 def _dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
     children, _, names = fields.split(node)
     rest = _parts(children)
-    if rest is None or names is not fields.children:  # a field is not set
-        return None
+    if rest is None or names is not fields.children or fields.more(node):
+        return None  # a field is not set, or there are other attributes
+    has_dict, known = hasattr(node, "__dict__"), fields.known
     fetch = _attributes(fields.children)
     static = _attributes(fields.static)
     wanted = static(node)
     exactly = Static(wanted)
 
     def read(x: Any, into: list[Any]) -> bool:
-        if type(x) is not kind:
+        if type(x) is not kind or (has_dict and not known.issuperset(x.__dict__)):
             return False
         try:
             values, own = fetch(x), static(x)

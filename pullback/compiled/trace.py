@@ -24,6 +24,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown
 from pullback.lazy.values import checked, to_host
 from pullback.ops.sources import Input
+from pullback.tree_nodes import LostWrites
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -74,8 +75,11 @@ def _staged(call: Invocation) -> Staged:
         leaves = zip(call.leaves, call.kinds, strict=True)
         given = [x if k is STATIC else _placeholder(k, next(values)) for x, k in leaves]
         inputs, named = tree.unflatten(call.in_tree, given)
+        writes = LostWrites((inputs, named))
         args, kwargs = call.options.merge(inputs, named, call.static)
-        return call.f(*args, **kwargs)
+        result = call.f(*args, **kwargs)
+        writes.refuse(call.name)
+        return result
 
     types = types_of(call.kinds)
     flat = tree.flatten((tuple(range(len(types))), {}))[1]
