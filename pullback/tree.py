@@ -40,7 +40,13 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     >>> pb.tree.unflatten(structure, [3, 4])
     {'a': 3, 'b': (4, None)}
     """
-    found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        found, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        hint = (
+            'Does a container hold itself? A field of a dataclass may be static: {"static": True}.'
+        )
+        raise ArgumentError("tree: containers are nested too deeply", hint=hint) from None
     if not LEAF_TYPES.issuperset(builtins.map(type, found)) and register_dataclasses(found):
         return flatten(tree)
     return found, structure

@@ -209,6 +209,13 @@ def test_paths_are_written_as_attributes():
         pb.trace(lambda t: t.b, Plain("text", 1.0))
 
 
+def test_a_dataclass_that_holds_itself():
+    own = Plain(1.0)
+    own.b = own
+    with told(ArgumentError, ValueError, "nested too deeply", "static"):
+        pb.tree.leaves(own)
+
+
 def test_prefixes_may_be_dataclasses():
     @dataclass
     class Local:

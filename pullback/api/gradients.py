@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pullback import tree
-from pullback.api.recording import deliver, differentiable, outputs
+from pullback.api.recording import deliver, differentiable, is_value, outputs
 from pullback.api.signatures import Tree
 from pullback.api.trace import refuse_cut_trace
 from pullback.api.vjp_jvp import matching_derivatives
@@ -45,6 +45,10 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
     >>> [g.tolist() for g in f(x)]
     [[1.0, 2.0], [3.0, 12.0]]
     """
+    for y in tree.leaves(ys):
+        if not is_value(y):
+            what = f"outputs must be tensors or numbers, got {type(y).__name__}"
+            raise ArgumentError(f"gradients: {what}")
     found, structure = outputs("gradients", ys)
     made = [y._node if y._token is None else node_of(y) for y in found]
     cotangents = _seeds(found, seeds, structure)

@@ -209,6 +209,8 @@ def test_targets_and_outputs_of_the_wrong_kind():
         pb.gradients((x * 1j).sum(), x)
     with told(ArgumentError, ValueError, "shapes must agree"):
         pb.gradients(x * x, x, f64([1.0, 2.0]))
+    with told(ArgumentError, TypeError, "outputs must be tensors or numbers, got str"):
+        pb.gradients("x", x)
 
 
 def test_a_cut_in_a_trace_is_refused():

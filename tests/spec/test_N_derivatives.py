@@ -402,7 +402,6 @@ class Pair(NamedTuple):
     second: Any
 
 
-@pb.tree.register
 @dataclasses.dataclass
 class Layer:
     weight: Any
