@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import optree
 
 from pullback.errors import ArgumentError, InPlaceError
-from pullback.graph.interned import exact
+from pullback.graph.interned import exact_key
 
 NAMESPACE = "pullback"
 
@@ -58,7 +58,7 @@ def register_node(
         _registered[cls] = Registration(flattened, rebuilt, fields)
         if fields is not None:
             _dataclasses.add(cls)
-        _named[_name(cls)] = cls
+        _named[_node_name(cls)] = cls
 
 
 def register_dataclass(cls: type) -> None:
@@ -170,7 +170,7 @@ class Static:
     @property
     def key(self) -> Any:
         """What is compared. It must be hashable, so that it cannot change."""
-        key = exact(self.value)
+        key = exact_key(self.value)
         try:
             hash(key)
         except TypeError as error:
@@ -233,12 +233,12 @@ class LostWrites:
         self.before: list[tuple[Any, dict[str, Any]]] = []
         if _dataclasses:
             nodes = [x for x in nodes_within(arguments) if type(x) in _dataclasses]
-            self.before = [(x, _attributes(x)) for x in nodes]
+            self.before = [(x, _node_attributes(x)) for x in nodes]
 
     def refuse(self, name: str) -> None:
         """Raise if an attribute was set since, or a tensor among them was changed in place."""
         for x, before in self.before:
-            now = _attributes(x)
+            now = _node_attributes(x)
             for n in dict.fromkeys([*before, *now]):
                 if any(map(is_not, now.get(n, _ABSENT), before.get(n, _ABSENT))):
                     what = f"{name}: the function changed {n!r} of {type(x).__name__}, an argument"
@@ -249,7 +249,7 @@ class LostWrites:
 _ABSENT = (None, LostWrites)
 
 
-def _attributes(x: Any) -> dict[str, Any]:
+def _node_attributes(x: Any) -> dict[str, Any]:
     """Return what an instance of a dataclass holds, with the nodes of tensors."""
     fields = _registered[type(x)].fields
     assert fields is not None
@@ -265,10 +265,10 @@ def fields_of(cls: type) -> FieldNames | None:
 
 def registered_name(cls: type) -> str | None:
     """Return the name of a registered class, which another process can find it by, or None."""
-    return _name(cls) if _named.get(_name(cls)) is cls else None
+    return _node_name(cls) if _named.get(_node_name(cls)) is cls else None
 
 
-def _name(cls: type) -> str:
+def _node_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -293,7 +293,8 @@ def _imported_dataclass(name: str) -> type | None:
         found: Any = sys.modules[module]
         for part in name.removeprefix(f"{module}.").split("."):
             found = vars(found).get(part) if hasattr(found, "__dict__") else None
-        if isinstance(found, type) and _name(found) == name and _is_rebuildable_dataclass(found):
+        named = isinstance(found, type) and _node_name(found) == name
+        if named and _is_rebuildable_dataclass(found):
             register_dataclass(found)
             return found
     return None

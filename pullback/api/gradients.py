@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pullback import tree
-from pullback.api.recording import deliver, differentiable, is_value, outputs
+from pullback.api.recording import deliver, differentiable_leaf, is_recorded_value, recorded_outputs
 from pullback.api.signatures import Tree
 from pullback.api.trace import refuse_cut_trace
 from pullback.api.vjp_jvp import matching_derivatives
 from pullback.errors import ArgumentError, NonDifferentiableInput, TraceError, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.tape import consumption, leaves_gone, requires_gradient
+from pullback.graph.tape import consumed_by, leaves_gone, requires_gradient
 from pullback.lazy.backward import already_consumed, paths_to_leaves
 from pullback.lazy.host_reads import is_unknown
 from pullback.lazy.operators import node_of
@@ -46,25 +46,25 @@ def gradients(ys: Tree, targets: Targets, seeds: Tree = None) -> Targets:
     [[1.0, 2.0], [3.0, 12.0]]
     """
     for y in tree.leaves(ys):
-        if not is_value(y):
+        if not is_recorded_value(y):
             what = f"outputs must be tensors or numbers, got {type(y).__name__}"
             raise ArgumentError(f"gradients: {what}")
-    found, structure = outputs("gradients", ys)
+    found, structure = recorded_outputs("gradients", ys)
     made = [y._node if y._token is None else node_of(y) for y in found]
-    cotangents = _seeds(found, seeds, structure)
+    cotangents = _gradient_seeds(found, seeds, structure)
     wanted = _Targets(targets)
     wanted.check(made)
     if not thread.transform_depth:
         start_log()
     grads = iter(derive_gradients(made, cotangents, wanted.nodes()))
     results = [
-        None if t is None else _total(t, [next(grads) for _ in nodes])
+        None if t is None else _total_gradient(t, [next(grads) for _ in nodes])
         for t, nodes in zip(wanted.tensors, wanted.spread, strict=True)
     ]
     return wanted.arrange(results)
 
 
-def _seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[Node | None]:
+def _gradient_seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[Node | None]:
     """The cotangents of the outputs: those given, or ones for real scalars."""
     if seeds is not None:
         return matching_derivatives("gradients", seeds, structure, ys)
@@ -80,7 +80,7 @@ def _seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[Node | Non
     return [ones(y._node.type) for y in ys]
 
 
-def _total(target: Tensor, grads: Sequence[Node | None]) -> Tensor:
+def _total_gradient(target: Tensor, grads: Sequence[Node | None]) -> Tensor:
     """The gradient of a target, which may be several nodes; zeros if nothing arrived."""
     arrived = [(0, i, g) for i, g in enumerate(grads) if g is not None]
     return deliver(accumulate(target._node, arrived) or zeros_like(target._node.type))
@@ -100,7 +100,8 @@ class _Targets:
     def _tensor(self, x: Any, i: int) -> Tensor | None:
         if type(x) is Tensor and x._node.type.inexact:
             return x
-        if any(x is t for t in self.given) or differentiable("gradients", x, i, ()) is not None:
+        number = differentiable_leaf("gradients", x, i, ())
+        if number is not None or any(x is t for t in self.given):
             got = f"{x._node.type if isinstance(x, Tensor) else type(x).__name__}"
             what = f"a target must be a float or complex tensor, got {got} at {self._path(i)}"
             hint = "Pass a tensor that was used in the computation."
@@ -145,7 +146,7 @@ class _Targets:
                 self.spread[i] = [n for n in leaves if t._token in n.tokens] or self.spread[i]
 
     def _dropped(self, node: Node, i: int) -> Exception:
-        if consumption(node) is not None:
+        if consumed_by(node) is not None:
             return already_consumed(node)
         if leaves_gone(node.tokens):
             hint = "Keep a reference to them: `w = pb.tensor(data, requires_grad=True)`."

@@ -11,7 +11,7 @@ from pullback.api.signatures import Argnums, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
-from pullback.graph.tape import lasting
+from pullback.graph.tape import lasting_tokens
 from pullback.lazy import settings
 from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
@@ -68,12 +68,12 @@ class Recording:
         self.constant = constant = not settings.current().grad_enabled
         selected = [args[i] for i in argnums]
         leaves, self.in_tree = tree.flatten(selected)
-        read = as_value if name == "trace" else differentiable
+        read = as_recorded_value if name == "trace" else differentiable_leaf
         found = [read(name, x, i, selected) for i, x in enumerate(leaves)]
         self.leaves = found
         self.tensors = [t for t in found if t is not None]
         tokens = (self.derivative.token,)
-        self.inputs = [_alias(node_of(t), tokens) for t in self.tensors]
+        self.inputs = [alias_argument(node_of(t), tokens) for t in self.tensors]
         handles = self.arguments([wrap(n) for n in self.inputs], leaves)
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
@@ -107,10 +107,10 @@ class Recording:
         return self.arguments([deliver(zeros_like(x.type) if g is None else g) for x, g in pairs])
 
 
-def _alias(node: Node, tokens: tuple) -> Node:
+def alias_argument(node: Node, tokens: tuple) -> Node:
     """An alias of an argument that carries the token of a new derivative."""
     if node.tokens:
-        tokens = (*lasting(node.tokens), *tokens)
+        tokens = (*lasting_tokens(node.tokens), *tokens)
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
@@ -124,22 +124,22 @@ def deliver(node: Node) -> Tensor:
     return made
 
 
-def outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
+def recorded_outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
     """The tensors that a function returned, and the structure of their tree."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
-        if not is_value(leaf):
+        if not is_recorded_value(leaf):
             what = f"the function must return tensors or numbers, got {type(leaf).__name__}"
             hint = "With has_aux=True it may return other data beside the value."
             raise ArgumentError(f"{name}: {what}", hint=hint if name in _WITH_AUX else "")
     return [asarray(leaf) for leaf in leaves], structure
 
 
-def is_value(x: object) -> bool:
+def is_recorded_value(x: object) -> bool:
     return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
-def differentiable(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:
+def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:
     """Leaf `i` of the selected arguments, as a tensor that can carry a derivative.
 
     A leaf that cannot is `None` inside a tree; an argument that cannot is refused.
@@ -147,9 +147,9 @@ def differentiable(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor
     if type(x) is Tensor and x._node.type.inexact:
         return x
     place = next((j for j, a in enumerate(selected) if x is a), None)
-    if place is None and (not is_value(x) or _is_other_array(x)):
+    if place is None and (not is_recorded_value(x) or _is_other_array(x)):
         return None
-    made = as_value(name, x, i, selected)
+    made = as_recorded_value(name, x, i, selected)
     if made.dtype.is_inexact:
         return made
     if place is None:
@@ -165,9 +165,9 @@ def _is_other_array(x: Any) -> bool:
     return getattr(getattr(x, "dtype", None), "kind", None) in tuple("OSUMm")
 
 
-def as_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
+def as_recorded_value(name: str, x: Any, i: int, selected: Tree) -> Tensor:
     """Leaf `i` of the selected arguments, as a tensor."""
-    if not is_value(x):
+    if not is_recorded_value(x):
         got = f"{type(x).__name__} at argument{tree.paths(selected)[i]}"
         raise ArgumentError(f"{name}: arguments must be tensors, arrays or numbers, got {got}")
     return asarray(x)

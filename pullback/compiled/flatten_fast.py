@@ -17,35 +17,35 @@ from pullback.tree_nodes import FieldNames, Static, fields_of
 Reader = Callable[[Any, list[Any]], bool]
 
 
-def make_reader(structure: Any) -> Reader | None:
+def make_flatten_reader(structure: Any) -> Reader | None:
     """Return a reader for a tree of lists, tuples, dicts, dataclasses and None; None for others."""
-    return _reader(tree.unflatten(structure, range(structure.num_leaves)))
+    return _flatten_reader(tree.unflatten(structure, range(structure.num_leaves)))
 
 
-def _reader(node: Any) -> Reader | None:
+def _flatten_reader(node: Any) -> Reader | None:
     kind = type(node)
     if kind is int:
-        return _leaf
+        return _flatten_leaf
     if node is None:
         return lambda x, into: x is None
     if kind is dict and not node:
         return lambda x, into: type(x) is dict and not x
     if kind is dict:
         keys = sorted(node, key=lambda k: next(iter(tree.leaves(node[k])), -1))  # by first leaf
-        return _dict(keys, [node[k] for k in keys])
+        return _flatten_dict(keys, [node[k] for k in keys])
     if kind is list or isinstance(node, tuple):
-        return _sequence(kind, list(node))
+        return _flatten_sequence(kind, list(node))
     fields = fields_of(kind)
-    return None if fields is None else _dataclass(kind, fields, node)
+    return None if fields is None else _flatten_dataclass(kind, fields, node)
 
 
-def _leaf(x: Any, into: list[Any]) -> bool:
+def _flatten_leaf(x: Any, into: list[Any]) -> bool:
     into.append(x)
     return True
 
 
-def _sequence(kind: type, parts: list[Any]) -> Reader | None:
-    count, rest = len(parts), _parts(parts)
+def _flatten_sequence(kind: type, parts: list[Any]) -> Reader | None:
+    count, rest = len(parts), _flatten_parts(parts)
     if rest is None:
         return None
 
@@ -57,8 +57,8 @@ def _sequence(kind: type, parts: list[Any]) -> Reader | None:
     return read
 
 
-def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
-    count, rest = len(keys), _parts(parts)
+def _flatten_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
+    count, rest = len(keys), _flatten_parts(parts)
     if rest is None:
         return None
     fetch = itemgetter(*keys) if count > 1 else lambda x: [x[k] for k in keys]
@@ -75,14 +75,14 @@ def _dict(keys: list[Any], parts: list[Any]) -> Reader | None:
     return read
 
 
-def _dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
+def _flatten_dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
     children, _, names = fields.split(node)
-    rest = _parts(children)
+    rest = _flatten_parts(children)
     if rest is None or names is not fields.children or fields.more(node):
         return None  # a field is not set, or there are other attributes
     has_dict, known = hasattr(node, "__dict__"), fields.known
-    fetch = _attributes(fields.children)
-    static = _attributes(fields.static)
+    fetch = _flatten_attributes(fields.children)
+    static = _flatten_attributes(fields.static)
     wanted = static(node)
     exactly = Static(wanted)
 
@@ -100,18 +100,18 @@ def _dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
     return read
 
 
-def _attributes(names: tuple[str, ...]) -> Callable[[Any], tuple]:
+def _flatten_attributes(names: tuple[str, ...]) -> Callable[[Any], tuple]:
     if not names:
         return lambda x: ()
     fetch = attrgetter(*names)
     return fetch if len(names) > 1 else lambda x: (fetch(x),)
 
 
-def _parts(parts: list[Any]) -> Reader | None:
+def _flatten_parts(parts: list[Any]) -> Reader | None:
     """Return a reader for the parts of a container, given in order."""
     if all(type(p) is int for p in parts):
-        return _leaves
-    readers = [reader for part in parts if (reader := _reader(part)) is not None]
+        return _flatten_leaves
+    readers = [reader for part in parts if (reader := _flatten_reader(part)) is not None]
     if len(readers) < len(parts):
         return None
 
@@ -124,6 +124,6 @@ def _parts(parts: list[Any]) -> Reader | None:
     return read
 
 
-def _leaves(xs: Any, into: list[Any]) -> bool:
+def _flatten_leaves(xs: Any, into: list[Any]) -> bool:
     into.extend(xs)
     return True

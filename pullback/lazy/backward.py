@@ -9,8 +9,8 @@ from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
-from pullback.graph.tape import Consumed, consumption, requires_gradient
-from pullback.lazy.history import forget
+from pullback.graph.tape import Consumed, consumed_by, requires_gradient
+from pullback.lazy.history import forget_history
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import guard_placeholder_write, register, wrap
 from pullback.ops.prelude import ones
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def backward(loss: Tensor) -> None:
     """Differentiate `loss` with respect to every leaf, and consume its graph."""
     node_of(loss)  # makes a leaf that was assigned to a root again
-    _check(loss)
+    _check_loss_for_backward(loss)
     path = paths_to_leaves([loss._node])
     leaves = [n for n in path if not n.inputs]
     start_log()
@@ -33,7 +33,7 @@ def backward(loss: Tensor) -> None:
         found = gradients([loss._node], [ones(loss._node.type)], leaves)
         for node, g in zip(leaves, found, strict=True):
             if g is not None:
-                _deposit(node, g)
+                _deposit_gradient(node, g)
     finally:
         thread.leaf_tokens = True
     mark = Consumed(max(n.number for n in path) + 1)
@@ -41,10 +41,10 @@ def backward(loss: Tensor) -> None:
         if node.inputs and not isinstance(node.op, Transparent):  # aliases are not consumed
             node.tokens = (*(t for t in node.tokens if not t.leaf), mark)
             if node.value is not None and not any(t.alive for t in node.tokens):
-                forget(node)
+                forget_history(node)
 
 
-def _check(loss: Tensor) -> None:
+def _check_loss_for_backward(loss: Tensor) -> None:
     if loss.shape != ():
         hint = "Reduce it first, with .sum() or .mean()."
         raise UnsupportedShape(f"backward() needs a scalar loss, got {loss._node.type}", hint=hint)
@@ -55,7 +55,7 @@ def _check(loss: Tensor) -> None:
             hint="Create parameters with pb.tensor(data, requires_grad=True). What is recorded "
             "inside\n`with pb.no_grad():` does not count.",
         )
-    if consumption(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
+    if consumed_by(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
         raise ArgumentError(
             "backward() needs a leaf to store a gradient in, but the tensors with "
             "requires_grad=True that this loss was computed from no longer exist",
@@ -68,7 +68,7 @@ def paths_to_leaves(outputs: Sequence[Node]) -> list[Node]:
     stack = list(dict.fromkeys(outputs))
     seen = set(stack)
     for node in stack:
-        mark = consumption(node)
+        mark = consumed_by(node)
         if mark is not None and (node.number < mark.before or not node.inputs):
             raise already_consumed(node)
         for x in node.inputs:
@@ -93,7 +93,7 @@ def _is_active(node: Node) -> bool:
     return any((t.leaf and t.alive) or type(t) is Consumed for t in node.tokens)
 
 
-def _deposit(leaf: Node, g: Node) -> None:
+def _deposit_gradient(leaf: Node, g: Node) -> None:
     """Add a gradient to `.grad` of the tensor of a leaf."""
     for token in leaf.tokens:
         tensor = token.tensor() if token.leaf and token.alive else None

@@ -12,8 +12,8 @@ from pullback.graph.ambient import thread
 from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
-from pullback.graph.node import emit, results, vary_over
-from pullback.ops.elementwise.base import is_singular
+from pullback.graph.node import emit_node, results, vary_over
+from pullback.ops.elementwise.base import is_singular_elementwise
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
 from pullback.ops.sources import Input, placeholder
@@ -48,7 +48,7 @@ class Kept(Op, Transparent, HigherOrder, abstract=True):
 
     @property
     def singular(self) -> bool:
-        return is_singular(self.op)
+        return is_singular_elementwise(self.op)
 
     def infer(self, x: Type, *xs: Type) -> Type:
         return x
@@ -151,9 +151,9 @@ class Checkpoint(Call, HigherOrder):
             if not xs and isinstance(node.op, Distinct):
                 new[node] = node  # a leaf
             elif node in saved:
-                new[node] = emit(Kept(node.op), (saved[node], *xs))
+                new[node] = emit_node(Kept(node.op), (saved[node], *xs))
             else:
-                new[node] = emit(node.op, xs)
+                new[node] = emit_node(node.op, xs)
         thread.where = where
         return [new[y] for y in graph.outputs]
 
