@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from counters import live_nodes
 from helpers import told
 
 import pullback as pb
@@ -164,6 +165,41 @@ def test_T24_a_training_loop_runs_one_program():
         step()
     w.numpy()
     assert pb.cache_info().misses - before <= 1  # the loop of five is one program
+
+
+def test_T24_a_training_loop_keeps_no_history():
+    w, momentum = f64([1.0, 2.0], requires_grad=True), f64([0.0, 0.0])
+    counts = []
+    for i in range(40):
+        h = w * w
+        g = pb.gradients((h * h).sum(), w)
+        with pb.no_grad():
+            momentum = 0.9 * momentum + g
+            w.assign(w - 0.001 * momentum)
+        if i % 10 == 9:
+            pb.evaluate(w, momentum)
+            counts.append(live_nodes())
+    assert counts[-1] <= counts[1]
+
+
+def test_T24_on_a_mesh_gradients_have_the_layout_of_their_targets():
+    mesh = pb.DeviceMesh(2, "d")
+
+    def f(x):
+        h = pb.sin(x)
+        return pb.gradients((h * h * x).sum(), [h, x])
+
+    with pb.config(engine="reference"):  # whose devices are simulated
+        x = f64([0.5, 1.0, -2.0, 3.0])
+        found = pb.vjp(f, x.shard(mesh, pb.P("d")))[0]
+        assert all(g.sharding.spec == pb.P("d") for g in found)
+        same(found, pb.vjp(f, x)[0])
+
+        def local(x):
+            return pb.gradients(pb.psum((x * x).sum(), "d"), x)
+
+        mapped = pb.shard_map(local, mesh, pb.P("d"), pb.P("d"))(x)
+        assert mapped.tolist() == (2 * x).tolist()
 
 
 # -- what is refused ------------------------------------------------------------------------------
