@@ -59,6 +59,8 @@ def jvp(
 ) -> tuple[Result, Result]:
     """Return `f(*xs)` and the tangent of the result for the tangents `ts` of `xs`.
 
+    Tangents of leaves inside trees that are not float or complex are `None`.
+
     >>> y, t = pb.jvp(lambda x: x * x, (pb.tensor(3.0),), (pb.tensor(1.0),))
     >>> y.item(), t.item()
     (9.0, 6.0)
