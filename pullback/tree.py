@@ -81,12 +81,12 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     {'a': 2, 'b': (4, 6)}
     """
     found, structure = flatten(tree)
-    columns = [_leaves_like(structure, r) for r in rest]
+    columns = [_tree_leaves_like(structure, r) for r in rest]
     # Not optree's map: errors in `f` are located at the first line outside this package
     return unflatten(structure, [f(*xs) for xs in zip(found, *columns, strict=True)])
 
 
-def _leaves_like(structure: Any, tree: Any) -> list[Any]:
+def _tree_leaves_like(structure: Any, tree: Any) -> list[Any]:
     """The parts of a tree at the leaves of a structure."""
     try:
         return structure.flatten_up_to(tree)

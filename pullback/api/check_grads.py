@@ -59,7 +59,9 @@ def _check(
     slope = _central_difference(f, args, ts, step)
     if "fwd" in modes:
         _, pushed = jvp(f, args, ts)
-        _compare("forward mode", level, tree.leaves(pushed), tree.leaves(slope), tolerance)
+        _compare_checked_grads(
+            "forward mode", level, tree.leaves(pushed), tree.leaves(slope), tolerance
+        )
     if "rev" in modes:
         y, pull = vjp(f, *args)
         gs = _random_direction(y, rng)
@@ -80,14 +82,18 @@ def _central_difference(f: Callable, args: tuple, ts: tuple, step: float) -> Tre
 
     def moved(by: float) -> Tree:
         def shift(x: Tensor, t: Tensor) -> Tensor:
-            return from_host(np.array(_wide(x) + by * t.numpy(), x.dtype.numpy))
+            return from_host(np.array(_widened_for_check(x) + by * t.numpy(), x.dtype.numpy))
 
         return tree.map(asarray, f(*tree.map(shift, args, ts)))
 
-    return tree.map(lambda a, b: (_wide(a) - _wide(b)) / (2 * step), moved(step), moved(-step))
+    return tree.map(
+        lambda a, b: (_widened_for_check(a) - _widened_for_check(b)) / (2 * step),
+        moved(step),
+        moved(-step),
+    )
 
 
-def _wide(x: Tensor) -> np.ndarray:
+def _widened_for_check(x: Tensor) -> np.ndarray:
     return x.numpy().astype(np.complex128 if x.dtype.is_complex else np.float64)
 
 
@@ -107,7 +113,7 @@ def _inner_product_of_trees(xs: Tree, ys: Tree) -> float:
     return sum(float(np.real(np.vdot(np.asarray(b), np.asarray(a)))) for a, b in pairs)
 
 
-def _compare(what: str, level: int, got: list, want: list, tolerance: float) -> None:
+def _compare_checked_grads(what: str, level: int, got: list, want: list, tolerance: float) -> None:
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
         a, b = np.asarray(a), np.asarray(b)
         size = max(1.0, float(np.abs(b).max(initial=0.0)))

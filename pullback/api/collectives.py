@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Protocol, TypeVar, overload
 
 from pullback import tree
 from pullback.api.named_axes import Names, bound_names, named_axis_size, one_axis_name
-from pullback.api.recording import deliver
+from pullback.api.recording import deliver_recorded
 from pullback.api.signatures import Array, Params, Tree
 from pullback.errors import ArgumentError, AxisError, ShapeError
 from pullback.functions import reshape
@@ -58,7 +58,7 @@ def psum(x: Tensor, axis_name: Names) -> Tensor:
     [0.25, 0.75]
     """
     names = bound_names("psum", axis_name)
-    return _reduce(PSum, x.astype(counting_dtype(x.dtype)), names)
+    return _reduce_collective(PSum, x.astype(counting_dtype(x.dtype)), names)
 
 
 @collective_per_leaf
@@ -70,7 +70,7 @@ def pmean(x: Tensor, axis_name: Names) -> Tensor:
     """
     names = bound_names("pmean", axis_name)
     # a sum in half precision could overflow where the mean does not
-    total = _reduce(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
+    total = _reduce_collective(PSum, x.astype(accumulator(counting_dtype(x.dtype))), names)
     mean = total / named_axis_size(*names)
     return mean.astype(x.dtype) if x.dtype.is_inexact else mean
 
@@ -82,7 +82,7 @@ def pmax(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x / pb.pmax(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.25, 1.0]
     """
-    return _reduce(PMax, x, bound_names("pmax", axis_name))
+    return _reduce_collective(PMax, x, bound_names("pmax", axis_name))
 
 
 @collective_per_leaf
@@ -92,7 +92,7 @@ def pmin(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(lambda x: x - pb.pmin(x, "i"), axis_name="i")(pb.tensor([1.0, 4.0])).tolist()
     [0.0, 3.0]
     """
-    return _reduce(PMin, x, bound_names("pmin", axis_name))
+    return _reduce_collective(PMin, x, bound_names("pmin", axis_name))
 
 
 def axis_index(axis_name: str) -> Tensor:
@@ -125,7 +125,7 @@ def pvary(x: Tensor, axis_name: Names) -> Tensor:
     >>> pb.vmap(own, in_axes=(None, 0), axis_name="i")(w, x).tolist()
     [3.0, 4.0]
     """
-    return deliver(_varying_operand(x, bound_names("pvary", axis_name)))
+    return deliver_recorded(_varying_operand(x, bound_names("pvary", axis_name)))
 
 
 @collective_per_leaf
@@ -205,7 +205,9 @@ def ppermute(x: Tensor, axis_name: str, perm: Sequence[tuple[int, int]]) -> Tens
     return record(PPermute(name, pairs), (_varying_operand(x, (name,)),))
 
 
-def _reduce(op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]) -> Tensor:
+def _reduce_collective(
+    op: Callable[[tuple[str, ...]], Op], x: Tensor, names: tuple[str, ...]
+) -> Tensor:
     return record(op(names), (_varying_operand(x, names),)) if names else x
 
 

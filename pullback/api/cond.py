@@ -6,7 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback import tree
-from pullback.api.carry import JoinedCarry, carry_leaf, carry_types, is_number, returned_carry
+from pullback.api.carry import (
+    JoinedCarry,
+    carry_leaf,
+    carry_types,
+    is_carried_number,
+    returned_carry,
+)
 from pullback.api.placeholders import Staged, stage
 from pullback.api.signatures import Args, Result
 from pullback.errors import ArgumentError
@@ -18,9 +24,9 @@ from pullback.graph.where import user_line
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import NUMBERS, node_of, number, scalar_dtype, scalar_operand
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.control.cond import Cond, Switch, no_branch_of_cond
-from pullback.ops.control.holder import canonical
+from pullback.ops.control.holder import canonical_held
 from pullback.ops.control.varying import unify_branches
 from pullback.ops.elementwise.cast import Cast
 from pullback.ops.prelude import Op
@@ -45,7 +51,9 @@ def cond(
     if index.type.dtype is not bool_:
         message = f"cond: the predicate must be a bool, got {index.type}"
         raise ArgumentError(message, hint="Write a comparison: `x != 0` for a number x.")
-    return _choose("cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args)
+    return _choose_cond_branch(
+        "cond", lambda graphs: Cond(graphs[::-1]), index, (true_fun, false_fun), args
+    )
 
 
 def switch(
@@ -68,7 +76,7 @@ def switch(
     node = _scalar_operand("switch", "the index", index, int64)
     if not node.type.dtype.is_integer:
         raise ArgumentError(f"switch: the index must be an integer, got {node.type}")
-    return _choose("switch", Switch, node, functions, args)
+    return _choose_cond_branch("switch", Switch, node, functions, args)
 
 
 def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
@@ -83,7 +91,7 @@ def _scalar_operand(name: str, what: str, value: Any, dtype: DType) -> Node:
     return node
 
 
-def _choose(
+def _choose_cond_branch(
     name: str, op: Callable[[tuple], Op], index: Node, functions: Sequence[Callable], args: Any
 ) -> Any:
     leaves, in_tree = tree.flatten((args, {}))
@@ -95,7 +103,7 @@ def _choose(
     joined = JoinedCarry([b.staged for b in branches], len(operands))
     graphs = unify_branches(joined.graphs, joined.axes, index.type.varying)
     nodes = [index, *map(node_of, operands.values())]
-    return tree.unflatten(structure, joined.apply(op(tuple(map(canonical, graphs))), nodes))
+    return tree.unflatten(structure, joined.apply(op(tuple(map(canonical_held, graphs))), nodes))
 
 
 class _Branch:
@@ -108,7 +116,7 @@ class _Branch:
 
         self.staged = stage(name, branch, types, in_tree, numbers=True)
         leaves = tree.leaves(self.result)
-        self.numbers = {i: x for i, x in enumerate(leaves) if is_number(x)}
+        self.numbers = {i: x for i, x in enumerate(leaves) if is_carried_number(x)}
 
     @property
     def types(self) -> list[Type]:
@@ -121,7 +129,7 @@ class _Branch:
             return
         graph, captured = self.staged.graph, self.staged.captured
         inputs, outputs = list(graph.inputs), list(graph.outputs)
-        if isinstance(value, Unknown):  # a 64-bit value, which was cast to become a tensor
+        if isinstance(value, TracedNumber):  # a 64-bit value, which was cast to become a tensor
             y = outputs[i]
             outputs[i] = emit_node(Cast(dtype), (y.inputs[0] if type(y.op) is Cast else y,))
         else:

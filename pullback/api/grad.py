@@ -75,7 +75,7 @@ def _differentiate_scalar(
     with Transform(args, kwargs):
         recording = Recording(name, f, args, kwargs, selected)
         with recording.derivative:
-            value, aux = split_aux(name, recording.result, has_aux)
+            value, aux = split_grad_aux(name, recording.result, has_aux)
             y = _scalar_loss(name, value)
             found = gradients([y._node], [ones(y._node.type)], recording.inputs)
             grads = recording.gradients(found)
@@ -83,7 +83,7 @@ def _differentiate_scalar(
     return y, aux, grads[0] if isinstance(argnums, int) else tuple(grads)
 
 
-def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+def split_grad_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     """The value and the auxiliary data that a function returned."""
     if has_aux and (not isinstance(result, tuple) or len(result) != 2):
         what = "with has_aux=True the function must return a pair (value, aux)"

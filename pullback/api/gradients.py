@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pullback import tree
-from pullback.api.recording import deliver, differentiable_leaf, is_recorded_value, recorded_outputs
+from pullback.api.recording import (
+    deliver_recorded,
+    differentiable_leaf,
+    is_recorded_value,
+    recorded_outputs,
+)
 from pullback.api.signatures import Tree
 from pullback.api.trace import refuse_cut_trace
 from pullback.api.vjp_jvp import matching_derivatives
@@ -83,7 +88,7 @@ def _gradient_seeds(ys: Sequence[Tensor], seeds: Tree, structure: Any) -> list[N
 def _total_gradient(target: Tensor, grads: Sequence[Node | None]) -> Tensor:
     """The gradient of a target, which may be several nodes; zeros if nothing arrived."""
     arrived = [(0, i, g) for i, g in enumerate(grads) if g is not None]
-    return deliver(accumulate(target._node, arrived) or zeros_like(target._node.type))
+    return deliver_recorded(accumulate(target._node, arrived) or zeros_like(target._node.type))
 
 
 class _Targets:

@@ -12,7 +12,13 @@ import numpy as np
 
 from pullback import tree
 from pullback.api.loops import map as map_rows
-from pullback.api.recording import Recording, Transform, deliver, normal_argnums, recorded_outputs
+from pullback.api.recording import (
+    Recording,
+    Transform,
+    deliver_recorded,
+    normal_argnums,
+    recorded_outputs,
+)
 from pullback.api.signatures import Argnums, Params, Tree
 from pullback.api.vmap import vmap
 from pullback.errors import ArgumentError
@@ -47,7 +53,7 @@ def jacrev(
     >>> pb.jacrev(lambda x: x * x)(pb.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacrev", _by_rows, f, argnums, chunk_size)
+    return _jacobian("jacrev", _jacobian_by_rows, f, argnums, chunk_size)
 
 
 def jacfwd(
@@ -107,7 +113,9 @@ def _jacobian(
     return jacobian
 
 
-def _by_rows(recording: Recording, ys: list[Tensor], chunk_size: int | None) -> list[list[Tensor]]:
+def _jacobian_by_rows(
+    recording: Recording, ys: list[Tensor], chunk_size: int | None
+) -> list[list[Tensor]]:
     """For each result the blocks of all arguments, in reverse mode."""
     nodes = [y._node for y in ys]
 
@@ -203,7 +211,9 @@ class _LinearMap:
         axes = [self.domain[i]._node.type.varying for i in group]
         vectors = [vary_over(v, a) for v, a in zip(vectors, axes, strict=True)]
         found = zip(self.apply(group, vectors), self.range, strict=True)
-        return [deliver(zeros_like(like._node.type) if y is None else y) for y, like in found]
+        return [
+            deliver_recorded(zeros_like(like._node.type) if y is None else y) for y, like in found
+        ]
 
     def _unit_vectors(self, group: Sequence[int], start: Any, count: int) -> list[Tensor]:
         """Rows of the identity over all elements of some tensors, from row `start` on.

@@ -19,7 +19,7 @@ from pullback.lazy.operators import node_of
 from pullback.lazy.record import cut, register
 from pullback.lazy.roots import Outside
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 from pullback.ops.prelude import zeros_like
 from pullback.ops.wrap.identity import Alias
 from pullback.transforms.call_rules import start_log
@@ -104,7 +104,9 @@ class Recording:
     def gradients(self, found: Sequence[Node | None]) -> Any:
         """The gradients of the inputs, zeros for `None`, in the arguments' tree."""
         pairs = zip(self.inputs, found, strict=True)
-        return self.arguments([deliver(zeros_like(x.type) if g is None else g) for x, g in pairs])
+        return self.arguments(
+            [deliver_recorded(zeros_like(x.type) if g is None else g) for x, g in pairs]
+        )
 
 
 def alias_argument(node: Node, tokens: tuple) -> Node:
@@ -114,7 +116,7 @@ def alias_argument(node: Node, tokens: tuple) -> Node:
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 
-def deliver(node: Node) -> Tensor:
+def deliver_recorded(node: Node) -> Tensor:
     """A node that a transform made, as a tensor for the user."""
     if not settings.current().grad_enabled:
         node = cut(node)
@@ -136,7 +138,9 @@ def recorded_outputs(name: str, result: Tree) -> tuple[list[Tensor], Any]:
 
 
 def is_recorded_value(x: object) -> bool:
-    return isinstance(x, (Tensor, Unknown, bool, int, float, complex)) or hasattr(x, "__array__")
+    return isinstance(x, (Tensor, TracedNumber, bool, int, float, complex)) or hasattr(
+        x, "__array__"
+    )
 
 
 def differentiable_leaf(name: str, x: Any, i: int, selected: Sequence[Any]) -> Tensor | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback import tree
 from pullback.api.closure import close_over
-from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
+from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Params, Tree
 from pullback.api.vjp_jvp import matching_derivatives, matching_tangents
 from pullback.errors import ArgumentError, GradientCut, TraceError
@@ -77,7 +77,7 @@ class Trace:
         nodes = matching_tangents("replay", list(args), rec.in_tree, rec.tensors)
         graph, captured = self.closed()
         made = graph(*nodes, *captured)
-        return tree.unflatten(self._structure, [deliver(y) for y in made])
+        return tree.unflatten(self._structure, [deliver_recorded(y) for y in made])
 
     def _outside(self) -> Callable[[Node], bool]:
         """A test for arguments and for values that are not part of this trace."""
@@ -110,7 +110,9 @@ class Trace:
         """
         found = self.input_gradients("gradients", cotangents)
         pairs = zip(self._recording.inputs, found, strict=True)
-        return [deliver(g or zeros_like(x.type)) if x.type.inexact else None for x, g in pairs]
+        return [
+            deliver_recorded(g or zeros_like(x.type)) if x.type.inexact else None for x, g in pairs
+        ]
 
     def input_gradients(self, name: str, cotangents: Tree) -> list[Node | None]:
         """The gradient of each input, `None` where no output depends on it."""
@@ -152,7 +154,7 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
         if g is not None:
             arrived[x].append((0, i, g))
     totals = {x: accumulate(x._node, gs) for x, gs in arrived.items()}
-    return {x: deliver(g or zeros_like(x._node.type)) for x, g in totals.items()}
+    return {x: deliver_recorded(g or zeros_like(x._node.type)) for x, g in totals.items()}
 
 
 def refuse_cut_trace(name: str, token: Token, inputs: Sequence[Node]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from pullback import tree
-from pullback.api.grad import grad, split_aux
-from pullback.api.recording import Recording, Transform, deliver, recorded_outputs
+from pullback.api.grad import grad, split_grad_aux
+from pullback.api.recording import Recording, Transform, deliver_recorded, recorded_outputs
 from pullback.api.signatures import Aux, Params, Result, Scalar, Tree
 from pullback.errors import ArgumentError
 from pullback.graph.node import Node
@@ -40,7 +40,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     """
     with Transform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
-    result, aux = split_aux("vjp", recording.result, has_aux)
+    result, aux = split_grad_aux("vjp", recording.result, has_aux)
     ys, structure = recorded_outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
 
@@ -95,7 +95,7 @@ def _linearize(
             given = matching_derivatives(name, list(ts), recording.in_tree, recording.leaves)
             found = forward_tangents(nodes, recording.inputs, [t for t in given if t is not None])
             pairs = zip(nodes, found, strict=True)
-            made = [deliver(zeros_like(y.type) if t is None else t) for y, t in pairs]
+            made = [deliver_recorded(zeros_like(y.type) if t is None else t) for y, t in pairs]
             return tree.unflatten(structure, made)
 
     return recording.hand_out(tree.unflatten(structure, ys)), push

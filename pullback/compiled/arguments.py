@@ -15,7 +15,7 @@ from pullback.graph.dtypes import dtype as dtype_of
 from pullback.graph.types import Type
 from pullback.lazy.host_data import asarray
 from pullback.lazy.tensor import Tensor
-from pullback.lazy.traced_number import Unknown
+from pullback.lazy.traced_number import TracedNumber
 
 WIDE: dict[type, DType] = {int: int64, float: float64, complex: complex128}
 
@@ -30,10 +30,10 @@ class StaticArgument:
 STATIC = StaticArgument()
 
 
-class Number(tuple):
+class ArgumentNumber(tuple):
     """The kind of a number: its Python type, and its dtype if it is a NumPy scalar."""
 
-    def __new__(cls, kind: type, given: DType | None) -> Number:
+    def __new__(cls, kind: type, given: DType | None) -> ArgumentNumber:
         return super().__new__(cls, (kind, given))
 
     @property
@@ -45,10 +45,10 @@ class Number(tuple):
         return self[0].__name__ if self[1] is None else str(self[1])
 
 
-_PYTHON_NUMBERS = {kind: Number(kind, None) for kind in WIDE}
+_PYTHON_NUMBERS = {kind: ArgumentNumber(kind, None) for kind in WIDE}
 
 
-Kind = Type | Number | StaticArgument  # what a leaf is to a program
+Kind = Type | ArgumentNumber | StaticArgument  # what a leaf is to a program
 
 
 def classify_arguments(leaves: Sequence[Any]) -> tuple[list[Any], tuple[Kind, ...]]:
@@ -63,10 +63,10 @@ def argument_kind(x: Any) -> Kind:
     number = _PYTHON_NUMBERS.get(type(x))
     if number is not None:
         return number
-    if isinstance(x, Unknown):
-        return Number(x.kind, x.given)
+    if isinstance(x, TracedNumber):
+        return ArgumentNumber(x.kind, x.given)
     if isinstance(x, np.generic):
-        return Number(type(x.item()), dtype_of(x.dtype))
+        return ArgumentNumber(type(x.item()), dtype_of(x.dtype))
     return x if isinstance(x, Type) else STATIC
 
 
@@ -174,4 +174,8 @@ def _argument_numbers(what: str, given: int | Sequence[int], count: int | None) 
 
 def argument_types(kinds: Iterable[Kind]) -> list[Type]:
     """Return the types of the inputs among the leaves."""
-    return [k.type if isinstance(k, Number) else k for k in kinds if isinstance(k, (Type, Number))]
+    return [
+        k.type if isinstance(k, ArgumentNumber) else k
+        for k in kinds
+        if isinstance(k, (Type, ArgumentNumber))
+    ]

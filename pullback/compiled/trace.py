@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pullback import tree
 from pullback.api.placeholders import Staged, stage
-from pullback.compiled.arguments import STATIC, Number, argument_types
-from pullback.compiled.guards.walk import Snapshot, Walk, walk
+from pullback.compiled.arguments import STATIC, ArgumentNumber, argument_types
+from pullback.compiled.guards.walk import GuardWalk, Snapshot, walk
 from pullback.errors import InPlaceError
 from pullback.graph.canonical import canonicalise
 from pullback.graph.graph import Graph, ancestors
@@ -87,7 +87,7 @@ def _staged_for_trace(call: Invocation) -> Staged:
 
 
 def _trace_placeholder(kind: Any, placeholder: Tensor) -> Any:
-    number = isinstance(kind, Number)
+    number = isinstance(kind, ArgumentNumber)
     return unknown_traced_number(kind[0], placeholder._node, kind[1]) if number else placeholder
 
 
@@ -149,7 +149,7 @@ def _trace_with_constants(
     return Graph(inputs, graph(*values)), kept
 
 
-def _exclude_changed_from_trace(call: Invocation, before: Walk, first: int) -> None:
+def _exclude_changed_from_trace(call: Invocation, before: GuardWalk, first: int) -> None:
     """Exclude places that the function itself changed from the guards: they would always fail.
 
     Raise if it stored a tensor of the trace outside, which would have no value there. Modules that

@@ -11,7 +11,7 @@ from pullback.debug.recorded import RecordedFunction
 from pullback.errors import UnsupportedOp
 from pullback.graph.graph import Graph
 from pullback.graph.node import Node
-from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless, watched_for_nan
+from pullback.lazy.nonfinite import NonFinite, find_nonfinite, harmless_nonfinite, watched_for_nan
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
         run = watched_for_nan(graph, arrays)
         count = len(program.outputs)
         names = _result_names(count)
-        forward = _bad(run.notes, graph, names, 0)
-        backward = _bad(run.notes, graph, [name for name, _ in gradients], count)
+        forward = _nan_found(run.notes, graph, names, 0)
+        backward = _nan_found(run.notes, graph, [name for name, _ in gradients], count)
         first = find_nonfinite(run, graph.outputs[:count]) or (
             None if forward else find_nonfinite(run, graph.outputs)
         )
         given = [n for n, x in zip(graph.names, graph.inputs, strict=True) if x in run.notes]
         needed = tuple(given) if (forward or backward) and first is None else ()
-        hidden = () if forward else tuple(harmless(run))
+        hidden = () if forward else tuple(harmless_nonfinite(run))
         return NanReport(first, needed, tuple(forward), tuple(backward), hidden, why)
 
     return traced
@@ -104,7 +104,7 @@ def _result_names(count: int) -> list[str]:
     return ["the result"] if count == 1 else [f"result {i}" for i in range(count)]
 
 
-def _bad(notes: dict[Node, Any], graph: Graph, names: Sequence[str], start: int) -> list[str]:
+def _nan_found(notes: dict[Node, Any], graph: Graph, names: Sequence[str], start: int) -> list[str]:
     """The names of outputs, from `start` on, that are not finite."""
     outputs = graph.outputs[start : start + len(names)]
     return [name for name, y in zip(names, outputs, strict=True) if y in notes]

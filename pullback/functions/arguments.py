@@ -18,7 +18,7 @@ from pullback.lazy.operators import NUMBERS, as_tensor, cast_node, node_of, numb
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor, wrap
-from pullback.lazy.traced_number import Unknown, UnknownInt
+from pullback.lazy.traced_number import TracedNumber, UnknownInt
 from pullback.ops.op import Op
 from pullback.typing import ArrayLike, Axis, DTypeLike, Index, IndexItem, Shape
 
@@ -65,7 +65,7 @@ def float_arguments(*values: ArrayLike) -> list[Node]:
 
 
 def _is_number(x: Any) -> bool:
-    return type(x) in NUMBERS or isinstance(x, Unknown)
+    return type(x) in NUMBERS or isinstance(x, TracedNumber)
 
 
 def literal(value: Any, dtype: DType) -> Tensor:

@@ -44,7 +44,9 @@ def conv(
     steps = per_dimension("conv", strides, rank, "strides")
     apart = per_dimension("conv", dilation, rank, "dilation")
     inner = per_dimension("conv", input_dilation, rank, "input_dilation")
-    border = _padding("conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart)
+    border = _convolution_padding(
+        "conv", padding, a.type.shape[1:-1], b.type.shape[:-2], steps, apart
+    )
     return record_as("conv", Convolution(steps, border, inner, apart, groups), a, b)
 
 
@@ -101,11 +103,11 @@ def _pooling_window(
         raise ShapeError(f"needs [N, spatial..., C], got {x.type}", op=op, code="E3002")
     sizes = per_dimension(op, window, rank, "window")
     steps = sizes if strides is None else per_dimension(op, strides, rank, "strides")
-    border = _padding(op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank)
+    border = _convolution_padding(op, padding, x.type.shape[1:-1], sizes, steps, (1,) * rank)
     return (1, *sizes, 1), (1, *steps, 1), ((0, 0), *border, (0, 0))
 
 
-def _padding(
+def _convolution_padding(
     op: str, padding: Padding, sizes: Sequence[int], window: Sequence[int], strides: Sequence[int],
     dilation: Sequence[int],
 ) -> tuple[tuple[int, int], ...]:  # fmt: skip

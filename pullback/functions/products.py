@@ -155,7 +155,7 @@ def tril(x: ArrayLike, k: int = 0) -> Tensor:
     >>> pb.tril([[1, 2], [3, 4]]).tolist()
     [[1, 0], [3, 4]]
     """
-    return _triangle("tril", x, k, GreaterEqual)
+    return _triangle_of_matrix("tril", x, k, GreaterEqual)
 
 
 def triu(x: ArrayLike, k: int = 0) -> Tensor:
@@ -164,10 +164,10 @@ def triu(x: ArrayLike, k: int = 0) -> Tensor:
     >>> pb.triu([[1, 2], [3, 4]]).tolist()
     [[1, 2], [0, 4]]
     """
-    return _triangle("triu", x, k, LessEqual)
+    return _triangle_of_matrix("triu", x, k, LessEqual)
 
 
-def _triangle(
+def _triangle_of_matrix(
     op: str, x: ArrayLike, k: int, compare: type[GreaterEqual] | type[LessEqual]
 ) -> Tensor:
     """The elements where `compare(row + k, column)` is true; 0 elsewhere."""

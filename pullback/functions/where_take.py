@@ -117,7 +117,7 @@ def scatter(
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     """Repeat each slice along an axis by a number of its own; tensors of numbers are read."""
-    counts = _counts(repeats)
+    counts = _take_counts(repeats)
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
         message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"
@@ -125,7 +125,7 @@ def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     return take(x, np.repeat(np.arange(n), np.broadcast_to(counts, (n,))), axis)
 
 
-def _counts(repeats: ArrayLike) -> np.ndarray:
+def _take_counts(repeats: ArrayLike) -> np.ndarray:
     """The numbers of repetitions on the host, where they decide the shape of the result."""
     if isinstance(repeats, np.ndarray):
         return repeats
@@ -149,7 +149,7 @@ def dynamic_slice(x: ArrayLike, starts: Sequence[ArrayLike], sizes: Sequence[int
     """
     x = as_tensor(x)
     shape = shape_of("dynamic_slice", sizes)
-    places = _starts("dynamic_slice", x, starts, shape)
+    places = _take_starts("dynamic_slice", x, starts, shape)
     return record(DynamicSlice(shape), (node_of(x), *places))
 
 
@@ -161,11 +161,13 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, starts: Sequence[Array
     """
     x = as_tensor(x)
     new = as_tensor(update).astype(x.dtype)
-    places = _starts("dynamic_update_slice", x, starts, new.shape)
+    places = _take_starts("dynamic_update_slice", x, starts, new.shape)
     return record(DynamicUpdateSlice(), (node_of(x), node_of(new), *places))
 
 
-def _starts(op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]) -> list[Node]:
+def _take_starts(
+    op: str, x: Tensor, starts: Sequence[ArrayLike], sizes: tuple[int, ...]
+) -> list[Node]:
     """The nodes of the start indices; Python ints are checked against the size."""
     nodes = []
     for axis, (start, n, size) in enumerate(zip(starts, x.shape, sizes)):

@@ -16,7 +16,7 @@ from pullback.graph.types import Type
 from pullback.lazy.hooks import hooks
 from pullback.lazy.record import record, record_root
 from pullback.lazy.settings import current
-from pullback.lazy.traced_number import Unknown, UnknownComplex, UnknownFloat, UnknownInt
+from pullback.lazy.traced_number import TracedNumber, UnknownComplex, UnknownFloat, UnknownInt
 from pullback.lazy.weak_compare import FLIPPED, beyond_weak_limits, weak_limits
 from pullback.ops.sources import SCALAR, pack_source_bits
 
@@ -55,7 +55,7 @@ def scalar_operand(value: Any, dtype: DType) -> Node:
 
 def weak(value: Any, dtype: DType) -> Node:
     """A Python number or a traced number in the dtype of the tensor it is combined with."""
-    return value.cast(dtype) if isinstance(value, Unknown) else scalar_operand(value, dtype)
+    return value.cast(dtype) if isinstance(value, TracedNumber) else scalar_operand(value, dtype)
 
 
 def scalar_dtype(value: Any, dtype: DType) -> DType:
@@ -88,7 +88,7 @@ def operands(*values: Any) -> list[Node]:
     dtype = None
     for value in values:
         value = number(value)
-        if type(value) in NUMBERS or isinstance(value, Unknown):
+        if type(value) in NUMBERS or isinstance(value, TracedNumber):
             nodes.append(value)
             continue
         node = node_of(as_tensor(value))
@@ -103,7 +103,7 @@ def operands(*values: Any) -> list[Node]:
     return [cast_node(n, dtype) if isinstance(n, Node) else weak(n, dtype) for n in nodes]
 
 
-def as_tensor(value: ArrayLike | Unknown) -> Tensor:
+def as_tensor(value: ArrayLike | TracedNumber) -> Tensor:
     """Return `value` as a tensor; a tensor is returned as it is."""
     if isinstance(value, Operators):
         return value  # type: ignore[return-value]  # Tensor is the only subclass
@@ -126,7 +126,7 @@ def binary_operator(op: Op, x: Tensor, y: object, swap: bool = False) -> Any:
             a, b = cast_node(a, dtype), scalar_operand(y, dtype)
         elif isinstance(y, (np.ndarray, list, tuple)):
             a, b = operands(x, y)
-        elif isinstance(y, Unknown):
+        elif isinstance(y, TracedNumber):
             dtype = scalar_dtype(y, a.type.dtype)
             a, b = cast_node(a, dtype), y.cast(dtype)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.engines import environment
 from pullback.engines.byte_sizes import bytes_of
-from pullback.engines.environment import variable
+from pullback.engines.environment import environment_variable
 from pullback.errors import ArgumentError, DTypeError
 from pullback.graph.dtypes import DType, dtype, float32
 from pullback.graph.where import user_line
@@ -80,12 +80,12 @@ class Settings:
 
 
 def _settings_from_environment() -> Settings:
-    environment.check_all()  # at the import, and not when a variable is first needed
+    environment.check_environment()  # at the import, and not when a variable is first needed
     return Settings(
-        eager=variable("PULLBACK_EAGER", False),
-        verify_shapes=variable("PULLBACK_VERIFY_SHAPES", False),
-        engine=variable("PULLBACK_ENGINE", "xla"),
-        cache_bytes=variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
+        eager=environment_variable("PULLBACK_EAGER", False),
+        verify_shapes=environment_variable("PULLBACK_VERIFY_SHAPES", False),
+        engine=environment_variable("PULLBACK_ENGINE", "xla"),
+        cache_bytes=environment_variable("PULLBACK_CACHE_MEMORY", Settings.cache_bytes),
     )
 
 

@@ -23,7 +23,7 @@ from pullback.ops.reduce.reductions import Any_
 from pullback.ops.shape.concat_pad import Concat
 from pullback.ops.shape.movement import Reshape
 from pullback.static.catalogue import catalogued
-from pullback.static.functions import apply_module_function, bind
+from pullback.static.functions import apply_module_function, bind_function_inputs
 from pullback.static.module import Module, require_module
 
 ENGINES = ("xla", "reference")
@@ -54,7 +54,7 @@ def run(
         message = f"run: timeout must be a positive number of seconds, got {timeout!r}"
         raise errors.ArgumentError(message)
     with _run_on_engine(engine):
-        tensors = bind("run", graph, (), {} if inputs is None else inputs)
+        tensors = bind_function_inputs("run", graph, (), {} if inputs is None else inputs)
         numbers = {node: i for i, node in module.values.items()}
 
         def work() -> list[np.ndarray]:

@@ -16,7 +16,7 @@ ABSENT: Any = object()  # stands for a value that is not there
 _DEFAULT_LOOKUP = object.__getattribute__
 
 
-class Checks:
+class GuardChecks:
     """All checks of one function, which run at every call."""
 
     __slots__ = ("_cells", "_functions", "_names", "_others", "_sizes", "bases")

@@ -8,12 +8,12 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from pullback.compiled.guards.checks import ABSENT, Checks, Ref, getter, own_attributes
+from pullback.compiled.guards.checks import ABSENT, GuardChecks, Ref, getter, own_attributes
 from pullback.compiled.guards.values import is_read_unseen, is_trusted
 from pullback.lazy.tensor import Tensor
 
 if TYPE_CHECKING:
-    from pullback.compiled.guards.walk import Walk
+    from pullback.compiled.guards.walk import GuardWalk
 
 
 @dataclass(eq=False)
@@ -40,7 +40,7 @@ class Namespace:
         # whether absent names are checked one by one
         self.complete = self.strict or self.cls is not None
 
-    def read(self, walk: Walk) -> None:
+    def read(self, walk: GuardWalk) -> None:
         """Visit the values of names that were not read yet."""
         names = [*self.asked.items(), *([] if self.strict else walk.unread(self))]
         if walk.reflects and not self.strict and not self.trusted:
@@ -58,7 +58,7 @@ class Namespace:
             elif value is not ABSENT:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
-    def add_checks(self, checks: Checks) -> None:
+    def add_checks(self, checks: GuardChecks) -> None:
         checks.names(self.mapping, self._read)
         if (self.whole or not self.complete) and not self.trusted:
             checks.size(self.mapping)
@@ -71,7 +71,7 @@ class TensorNamespace:
         self.at = 0
         self._read: dict[str, None] = {}
 
-    def read(self, walk: Walk) -> None:
+    def read(self, walk: GuardWalk) -> None:
         for name, line in walk.unread(self):
             value = getattr(Tensor, name, ABSENT)
             # `__dict__`, `mro` and the like are new objects at each access
@@ -82,7 +82,7 @@ class TensorNamespace:
                 else:
                     walk.note(f"Tensor.{name}", line, Ref(value), name)
 
-    def add_checks(self, checks: Checks) -> None:
+    def add_checks(self, checks: GuardChecks) -> None:
         if self._read:
             checks.fetched(getter(attrgetter, tuple(self._read)), Tensor)
 
@@ -97,7 +97,7 @@ class InstanceNamespace:
         self._slots: dict[str, None] = {}
         self._absent: dict[str, None] = {}
 
-    def read(self, walk: Walk) -> None:
+    def read(self, walk: GuardWalk) -> None:
         own = own_attributes(self.x) or {}
         self.whole = self.whole or walk.reflects
         names = list(walk.unread(self))
@@ -118,5 +118,5 @@ class InstanceNamespace:
             if value is not ABSENT:
                 walk.visit(f"{self.prefix}{name}", line, value)
 
-    def add_checks(self, checks: Checks) -> None:
+    def add_checks(self, checks: GuardChecks) -> None:
         checks.instance(self.x, tuple(self._own), tuple(self._slots), self._absent, self.whole)

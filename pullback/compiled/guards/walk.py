@@ -23,7 +23,14 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 from pullback.compiled.guards import values
-from pullback.compiled.guards.checks import ABSENT, Checks, Ref, content, entries, own_attributes
+from pullback.compiled.guards.checks import (
+    ABSENT,
+    GuardChecks,
+    Ref,
+    content,
+    entries,
+    own_attributes,
+)
 from pullback.compiled.guards.names import absolute, code_key, names_of, texts
 from pullback.compiled.guards.namespaces import InstanceNamespace, Namespace, TensorNamespace
 from pullback.compiled.guards.values import is_plain, plain_key
@@ -46,7 +53,7 @@ class TooMuch(Exception):
     """There are so many attributes to look up that they must be whole packages."""
 
 
-class Walk:
+class GuardWalk:
     """One look at everything, in an order that depends on the program alone."""
 
     def __init__(self, own: Mapping[Place, Any], brief: bool = False) -> None:
@@ -66,7 +73,7 @@ class Walk:
         self._seen: dict[Any, int] = {}
         self._kept: list[Any] = []  # keeps alive what is identified by its id
         self._queue: deque[tuple[str, Line, Any]] = deque()
-        self.checks = Checks()
+        self.checks = GuardChecks()
 
     def finish(self) -> None:
         """Look at everything; code that is found late may read attributes of what came early."""
@@ -278,23 +285,23 @@ class Walk:
 
 
 # How the walk looks at values that are not plain: the first kind that fits.
-_KINDS: tuple[tuple[Any, Callable[[Walk, str, Line, Any], None]], ...] = (
-    (Tensor, Walk._tensor),
-    (types.FunctionType, Walk._function),
-    ((*values.PLAIN, list, tuple, deque, set, frozenset, dict), Walk._builtin),
-    (ContextVar, Walk._context),
-    (object, Walk._other),
+_KINDS: tuple[tuple[Any, Callable[[GuardWalk, str, Line, Any], None]], ...] = (
+    (Tensor, GuardWalk._tensor),
+    (types.FunctionType, GuardWalk._function),
+    ((*values.PLAIN, list, tuple, deque, set, frozenset, dict), GuardWalk._builtin),
+    (ContextVar, GuardWalk._context),
+    (object, GuardWalk._other),
 )
 
 
-def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> Walk:
+def walk(f: Any, arguments: list[tuple[str, Any]], own: Mapping[Place, Any]) -> GuardWalk:
     """Walk over everything that `f`, and static values among its arguments, lead to."""
     code = f
     while isinstance(code, functools.partial):
         code = code.func
     code = getattr(code, "__code__", type(code))
     while True:
-        found = Walk(own, brief=code in _large)
+        found = GuardWalk(own, brief=code in _large)
         found.visit(getattr(f, "__name__", None) or type(f).__name__, None, f)
         for path, value in arguments:
             found.visit(path, None, value)
@@ -313,7 +320,7 @@ class Snapshot:
     two snapshots with equal keys correspond.
     """
 
-    def __init__(self, walk: Walk) -> None:
+    def __init__(self, walk: GuardWalk) -> None:
         self.key = tuple(walk.key)
         self.notes = walk.notes  # for each part of the key: path, line, and how it is shown
         self.tensors, self.paths = walk.tensors, walk.tensor_paths

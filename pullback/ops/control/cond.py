@@ -15,7 +15,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.subgraph import embed_subgraph
 from pullback.graph.types import show
 from pullback.ops.control import cond_rules, partition
-from pullback.ops.control.holder import Holder, canonical, held_positions_among, hold, run_held
+from pullback.ops.control.holder import Holder, canonical_held, held_positions_among, hold, run_held
 from pullback.ops.control.varying import Axes, axes_of, unify_branches, varying_union
 from pullback.ops.elementwise.functions import equal, less, negated
 from pullback.ops.factor_rules import fixed_factor_rule
@@ -61,7 +61,7 @@ class Choice(Holder, abstract=True):
         return op, (xs[0], *operands)
 
     def over(self, axes: Sequence[Axes], index: Axes = ()) -> Choice:
-        return type(self)(tuple(map(canonical, unify_branches(self.branches, axes, index))))
+        return type(self)(tuple(map(canonical_held, unify_branches(self.branches, axes, index))))
 
     @abstractmethod
     def check_index(self, index: Type) -> None:

@@ -16,7 +16,13 @@ from pullback.ops.control.dependence import (
     dependence_positions,
     derivative_dependence,
 )
-from pullback.ops.control.holder import at_positions, canonical, hold, pull_held, push_held
+from pullback.ops.control.holder import (
+    canonical_held,
+    held_at_positions,
+    hold,
+    pull_held,
+    push_held,
+)
 from pullback.ops.control.masked import detach_inactive, replace_inactive, select_examples
 from pullback.ops.control.residuals import residual_bytes, residuals
 from pullback.ops.control.varying import axes_of, unify_branches
@@ -53,7 +59,7 @@ def cond_vjp(
     seeds = [g[i] for i in plan.live]
     used = [operands[i] for i in plan.used]
     cotangents = results(plan.backward(index, *seeds, *kept, *used, *plan.extra))
-    return [None, *at_positions(len(operands), plan.wanted, cotangents)]
+    return [None, *held_at_positions(len(operands), plan.wanted, cotangents)]
 
 
 class _BranchGradient(NamedTuple):
@@ -140,7 +146,7 @@ def cond_jvp(
     moving, choice, extra = op.derived(("jvp", given), lambda: _cond_forward(op, given, tangents))
     count = len(op.branches[0].outputs)
     made = results(choice(*xs, *[t for t in ts[1:] if t is not None], *extra))
-    return tuple(at_positions(count, moving, made[count:]))
+    return tuple(held_at_positions(count, moving, made[count:]))
 
 
 def _cond_forward(
@@ -193,7 +199,7 @@ def _batched_branches(
         flags = batched_graph(branch, axis, mapped[1:], asked)[1]
         asked = [a or b for a, b in zip(asked, flags, strict=True)]
     graphs = [batched_graph(branch, axis, mapped[1:], asked)[0] for branch in op.branches]
-    return [canonical(graph) for graph in unify_branches(graphs, axes_of(graphs[0].inputs))]
+    return [canonical_held(graph) for graph in unify_branches(graphs, axes_of(graphs[0].inputs))]
 
 
 def _run_branch_for(

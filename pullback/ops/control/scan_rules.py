@@ -20,10 +20,10 @@ from pullback.ops.control.dependence import (
     live_outputs,
 )
 from pullback.ops.control.holder import (
-    at_positions,
-    canonical,
+    canonical_held,
+    held_at_positions,
     hold,
-    interleave,
+    interleave_held,
     pull_held,
     push_held,
 )
@@ -70,7 +70,7 @@ def scan_vjp(
         *hoisted,
     ]
     wanted = [*plan.state, *plan.constants, *plan.rows]
-    return at_positions(len(xs), wanted, results(plan.backward(*operands)))
+    return held_at_positions(len(xs), wanted, results(plan.backward(*operands)))
 
 
 def _plan_scan(
@@ -136,11 +136,11 @@ def scan_jvp(
     given = tuple([t is not None for t in ts])
     active, moving, loop = op.derived(("jvp", given), lambda: _scan_forward(op, given, tangents))
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-    made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned)))
+    made = results(loop(*interleave_held(xs, pushed, op.carries, op.carries + op.scanned)))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
     n, count = op.carries, len(op.body.outputs)
     found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
-    return tuple(at_positions(count, moving, found))
+    return tuple(held_at_positions(count, moving, found))
 
 
 def _scan_forward(
@@ -156,7 +156,7 @@ def _scan_forward(
     ts, made = push_held(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
-    both = hold(interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n))
+    both = hold(interleave_held(body.inputs, ts, n, m), interleave_held(body.outputs, made, n))
     return active, moving, op.with_body(both, carries, scanned)
 
 
@@ -185,7 +185,7 @@ def _batched_scan(
         asked = [*has_axis[:n], *[False] * (len(op.body.outputs) - n)]
         graph, flags = batched_graph(op.body, axis, has_axis, asked)
         if flags[:n] == has_axis[:n]:
-            body = canonical(varying_stable_body(graph, axes_of(graph.inputs), n))
+            body = canonical_held(varying_stable_body(graph, axes_of(graph.inputs), n))
             return op.with_body(body, n, op.scanned), has_axis, flags
         has_axis[:n] = flags[:n]
 
