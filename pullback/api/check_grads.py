@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback import tree
+from pullback.api.recording import differentiable_leaf
 from pullback.api.signatures import Tree
 from pullback.api.vjp_jvp import jvp, vjp
 from pullback.errors import ArgumentError, GradientVerification
@@ -36,8 +37,16 @@ def check_grads(
     """
     if not modes or not {"fwd", "rev"}.issuperset(modes):
         raise ArgumentError(f'check_grads: modes must be "fwd" or "rev", got {tuple(modes)}')
-    args = tuple(tree.map(asarray, a) for a in args)
-    _check(f, args, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
+    leaves, structure = tree.flatten(args := tuple(args))
+    found = [differentiable_leaf("check_grads", x, i, args) for i, x in enumerate(leaves)]
+
+    def of_tensors(*tensors: Tensor) -> Tree:  # other leaves are constants
+        rest = iter(tensors)
+        given = [x if t is None else next(rest) for x, t in zip(leaves, found, strict=True)]
+        return f(*tree.unflatten(structure, given))
+
+    tensors = tuple([t for t in found if t is not None])
+    _check(of_tensors, tensors, order, tuple(modes), eps, tol, np.random.default_rng(0), 1)
 
 
 def _check(

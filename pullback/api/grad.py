@@ -28,7 +28,8 @@ def grad(f: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """Return a function that computes the gradient of `f` with respect to selected arguments.
 
     `f` returns a scalar or, with `has_aux`, a pair of a scalar and auxiliary data. `argnums`
-    selects positional arguments: an int gives one gradient, a sequence gives a tuple.
+    selects positional arguments: an int gives one gradient, a sequence gives a tuple. Arguments may
+    be trees; a leaf inside one that is not float or complex has the gradient `None`.
 
     >>> pb.grad(lambda x: (x ** 3).sum())(pb.tensor([1.0, 2.0])).tolist()
     [3.0, 12.0]

@@ -111,7 +111,7 @@ def _jacobian(
                 for y, row in zip(ys, blocks_of(recording, ys, chunk_size), strict=True):
                     pairs = zip(row, recording.tensors, strict=True)
                     made = [reshape(block, y.shape + x.shape) for block, x in pairs]
-                    own = tree.unflatten(recording.in_tree, made)
+                    own = recording.arguments(made)
                     blocks.append(own[0] if isinstance(argnums, int) else tuple(own))
                 return tree.unflatten(structure, blocks)
 

@@ -23,6 +23,7 @@ from pullback.lazy.tensor import wrap
 from pullback.ops.sources import placeholder
 from pullback.ops.wrap.call import inline_calls
 from pullback.ops.wrap.debug_print import Tied
+from pullback.tree_nodes import LostWrites
 
 
 class Staged(NamedTuple):
@@ -53,7 +54,9 @@ def stage(
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
     with on_placeholders(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
+        writes = LostWrites((args, kwargs))
         ys, structure = recorded_outputs(name, f(*args, **kwargs))
+        writes.refuse(name)
         made = _tied_to_prints([y._node for y in ys])
     graph, captured = close_over(
         {x: x for x in inputs}, made, lambda n: n.value is not None or n.number < first, numbers

@@ -49,7 +49,7 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
 
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
         with Transform(cotangent):
-            gs = matching_tangents("pull", cotangent, structure, ys)
+            gs = matching_derivatives("pull", cotangent, structure, ys)
             found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
 
@@ -62,6 +62,8 @@ def jvp(
     f: Callable[..., Result], xs: Sequence[Tree], ts: Sequence[Tree], **kwargs: Any
 ) -> tuple[Result, Result]:
     """Return `f(*xs)` and the tangent of the result for the tangents `ts` of `xs`.
+
+    Tangents of leaves inside trees that are not float or complex are `None`.
 
     >>> y, t = pb.jvp(lambda x: x * x, (pb.tensor(3.0),), (pb.tensor(1.0),))
     >>> y.item(), t.item()
@@ -95,8 +97,8 @@ def _linearize(
 
     def push(*ts: Tree) -> Any:
         with Transform(ts):
-            given = matching_tangents(name, list(ts), recording.in_tree, recording.tensors)
-            found = forward_tangents(nodes, recording.inputs, given)
+            given = matching_derivatives(name, list(ts), recording.in_tree, recording.leaves)
+            found = forward_tangents(nodes, recording.inputs, [t for t in given if t is not None])
             pairs = zip(nodes, found, strict=True)
             made = [deliver_recorded(zeros_like(y.type) if t is None else t) for y, t in pairs]
             return tree.unflatten(structure, made)
@@ -127,6 +129,25 @@ def _vjp_arguments(name: str, xs: Any) -> tuple:
         hint = f"Write pb.{name}(f, (x,), (t,)) for a function of one argument."
         raise ArgumentError(f"{name}: {must}, got {type(xs).__name__}", hint=hint)
     return tuple(xs)
+
+
+def matching_derivatives(
+    name: str, given: Tree, structure: Any, like: Sequence[Tensor | None]
+) -> list[Node | None]:
+    """The tangents or cotangents of `like`, the leaves of a tree.
+
+    Those of leaves that are not float or complex count for nothing: `None` may stand for them.
+    """
+    wanted = [x for x in like if x is not None and x.dtype.is_inexact]
+    carries = [x is not None and x.dtype.is_inexact for x in like]
+    if len(wanted) == len(like):
+        return list(matching_tangents(name, given, structure, wanted))
+    needed = tree.flatten(tree.unflatten(structure, [0 if c else None for c in carries]))[1]
+    leaves, got = tree.flatten(given)
+    if got == structure:
+        given = tree.unflatten(needed, [x for x, c in zip(leaves, carries, strict=True) if c])
+    nodes = iter(matching_tangents(name, given, needed, wanted))
+    return [next(nodes) if c else None for c in carries]
 
 
 def matching_tangents(name: str, given: Tree, structure: Any, like: Sequence[Tensor]) -> list[Node]:

@@ -7,17 +7,18 @@ is never taken for a leaf.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
+from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
 from pullback import tree
+from pullback.tree_nodes import FieldNames, Static, fields_of
 
 # Appends the leaves of an object to a list; returns false if it has another tree.
 Reader = Callable[[Any, list[Any]], bool]
 
 
 def make_flatten_reader(structure: Any) -> Reader | None:
-    """Return a reader for a tree of lists, tuples, dicts and None; or None for other trees."""
+    """Return a reader for a tree of lists, tuples, dicts, dataclasses and None; None for others."""
     return _flatten_reader(tree.unflatten(structure, range(structure.num_leaves)))
 
 
@@ -34,7 +35,8 @@ def _flatten_reader(node: Any) -> Reader | None:
         return _flatten_dict(keys, [node[k] for k in keys])
     if kind is list or isinstance(node, tuple):
         return _flatten_sequence(kind, list(node))
-    return None
+    fields = fields_of(kind)
+    return None if fields is None else _flatten_dataclass(kind, fields, node)
 
 
 def _flatten_leaf(x: Any, into: list[Any]) -> bool:
@@ -71,6 +73,38 @@ def _flatten_dict(keys: list[Any], parts: list[Any]) -> Reader | None:
         return rest(values, into)
 
     return read
+
+
+def _flatten_dataclass(kind: type, fields: FieldNames, node: Any) -> Reader | None:
+    children, _, names = fields.split(node)
+    rest = _flatten_parts(children)
+    if rest is None or names is not fields.children or fields.more(node):
+        return None  # a field is not set, or there are other attributes
+    has_dict, known = hasattr(node, "__dict__"), fields.known
+    fetch = _flatten_attributes(fields.children)
+    static = _flatten_attributes(fields.static)
+    wanted = static(node)
+    exactly = Static(wanted)
+
+    def read(x: Any, into: list[Any]) -> bool:
+        if type(x) is not kind or (has_dict and not known.issuperset(x.__dict__)):
+            return False
+        try:
+            values, own = fetch(x), static(x)
+        except AttributeError:
+            return False
+        if any(map(is_not, own, wanted)) and Static(own) != exactly:
+            return False
+        return rest(values, into)
+
+    return read
+
+
+def _flatten_attributes(names: tuple[str, ...]) -> Callable[[Any], tuple]:
+    if not names:
+        return lambda x: ()
+    fetch = attrgetter(*names)
+    return fetch if len(names) > 1 else lambda x: (fetch(x),)
 
 
 def _flatten_parts(parts: list[Any]) -> Reader | None:

@@ -23,6 +23,7 @@ from pullback.graph.where import user_line
 from pullback.lazy.launch import lock, state
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import Tensor
+from pullback.tree_nodes import static_values
 
 # Programs kept for each function; the least recently used are dropped.
 MOST_SPECIALIZATIONS = 256
@@ -223,4 +224,5 @@ class Invocation:
     def roots(self) -> list[tuple[str, Any]]:
         """Static values, which are guarded together with all that they lead to."""
         leaves = [(i, x) for i, (x, k) in enumerate(zip(self.leaves, self.kinds)) if k is STATIC]
-        return [*self._named, *((self.paths[i], x) for i, x in leaves)]
+        fields = static_values((self.args, self.kwargs))
+        return [*self._named, *((self.paths[i], x) for i, x in leaves), *fields]

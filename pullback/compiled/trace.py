@@ -25,6 +25,7 @@ from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import unknown_traced_number
 from pullback.lazy.values import checked_value, to_host
 from pullback.ops.sources import Input
+from pullback.tree_nodes import LostWrites
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -75,8 +76,11 @@ def _staged_for_trace(call: Invocation) -> Staged:
         leaves = zip(call.leaves, call.kinds, strict=True)
         given = [x if k is STATIC else _trace_placeholder(k, next(values)) for x, k in leaves]
         inputs, named = tree.unflatten(call.in_tree, given)
+        writes = LostWrites((inputs, named))
         args, kwargs = call.options.merge(inputs, named, call.static)
-        return call.f(*args, **kwargs)
+        result = call.f(*args, **kwargs)
+        writes.refuse(call.name)
+        return result
 
     types = argument_types(call.kinds)
     flat = tree.flatten((tuple(range(len(types))), {}))[1]

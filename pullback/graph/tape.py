@@ -93,6 +93,11 @@ def _is_live_leaf_token(token: Any) -> bool:
     return token.leaf and token.alive
 
 
+def leaves_gone(tokens: tuple) -> bool:
+    """Whether a value was computed from leaves that no longer exist."""
+    return any(map(_is_gone_token, tokens))
+
+
 def _is_gone_token(token: Any) -> bool:
     return token.gone if token.leaf else token is LEAF_GONE
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from pullback import tree
 from pullback.graph.dtypes import DType
 from pullback.graph.interned import exact_key
 from pullback.graph.types import Type
 from pullback.graph.where import is_internal_file
+from pullback.tree_nodes import is_node
 
 # Values of these types never change and are compared by type and bits.
 PLAIN = (
@@ -119,7 +119,7 @@ def is_read_unseen(cls: type) -> bool:
     This holds for what pullback calls, for nodes of trees, and for containers that keep their
     contents in attributes, as `UserDict` does.
     """
-    if tree.registered_name(cls) is not None or is_called(cls):
+    if is_node(cls) or is_called(cls):
         return True
     kept = [b for b in cls.__mro__ if issubclass(b, Collection) and not inspect.isabstract(b)]
     return any(is_trusted(b) and not issubclass(b, _BUILTIN) for b in kept)
