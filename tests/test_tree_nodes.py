@@ -17,7 +17,7 @@ from helpers import told
 from paths import ROOT
 
 import pullback as pb
-from pullback.compiled.flatten_fast import make_flatten_reader
+from pullback.compiled.flatten_fast import make_fast_reader
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ def test_N38_compiled_calls_take_and_return_dataclasses(make):
 def test_the_fast_reader_agrees_with_flatten(make):
     tree = make(*tensors())
     leaves, structure = pb.tree.flatten(tree)
-    read = make_flatten_reader(structure)
+    read = make_fast_reader(structure)
     if isinstance(tree, Unset):
         assert read is None
         return

@@ -9,7 +9,7 @@ from pullback import tree
 from pullback.compiled.arguments import STATIC, WIDE, ArgumentNumber
 from pullback.compiled.donation import donated_seen_by_others
 from pullback.compiled.executor import Executor
-from pullback.compiled.flatten_fast import make_flatten_reader
+from pullback.compiled.flatten_fast import make_fast_reader
 from pullback.compiled.guards.checks import Ref
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.guards.walk import Snapshot
@@ -43,7 +43,7 @@ class Specialization(Executor):
         self.static = [_Expected(x) for x in call.static]
         # The number of arguments if each is a single tensor: there is no tree to flatten.
         self.flat = len(self.kinds) if call.flat else -1
-        self._reader = make_flatten_reader(call.in_tree)
+        self._reader = make_fast_reader(call.in_tree)
         self.traced = traced
         # Numbers of captured tensors in the snapshot: another may be there at the next call.
         known = {t: i for i, t in enumerate(call.snapshot.tensors)}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.debug.recorded import RecordedFunction
+from pullback.debug.recorded import DebuggedFunction
 from pullback.errors import UnsupportedOp
 from pullback.graph.arguments import validated
 from pullback.graph.graph import Graph
@@ -70,7 +70,7 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
 
     @functools.wraps(f)
     def traced(*args: Any, **kwargs: Any) -> NanReport:
-        program = RecordedFunction("trace_nan", f, args, kwargs)
+        program = DebuggedFunction("trace_nan", f, args, kwargs)
         why, found = "", []
         try:
             found = program.gradients()
@@ -78,12 +78,12 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
             why = str(error).splitlines()[0]
         gradients = [
             (name, g)
-            for name, g in zip(_names_of(program), found, strict=False) if g is not None
+            for name, g in zip(_nan_names_of(program), found, strict=False) if g is not None
         ]  # fmt: skip
         graph, arrays = program.closed([*program.outputs, *[g for _, g in gradients]])
         run = watched_for_nan(graph, arrays)
         count = len(program.outputs)
-        names = _result_names(count)
+        names = _nan_result_names(count)
         forward = _nan_found(run.notes, graph, names, 0)
         backward = _nan_found(run.notes, graph, [name for name, _ in gradients], count)
         first = find_nonfinite(run, graph.outputs[:count]) or (
@@ -97,12 +97,12 @@ def trace_nan(f: Callable[..., Any]) -> Callable[..., NanReport]:
     return traced
 
 
-def _names_of(program: RecordedFunction) -> list[str]:
+def _nan_names_of(program: DebuggedFunction) -> list[str]:
     pairs = zip(program.names, program.inputs, strict=True)
     return [name for name, x in pairs if x.type.inexact]
 
 
-def _result_names(count: int) -> list[str]:
+def _nan_result_names(count: int) -> list[str]:
     return ["the result"] if count == 1 else [f"result {i}" for i in range(count)]
 
 

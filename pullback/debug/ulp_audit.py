@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.debug.recorded import RecordedFunction
+from pullback.debug.recorded import DebuggedFunction
 from pullback.debug.ulp import ulp_distance, ulp_magnitude
 from pullback.engines.registry import engine_for, mesh_of
 from pullback.errors import Location
@@ -115,7 +115,7 @@ def audit(f: Callable[..., Any], tolerance: float = 16) -> Callable[..., AuditRe
 
     @functools.wraps(f)
     def audited(*args: Any, **kwargs: Any) -> AuditReport:
-        program = RecordedFunction("audit", f, args, kwargs)
+        program = DebuggedFunction("audit", f, args, kwargs)
         graph, arrays = program.closed(program.outputs)
         graph = canonicalise(graph)
         rows, root = _audit_compare(graph, arrays, ())

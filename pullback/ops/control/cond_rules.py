@@ -30,7 +30,7 @@ from pullback.ops.prelude import TABLE, Axis, Node, Type, results, zeros
 from pullback.ops.sources import placeholder
 
 if TYPE_CHECKING:
-    from pullback.ops.control.cond import Choice
+    from pullback.ops.control.cond import CondChoice
 
 
 class CondBackward(NamedTuple):
@@ -39,14 +39,14 @@ class CondBackward(NamedTuple):
 
     live: list[int]
     wanted: list[int]
-    forward: Choice
+    forward: CondChoice
     used: list[int]  # operands that the backward branches need
-    backward: Choice
+    backward: CondChoice
     extra: list[Node]  # the last operands of both: values that rules captured
 
 
 def cond_vjp(
-    op: Choice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
+    op: CondChoice, g: Any, out: Any, xs: Sequence[Node], need: Sequence[bool], gradients: Callable
 ) -> list[Node | None]:
     index, *operands = xs
     live = tuple([ct is not None for ct in g])
@@ -87,7 +87,7 @@ class _BranchGradient(NamedTuple):
 
 
 def _plan_cond(
-    op: Choice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
+    op: CondChoice, need: Sequence[bool], live: Sequence[bool], gradients: Callable
 ) -> CondBackward | None:
     asked = bits(need)
     arriving, reached = 0, 0
@@ -139,7 +139,7 @@ def _captured_by_branches(parts: Sequence[tuple[Sequence[Node], Sequence[Node]]]
 
 
 def cond_jvp(
-    op: Choice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
+    op: CondChoice, out: Any, xs: Sequence[Node], ts: Sequence[Node | None], tangents: Callable
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one conditional."""
     given = tuple([t is not None for t in ts[1:]])
@@ -150,8 +150,8 @@ def cond_jvp(
 
 
 def _cond_forward(
-    op: Choice, given: Sequence[bool], tangents: Callable
-) -> tuple[list[int], Choice, list[Node]]:
+    op: CondChoice, given: Sequence[bool], tangents: Callable
+) -> tuple[list[int], CondChoice, list[Node]]:
     mask, reached = bits(given), 0
     for branch in op.branches:
         reached |= bits(on & mask for on in derivative_dependence(branch))
@@ -166,7 +166,7 @@ def _cond_forward(
 
 
 def batch_cond(
-    op: Choice, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
+    op: CondChoice, axis: Axis, xs: Sequence[Node], mapped: Sequence[bool], batched_graph: Callable
 ) -> tuple[Node, ...]:
     """Run one branch for all examples or, if indices are mapped, all branches, and select."""
     key = ("batch", axis, tuple(mapped))
@@ -191,7 +191,7 @@ def batch_cond(
 
 
 def _batched_branches(
-    op: Choice, axis: Axis, mapped: Sequence[bool], every: bool, batched_graph: Callable
+    op: CondChoice, axis: Axis, mapped: Sequence[bool], every: bool, batched_graph: Callable
 ) -> list[Graph]:
     """Return batched branches; a result that is mapped in one (or `every`) is mapped in all."""
     asked = [every] * len(op.branches[0].outputs)
@@ -218,7 +218,7 @@ def _run_branch_for(
     return results(TABLE["Cond"]((nothing, branch))(any_active, *given))
 
 
-def refuse_collectives(op: Choice, axes: Sequence[str]) -> None:
+def refuse_collectives(op: CondChoice, axes: Sequence[str]) -> None:
     """Raise if a branch communicates along an axis on which examples take different branches."""
     for a in axes:
         if a in op.communicates():
