@@ -140,10 +140,10 @@ class Elementwise(Op, PerElement, abstract=True):
             return where(d, g, 0)
         if reverse:
             d = conjugate(d)
+        if not reverse:
+            return guarded(d, g)
         # In x * log(x) the op is regular, but its partial log(x) is singular.
-        if self.singular or is_singular_elementwise(d.op):
-            return guarded(g, d)
-        return g * d if reverse else guarded(g, d)
+        return guarded(g, d) if self.singular or is_singular_elementwise(d.op) else g * d
 
 
 def is_singular_elementwise(op: Op) -> bool:

@@ -1,4 +1,4 @@
-"""Products and quotients in which 0 wins: 0 times anything is 0, also times infinity and NaN."""
+"""Products and quotients in which 0 wins: 0 times infinity is 0."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from pullback.ops.prelude import Node, Type, op_functions
 
 
 class Guarded(Binary, abstract=True):
-    """The same as `unguarded`, but 0 where one of the two factors is 0."""
+    """The same as `unguarded`, but 0 where x is 0, or the other factor is 0 and x is not NaN."""
 
     kinds = "fc"
     singular = True
     unguarded: ClassVar[Binary]
 
     def numpy(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        zero = (x == 0) | self.vanishes(y)
+        zero = (x == 0) | (self.vanishes(y) & (x == x))
         return np.where(zero, np.zeros((), x.dtype), self.unguarded.numpy(x, y))
 
     def lower(self, b: Any, out: Type, x: Any, y: Any) -> Any:
         zero = b.full(out, 0)
         first, second = b.compare("EQ", x, zero), self.lower_vanishes(b, y)
+        second = b.op("stablehlo.and", second, b.compare("EQ", x, x), out=first.type)
         vanishes = b.op("stablehlo.or", first, second, out=first.type)
         return b.select(vanishes, zero, self.unguarded.lower(b, out, x, y))
 
@@ -45,14 +46,15 @@ class Guarded(Binary, abstract=True):
 
 
 class MulNoNan(Guarded):
-    """x * y, but 0 where one of them is 0, whatever the other is.
+    """x * y, but 0 where x is 0, whatever y is, and where y is 0, unless x is NaN.
 
     A rule multiplies its cotangent by a partial derivative that may be infinite: where the
     cotangent is 0, as in the branch that `where` did not take, the product is 0 and not NaN; and
     where the partial is 0, as for the operand that `maximum` did not take, an infinite cotangent
-    does not matter. Its derivatives are those of a plain product, and 0 where one factor is 0 and
-    the other is not finite. A rule with infinite partials uses no plain products of them either, so
-    this holds at any order.
+    does not matter. A cotangent of NaN, which tells that something went wrong, is kept. Its
+    derivatives are those of a plain product, and 0 where one factor is 0 and the other is not
+    finite. A rule with infinite partials uses no plain products of them either, so this holds at
+    any order.
     """
 
     unguarded = Mul()
@@ -71,7 +73,7 @@ class MulNoNan(Guarded):
 
 
 class DivNoNan(Guarded):
-    """x / y, but 0 where x is 0 or y is infinite, whatever the other is; see MulNoNan."""
+    """x / y, but 0 where x is 0, and where y is infinite, unless x is NaN; see MulNoNan."""
 
     domains = ((-2.0, 2.0), (0.5, 2.0))
     unguarded = Div()
