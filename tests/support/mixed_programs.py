@@ -1,0 +1,91 @@
+"""Random programs over several dtypes, with all that a scenario must give: values, derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from discrete_steps import DISCRETE, special, widened
+from programs import ALL, run
+from structured_steps import STRUCTURED
+
+import pullback as pb
+from pullback.graph.dtypes import dtype
+
+STEPS: list[Callable] = [
+    *map(widened, ALL), *[widened(step, alone=True) for step in STRUCTURED], *DISCRETE,
+]  # fmt: skip
+SHAPES = [
+    [(3, 4), (3, 4), (4,), ()],
+    [(4, 6), (6, 4), (6,), ()],
+    [(5, 2), (2, 5), (5, 1), (1,)],
+    [(2, 3, 4), (4, 3), (3, 4), ()],
+    [(1, 4), (4, 1), (1, 1), (1, 1, 2)],
+]
+FLOATS = ["float64"] * 6 + ["float32"] * 3 + ["float16"]
+LAST = 4  # how many of the last values are results
+
+
+class MixedProgram:
+    """A random program of floats, integers and masks; one in four has special values as inputs."""
+
+    def __init__(self, seed: int, steps: list | None = None) -> None:
+        self.seed = seed
+        rng = np.random.default_rng([11, seed])
+        shapes = SHAPES[rng.integers(len(SHAPES))]
+        self.float = FLOATS[rng.integers(len(FLOATS))]
+        self.special = bool(rng.integers(4) == 0)
+        self.floats = [rng.uniform(-2, 2, shape).astype(self.float) for shape in shapes]
+        self.tangents = [rng.uniform(-1, 1, shape).astype(self.float) for shape in shapes]
+        if self.special:
+            self.floats = [special(rng, a) for a in self.floats]
+        self.others = [
+            rng.integers(-4, 5, shapes[0]), rng.integers(0, 3, shapes[0][-1:]).astype(np.int32),
+            rng.integers(0, 2, shapes[0]).astype(bool),
+        ]  # fmt: skip
+        count = int(rng.integers(3, 8))
+        drawn = [tuple(map(int, step)) for step in rng.integers(0, 1000, (count, 3))]
+        self.steps = drawn if steps is None else steps
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        return [*self.floats, *self.others]
+
+    def tensors(self) -> list[Any]:
+        return [pb.tensor(a) for a in self.arrays]
+
+    def function(self, steps: list[Callable] = STEPS) -> Callable:
+        """The program as a function of all its inputs: a list of its last values."""
+
+        def program(*inputs: Any) -> list[Any]:
+            return run(self.steps, inputs, steps)[-LAST:]
+
+        return program
+
+    def derivatives(self, f: Callable) -> Callable:
+        """The values of `f`, the gradients of its floats, and its tangents along a direction."""
+
+        def everything(*inputs: Any) -> Any:
+            count = len(self.floats)
+            xs, others = inputs[:count], inputs[count:]
+            only = lambda *xs: [y for y in f(*xs, *others) if dtype(y.dtype).is_inexact]  # noqa: E731
+            values = f(*inputs)
+            made, pull = pb.vjp(only, *xs)
+            gradients = pull(self.cotangents(made)) if made else []
+            tangents = [pb.tensor(t) for t in self.tangents]
+            pushed = pb.jvp(only, xs, tangents)[1] if made else []
+            return list(values), list(gradients), list(pushed)
+
+        return everything
+
+    def cotangents(self, made: list) -> list[Any]:
+        rng = np.random.default_rng([12, self.seed])
+        drawn = [rng.uniform(-1, 1, y.shape) for y in made]
+        return [pb.astype(pb.tensor(g), y.dtype) for g, y in zip(drawn, made, strict=True)]
+
+    def __str__(self) -> str:
+        """The steps by name, with the numbers that choose their operands, and the IR."""
+        inputs = ", ".join([f"{a.dtype}{list(a.shape)}" for a in self.arrays])
+        names = [f"{STEPS[op % len(STEPS)].__name__}({a}, {n})" for op, a, n in self.steps]
+        return f"MixedProgram({self.seed}, {self.steps})\n  {inputs}\n  {'; '.join(names)}"
