@@ -186,9 +186,9 @@ def repeated(a: Any, pool: list, n: int) -> Any:
     a = floated(a, pool)
     if n % 2:
         return pb.fori_loop(0, 1 + n % 3, lambda i, h: pb.sin(h) + pb.astype(i, h.dtype), a)
-    small = lambda h: pb.logical_and(h[0] < 2 + n % 3, pb.sum(h[1]) < 50.0)  # noqa: E731
-    body = lambda h: (h[0] + 1, h[1] * 1.25)  # noqa: E731
-    return pb.stop_gradient(pb.while_loop(small, body, (0, pb.stop_gradient(a)))[1]) + a
+    small = lambda h: pb.logical_and(h[0] < 2 + n % 3, pb.sum(h[1]) < 50)  # noqa: E731
+    body = lambda h: (h[0] + 1, h[1] * 2 - 1)  # noqa: E731
+    return a * pb.while_loop(small, body, (0, whole(a, pool)))[1]  # no reverse mode: integers
 
 
 def switched(a: Any, pool: list, n: int) -> Any:

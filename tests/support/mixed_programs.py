@@ -67,17 +67,29 @@ class MixedProgram:
         """The values of `f`, the gradients of its floats, and its tangents along a direction."""
 
         def everything(*inputs: Any) -> Any:
-            count = len(self.floats)
-            xs, others = inputs[:count], inputs[count:]
-            only = lambda *xs: [y for y in f(*xs, *others) if dtype(y.dtype).is_inexact]  # noqa: E731
-            values = f(*inputs)
-            made, pull = pb.vjp(only, *xs)
-            gradients = pull(self.cotangents(made)) if made else []
+            xs, others = inputs[: len(self.floats)], inputs[len(self.floats) :]
+
+            def parts(*xs: Any) -> tuple[list, list]:
+                made = f(*xs, *others)
+                return [y for y in made if dtype(y.dtype).is_inexact], made
+
+            made, pull, values = pb.vjp(parts, *xs, has_aux=True)
+            if not made:
+                return values, [], []
             tangents = [pb.tensor(t) for t in self.tangents]
-            pushed = pb.jvp(only, xs, tangents)[1] if made else []
-            return list(values), list(gradients), list(pushed)
+            pushed = pb.jvp(lambda *xs: parts(*xs)[0], xs, tangents)[1]
+            return values, list(pull(self.cotangents(made))), pushed
 
         return everything
+
+    def expect(self) -> None:
+        """Set what the program gives: its values, without any transform, and the derivatives."""
+        if hasattr(self, "want"):
+            return
+        f = self.function()
+        _, pulled, pushed = self.derivatives(f)(*self.tensors())
+        self.parts = [[y.numpy() for y in part] for part in (f(*self.tensors()), pulled, pushed)]
+        self.want = [y for part in self.parts for y in part]
 
     def cotangents(self, made: list) -> list[Any]:
         rng = np.random.default_rng([12, self.seed])
