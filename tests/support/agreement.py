@@ -79,7 +79,7 @@ def differences(program: MixedProgram, step: float) -> Arrays:
     sides = []
     for s in (step, -step):
         xs = [pb.tensor(x + s * t) for x, t in zip(program.floats, program.tangents, strict=True)]
-        made = flat(f(*xs, *map(pb.tensor, program.others)))
+        made = flat(f(*map(pb.tensor, program.others), *xs))
         sides.append([y for y in made if dtype(y.dtype).is_inexact])
     return [(a.astype(float) - b) / (2 * step) for a, b in zip(*sides, strict=True)]
 

@@ -15,8 +15,8 @@ import pullback as pb
 
 
 def like(pool: list) -> Any:
-    """The dtype of the program's first input, a float."""
-    return pool[0].dtype
+    """The dtype of the program's first float."""
+    return next(a.dtype for a in pool if is_float(a))
 
 
 def is_float(a: Any) -> bool:

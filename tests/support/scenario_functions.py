@@ -46,7 +46,7 @@ def branch(f: Callable) -> Callable:
 
     def chosen(*xs: Any) -> Any:
         zeros = lambda *ys: pb.tree.map(pb.zeros_like, f(*ys))  # noqa: E731
-        return pb.cond(pb.sum(xs[-1]) >= 0, f, zeros, *xs)
+        return pb.cond(pb.sum(xs[0]) >= 0, f, zeros, *xs)
 
     return chosen
 
