@@ -21,7 +21,7 @@ def iterate(f: Callable, z: pb.Tensor) -> pb.Tensor:
     """Apply `f` until the value converges, in plain Python that reads values."""
     while True:
         new = f(z)
-        if float(abs(new - z).max()) < TOLERANCE:
+        if abs(new - z).max() < TOLERANCE:
             return new
         z = new
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError", "AutodiffError", "AxisError", "DTypeError", "DonatedError", "EngineError",
-    "GradientVerification", "GraphConsumed", "HostReadError", "InPlaceError", "IndexOutOfRange",
+    "GradientCut", "GradientCutWarning", "GradientVerification", "GraphConsumed", "HostReadError",
+    "InPlaceError", "IndexOutOfRange",
     "InvalidAxis", "InvalidNumber", "NonDifferentiableInput", "NumericOverflow", "OutOfMemory",
     "ParseError", "ProcessMismatch", "PullbackError", "RecompileError", "ShapeError",
     "TextPosition", "TimeLimit", "TraceError", "UnsupportedOp", "UnsupportedShape",
@@ -178,6 +179,14 @@ class AutodiffError(PullbackError):
 
 class UnsupportedOp(AutodiffError, TypeError):
     code = "E5001"
+
+
+class GradientCut(UnsupportedOp):
+    """A read that would cut a derivative in progress: what is computed from it is a constant."""
+
+
+class GradientCutWarning(UserWarning):
+    """A conversion of a tensor to a Python number, or to NumPy, that cuts its derivative."""
 
 
 class GradientVerification(AutodiffError, ValueError):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pullback.api.auto_shard import ShardedArguments
 
 BATCHES = 3  # leading sizes to try as a batch
+DESCENT = 10.0  # the most seconds to look for layouts that need less memory
 TRIES = 3  # memory limits to try, if a program needs more than the integer program estimates
 
 Specs = tuple[P | None, ...]  # one for each leaf; `None` for one that is not a tensor
@@ -66,15 +67,39 @@ class Search:
             return over, float(f"{expected.seconds:.9e}"), split
 
         chosen = min(found, key=cost)
+        if cost(chosen)[0] > 0:  # what is fastest may need less than what was found
+            chosen = min([chosen, *self._solved(patterns, None, seconds)], key=cost)
+            chosen = self._smaller(chosen, memory, min(seconds, DESCENT))
         expected = self.explain(chosen)
         if memory is not None and expected.memory > memory:
             raise ArgumentError(
                 f"auto_shard: no layout fits into {readable(int(memory))} on each device, the "
-                f"smallest needs {readable(expected.memory)}",
+                f"smallest that was found needs {readable(expected.memory)}",
                 hint="Raise memory=, use a larger mesh, or fix fewer arguments with in_specs or "
                 "whole.",
             )
         return chosen, expected
+
+    def _smaller(self, specs: Specs, memory: float | None, seconds: float) -> Specs:
+        """Change the layout of one leaf at a time until the program fits, while that helps.
+
+        The integer program only estimates the memory of programs.
+        """
+        until = time.monotonic() + seconds
+        best, before = specs, None
+        while best != before and self.explain(best).memory > (memory or 0):
+            before = best
+            for i in self.places:
+                for dims in self._layouts(i):
+                    other = (
+                        *best[:i],
+                        P(*dims) if self.fixed[i] is None else best[i],
+                        *best[i + 1 :],
+                    )
+                    if time.monotonic() > until:
+                        return best
+                    best = min(best, other, key=lambda s: self.explain(s).memory)
+        return best
 
     def explain(self, specs: Specs) -> Explanation:
         """Return the communication and cost of the function for the layouts `specs`."""

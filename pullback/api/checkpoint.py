@@ -53,7 +53,7 @@ def checkpoint(f: Callable | None = None, policy: Policy = nothing_saved) -> Cal
         leaves, in_tree = tree.flatten((args, kwargs))
         nodes = [node_of(asarray(x)) if is_array(x) else None for x in leaves]
         given = [x if n is None else n.type for x, n in zip(leaves, nodes, strict=True)]
-        staged = stage("checkpoint", f, given, in_tree, numbers=True)
+        staged = stage("checkpoint", f, given, in_tree, numbers=True, frozen=False)
         op = Checkpoint(name, inline_calls(staged.graph), policy.dots, policy.names)
         operands = (*[n for n in nodes if n is not None], *staged.captured)
         return tree.unflatten(staged.structure, record_several(op, operands))

@@ -72,7 +72,7 @@ class UserRule(DerivativeRule):
     ) -> list[Node | None]:
         """The transpose of the jvp: reverse mode at any tangents, since it is linear in them."""
         ts = [placeholder("t", x.type) if x.type.inexact else None for x in xs]
-        with tracing(next_number()):
+        with tracing(next_number(), frozen=False):
             pushed = self.push(xs, outs, ts)
         chosen = [t for t in ts if t is not None]
         pairs = [(y, g) for y, g in zip(pushed, gs, strict=True) if y is not None]
@@ -177,7 +177,7 @@ class BatchedRule(DerivativeRule):
             return [None if y is None else wrap(y) for y in made]
 
         with bind(self.axis):
-            staged = stage_types(self.name, run, types)
+            staged = stage_types(self.name, run, types, frozen=False)
         wide, _ = batched_graph(staged.graph, self.axis, [*flags, *[False] * len(staged.captured)])
         made = wide(*nodes, *staged.captured)
         layout = tree.unflatten(staged.structure, range(len(made)))

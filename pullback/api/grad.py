@@ -71,7 +71,7 @@ def _differentiate(
 ) -> tuple[Tensor, Any, Tree]:
     """The value of `f`, its auxiliary data and the gradient."""
     selected = normal_argnums(name, argnums, len(args))
-    with Transform():
+    with Transform(args, kwargs):
         recording = Recording(name, f, args, kwargs, selected)
         with recording.derivative:
             value, aux = split_aux(name, recording.result, has_aux)

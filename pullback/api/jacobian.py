@@ -91,7 +91,7 @@ def _jacobian(
 ) -> Callable[Params, Tree]:  # fmt: skip
     @functools.wraps(f)
     def jacobian(*args: Any, **kwargs: Any) -> Tree:
-        with Transform():
+        with Transform(args, kwargs):
             selected = normal_argnums(name, argnums, len(args))
             recording = Recording(name, f, args, kwargs, selected)
             with recording.derivative:

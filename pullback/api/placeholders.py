@@ -35,18 +35,20 @@ class Staged(NamedTuple):
 
 
 def stage(
-    name: str, f: Callable, leaves: Sequence[Any], in_tree: Any, numbers: bool = False
-) -> Staged:
+    name: str, f: Callable, leaves: Sequence[Any], in_tree: Any, numbers: bool = False,
+    frozen: bool = True,
+) -> Staged:  # fmt: skip
     """Run `f` on arguments with the structure `in_tree`; each `Type` leaf becomes a placeholder.
 
-    Inside, reading a value or writing to a handle from outside raises at that line. Numbers that
-    `f` uses are constants of the program or, with `numbers`, captured like tensors.
+    Inside, reading a value or writing to a handle from outside raises at that line. Unless the
+    program is `frozen`, to be run again later, tensors from outside may be read. Numbers that `f`
+    uses are constants of the program or, with `numbers`, captured like tensors.
     """
     first = next_number()  # nodes with smaller numbers are from outside
     inputs = [placeholder(f"x{i}", x) for i, x in enumerate(leaves) if isinstance(x, Type)]
     handles = iter([wrap(x) for x in inputs])
     given = [next(handles) if isinstance(x, Type) else x for x in leaves]
-    with tracing(first):
+    with tracing(first, frozen):
         args, kwargs = tree.unflatten(in_tree, given)
         ys, structure = outputs(name, f(*args, **kwargs))
     made = [y._node for y in ys]
@@ -56,9 +58,9 @@ def stage(
     return Staged(graph, structure, captured)
 
 
-def stage_types(name: str, f: Callable, types: Sequence[Any]) -> Staged:
+def stage_types(name: str, f: Callable, types: Sequence[Any], frozen: bool = True) -> Staged:
     """`stage` for a function of positional arguments, with numbers captured."""
-    return stage(name, f, types, tree.flatten((tuple(types), {}))[1], numbers=True)
+    return stage(name, f, types, tree.flatten((tuple(types), {}))[1], True, frozen)
 
 
 def program_of(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> Graph:
@@ -69,14 +71,14 @@ def program_of(name: str, f: Callable, args: tuple, kwargs: dict[str, Any]) -> G
 
 
 @contextmanager
-def tracing(first: int) -> Iterator[None]:
+def tracing(first: int, frozen: bool = True) -> Iterator[None]:
     """Run a function on placeholders; nodes with a number below `first` are from outside."""
-    saved, handles = thread.tracing_from, thread.handles
-    thread.tracing_from, thread.handles = max(first, 1), []
+    saved = thread.tracing_from, thread.frozen, thread.handles
+    thread.tracing_from, thread.frozen, thread.handles = max(first, 1), frozen or saved[1], []
     try:
         yield
     finally:
-        thread.tracing_from, thread.handles = saved, handles
+        thread.tracing_from, thread.frozen, thread.handles = saved
 
 
 def eval_shape(f: Callable[..., Tree], *args: Tree, **kwargs: Tree) -> Tree:

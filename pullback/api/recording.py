@@ -11,12 +11,13 @@ from pullback.api.signatures import Argnums, Tree
 from pullback.errors import ArgumentError, NonDifferentiableInput
 from pullback.graph.ambient import thread
 from pullback.graph.node import Node
+from pullback.graph.tape import lasting
 from pullback.lazy import settings
 from pullback.lazy.history import Derivative
 from pullback.lazy.host_data import asarray
 from pullback.lazy.operators import node_of
-from pullback.lazy.pending import submit_pending
 from pullback.lazy.record import cut, register
+from pullback.lazy.roots import Outside
 from pullback.lazy.tensor import Tensor, wrap
 from pullback.lazy.traced_number import Unknown
 from pullback.ops.prelude import zeros_like
@@ -28,17 +29,26 @@ _WITH_AUX = ("grad", "value_and_grad", "vjp")
 
 
 class Transform:
-    """A derivative in progress. The outermost submits pending work: arguments are never pending."""
+    """A derivative in progress; before the outermost one, its arguments are computed."""
 
-    def __enter__(self) -> Transform:
+    def __init__(self, *arguments: Tree) -> None:
+        self.arguments = arguments
+        self.outside: Outside | None = None
+
+    def __enter__(self) -> None:
         if not thread.transform_depth:
-            submit_pending()
+            if not thread.tracing_from:
+                self.outside = Outside(self._roots)
             start_log()
         thread.transform_depth += 1
-        return self
+
+    def _roots(self) -> list[Node]:
+        return [x._node for x in tree.leaves(self.arguments) if isinstance(x, Tensor)]
 
     def __exit__(self, *exception: object) -> None:
         thread.transform_depth -= 1
+        if self.outside is not None:
+            self.outside.rejoin()
 
 
 class Recording:
@@ -61,8 +71,12 @@ class Recording:
         new = list(args)
         for i, handle in zip(argnums, handles, strict=True):
             new[i] = handle
-        with settings.Scope(grad_enabled=True) if constant else nullcontext():
-            self.result = f(*new, **kwargs)
+        try:
+            with settings.Scope(grad_enabled=True) if constant else nullcontext():
+                self.result = f(*new, **kwargs)
+        except BaseException:
+            self.derivative.close()  # a traceback may keep this object alive
+            raise
         self.derivative.token.running = False
 
     def hand_out(self, values: Tree) -> Tree:
@@ -81,7 +95,7 @@ class Recording:
 def _alias(node: Node, tokens: tuple) -> Node:
     """An alias of an argument that carries the token of a new derivative."""
     if node.tokens:
-        tokens = (*(t for t in node.tokens if t.lasting), *tokens)
+        tokens = (*lasting(node.tokens), *tokens)
     return Node(_ALIAS, (node,), node.type, node.where, tokens)
 
 

@@ -106,7 +106,7 @@ class _Call:
 
     def recorded(self) -> Any:
         with bind_mesh(self.mesh):
-            staged = stage("shard_map", self.f, self.given, self.in_tree, numbers=True)
+            staged = stage("shard_map", self.f, self.given, self.in_tree, True, frozen=False)
         operands = [*self.nodes, *staged.captured]
         dims = [*self.dims, *[((),) * c.type.rank for c in staged.captured]]
         types = [x.type for x in staged.graph.inputs]

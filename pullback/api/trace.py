@@ -11,13 +11,13 @@ from pullback.api.closure import close_over
 from pullback.api.recording import Recording, Transform, deliver, outputs
 from pullback.api.signatures import Params, Tree
 from pullback.api.vjp_jvp import matching_nodes
-from pullback.errors import ArgumentError, TraceError
+from pullback.errors import ArgumentError, GradientCut, TraceError
 from pullback.graph.graph import Graph, ancestors
 from pullback.graph.node import Node
 from pullback.lazy.tensor import Tensor
 from pullback.ops.prelude import ones, zeros_like
 from pullback.ops.sources import placeholder
-from pullback.transforms.reverse import Contribution, accumulate, gradients
+from pullback.transforms.reverse import Contribution, accumulate, gradients, on_path
 
 
 def trace(f: Callable[Params, Tree], *args: Params.args, **kwargs: Params.kwargs) -> Trace:
@@ -42,7 +42,7 @@ class Trace:
     """
 
     def __init__(self, f: Callable, args: Sequence[Any], kwargs: dict) -> None:
-        with Transform():
+        with Transform(args, kwargs):
             self._recording = Recording("trace", f, args, kwargs, range(len(args)))
         self.names = _names(f, args)
         self._outputs, self._structure = outputs("trace", self._recording.result)
@@ -95,6 +95,16 @@ class Trace:
             hint = "Use pb.where instead of a Python branch on a tensor's value."
             raise TraceError(f"this trace cannot be {what}: {why}", where=reads[0], hint=hint)
 
+    def refuse_if_cut(self) -> None:
+        """Raise if the function read a value that depends on its arguments as an array: what it
+        computed from that has no derivative."""
+        recording = self._recording
+        for line, node in recording.derivative.token.cuts:
+            if node in on_path([node], recording.inputs):
+                why = f"the function read {node.type}, and what it computed from that is a constant"
+                hint = "Write x.detach() before the read if that is meant, or x.item()."
+                raise GradientCut(f"backward_on_trace: {why}", where=line, hint=hint)
+
     def __str__(self) -> str:
         return str(self.graph)
 
@@ -110,8 +120,9 @@ def backward_on_trace(trace: Trace, cotangents: Tree = None) -> dict[Tensor, Ten
     """
     if not isinstance(trace, Trace):
         raise ArgumentError(f"backward_on_trace: trace must be a Trace, got {type(trace).__name__}")
+    trace.refuse_if_cut()
     ys = trace.outputs
-    with Transform():
+    with Transform(cotangents):
         seeds = [ones(y._node.type) for y in ys]
         if cotangents is not None:
             seeds = matching_nodes("backward_on_trace", cotangents, trace._structure, ys)

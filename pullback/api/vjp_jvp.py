@@ -38,14 +38,14 @@ def vjp(f: Callable, *xs: Tree, has_aux: bool = False, **kwargs: Any) -> tuple: 
     >>> pull(pb.tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
-    with Transform():
+    with Transform(xs, kwargs):
         recording = Recording("vjp", f, xs, kwargs, range(len(xs)))
     result, aux = split_aux("vjp", recording.result, has_aux)
     ys, structure = outputs("vjp", result)
     nodes = [y._node for y in ys]  # now: the user may write to the handles later
 
     def pull(cotangent: Tree) -> tuple[Tree, ...]:
-        with Transform():
+        with Transform(cotangent):
             gs = matching_nodes("pull", cotangent, structure, ys)
             found = gradients(nodes, gs, recording.inputs)
             return tuple(recording.gradients(found))
@@ -63,7 +63,7 @@ def jvp(
     >>> y.item(), t.item()
     (9.0, 6.0)
     """
-    with Transform():
+    with Transform(xs, ts, kwargs):
         y, push = _linearize("jvp", f, _arguments("jvp", xs), kwargs)
         return y, push(*_arguments("jvp", ts))
 
@@ -83,13 +83,13 @@ def linearize(
 def _linearize(
     name: str, f: Callable[..., Result], xs: Sequence[Tree], kwargs: dict[str, Any]
 ) -> tuple[Result, Callable[..., Result]]:
-    with Transform():
+    with Transform(xs, kwargs):
         recording = Recording(name, f, xs, kwargs, range(len(xs)))
     ys, structure = outputs(name, recording.result)
     nodes = [y._node for y in ys]
 
     def push(*ts: Tree) -> Any:
-        with Transform():
+        with Transform(ts):
             given = matching_nodes(name, list(ts), recording.in_tree, recording.tensors)
             found = tangents(nodes, recording.inputs, given)
             pairs = zip(nodes, found, strict=True)

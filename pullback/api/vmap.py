@@ -66,7 +66,7 @@ def vmap(
         with deriving(user_line()):
             xs = examples.nodes()
             with bind(axis):
-                staged = stage("vmap", f, examples.types(axis), in_tree, numbers=True)
+                staged = stage("vmap", f, examples.types(axis), in_tree, True, frozen=False)
             flags = [*examples.flags, *[False] * len(staged.captured)]
             operands = [*xs, *staged.captured]
             mesh = _mesh(operands, axis)

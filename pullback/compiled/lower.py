@@ -11,9 +11,12 @@ from pullback import tree
 from pullback.compiled.arguments import classify
 from pullback.compiled.save import save
 from pullback.compiled.specialization import Specialization
-from pullback.engines.xla.builder import module
+from pullback.engines.mesh import per_device
+from pullback.engines.registry import mesh_of
+from pullback.engines.xla.builder import Builder, module
 from pullback.errors import ArgumentError, EngineError
 from pullback.graph.graph import Graph
+from pullback.graph.types import show_apart
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -54,9 +57,12 @@ class Lowered(Generic[Parameters, Result]):
         return str(self.graph)
 
     def stablehlo(self) -> str:
-        """Return the StableHLO module that XLA compiles."""
-        donors = self._specialization.program.donors
-        return module(self.graph, donated=[place for _, place in donors])
+        """Return the StableHLO module that XLA compiles: on a mesh, the program of one device."""
+        graph, donors = self.graph, self._specialization.program.donors
+        mesh = mesh_of([n.type for n in (*graph.outputs, *graph.inputs)])
+        if mesh is not None:
+            graph = per_device(graph, mesh).graph
+        return module(graph, Builder(mesh), [place for _, place in donors])
 
     def cost(self) -> Cost:
         """Compile the program and return the cost of a run."""
@@ -108,4 +114,5 @@ def check(name: str, paths: Sequence[str], wanted: tuple, given: tuple) -> None:
     for path, old, new in zip(paths, wanted[1], given[1]):
         if old != new:
             hint = "The program was compiled ahead of time, for one kind of arguments."
-            raise ArgumentError(f"{name}: {path} must be {old}, got {new}", hint=hint)
+            wanted_kind, kind = show_apart(old, new)
+            raise ArgumentError(f"{name}: {path} must be {wanted_kind}, got {kind}", hint=hint)

@@ -22,14 +22,16 @@ from pullback.compiled.executor import Executor
 from pullback.compiled.guards.values import same_plain
 from pullback.compiled.serialize import tree_from_data, tree_to_data, value_from_data, value_to_data
 from pullback.engines.base import DeviceBuffer
-from pullback.engines.registry import engine
+from pullback.engines.registry import engine_for, mesh_of
 from pullback.engines.xla.program import check_masks
 from pullback.errors import ArgumentError, EngineError, PullbackError, UnsupportedOp
+from pullback.functions import shard
 from pullback.graph.dtypes import dtype
-from pullback.graph.types import Type
+from pullback.graph.types import Type, show_apart
 from pullback.graph.where import user_line
 from pullback.lazy.host_data import from_host
 from pullback.lazy.settings import current
+from pullback.sharding.spec import Sharding
 
 if TYPE_CHECKING:
     from pullback.compiled.function import Invocation
@@ -66,8 +68,8 @@ def save(specialization: Specialization, call: Invocation, path: str | os.PathLi
         "static": [value_to_data(x) for x in call.static],
         "options": [sorted(call.options.static), sorted(call.options.static_names)],
         "donated": [program.donated, program.donors],
-        "captured": [[list(v.shape), t.dtype.name] for v, t in zip(values, captured)],
-        "outs": [[list(t.shape), t.dtype.name] for t, _ in program.outs],
+        "captured": [_type_to_data(t._node.type) for t in captured],
+        "outs": [_type_to_data(t) for t, _ in program.outs],
         "plan": program.plan,
         "input_masks": [str(m) for m in program.compiled.input_masks],
         "check_masks": [str(m) for m in check_masks(graph, found)],
@@ -85,7 +87,7 @@ def save(specialization: Specialization, call: Invocation, path: str | os.PathLi
 
 def _kind_to_data(kind: Kind, value: Any) -> Any:
     if isinstance(kind, Type):
-        return ["tensor", list(kind.shape), kind.dtype.name]
+        return ["tensor", *_type_to_data(kind)]
     if isinstance(kind, Number):
         return ["number", kind[0].__name__, None if kind[1] is None else kind[1].name]
     return ["static", value_to_data(value)]
@@ -144,12 +146,15 @@ class Loaded(Executor):
 
     def __init__(self, header: dict, parts: list[bytes]) -> None:
         self.name, self._header = header["name"], header
-        program = _LoadedProgram(header, parts[0])
         kinds = tuple([_kind_from_data(leaf) for leaf in header["leaves"]])
+        program = _LoadedProgram(header, parts[0], kinds)
         super().__init__(program, kinds, tree_from_data(header["out_tree"]))
-        for (shape, kind), data in zip(header["captured"], parts[1:], strict=True):
-            array = np.frombuffer(data, dtype(kind).numpy).reshape(shape).copy()
-            self.captured.append(from_host(array))
+        for type, data in zip(program.captured, parts[1:], strict=True):
+            array = np.frombuffer(data, type.dtype.numpy).reshape(type.shape).copy()
+            value = from_host(array)
+            if type.sharding is not None:
+                value = shard(value, type.sharding.mesh, type.sharding.spec)
+            self.captured.append(value)
         self._static = [value_from_data(x) for x in header["static"]]
         self._positions, self._names = map(set, header["options"])
         leaves = header["leaves"]
@@ -166,12 +171,13 @@ class Loaded(Executor):
             )
         for path, old, new in zip(self._header["paths"], self.kinds, kinds, strict=True):
             if old != new:
-                raise ArgumentError(f"{self.name}: {path} must be {old}, got {new}")
+                wanted, given = show_apart(old, new)
+                raise ArgumentError(f"{self.name}: {path} must be {wanted}, got {given}")
         fixed = [(x, y) for x, y, k in zip(leaves, self._fixed, kinds) if k is STATIC]
         fixed += zip([value for _, value in static], self._static, strict=True)
-        for given, wanted in fixed:
-            if not same_plain(given, wanted):
-                what = f"must be {wanted!r}, as when the program was saved, got {given!r}"
+        for value, saved in fixed:
+            if not same_plain(value, saved):
+                what = f"must be {saved!r}, as when the program was saved, got {value!r}"
                 raise ArgumentError(f"{self.name}: a static argument {what}")
         return self.call(leaves)
 
@@ -190,9 +196,12 @@ class _LoadedProgram:
     engine: Any  # only the xla engine loads programs
     packed: tuple[list[int], Any] | None = None
 
-    def __init__(self, header: dict, module: bytes) -> None:
+    def __init__(self, header: dict, module: bytes, kinds: Sequence[Kind]) -> None:
         self.name, self._module = header["name"], module
         self.outs = [(_type(t), None) for t in header["outs"]]
+        self.captured = [_type(t) for t in header["captured"]]
+        given = [k for k in kinds if isinstance(k, Type)]
+        self._mesh = mesh_of([*[t for t, _ in self.outs], *given, *self.captured])
         self.plan = [tuple(p) for p in header["plan"]]
         self.plain = self.plan == [(False, i) for i in range(len(self.plan))]
         self.donated, donors = header["donated"]
@@ -208,7 +217,7 @@ class _LoadedProgram:
     def ready(self) -> _LoadedProgram:
         if self.run is None:
             mode = current()
-            self.engine = engine(mode.engine, mode.device)
+            self.engine = engine_for(mode, self._mesh)
             if self.engine.platform != self._platform:
                 here = f"and the platform here is {self.engine.platform}"
                 raise EngineError(f"{self.name} was saved for {self._platform}, {here}")
@@ -222,7 +231,7 @@ class _LoadedProgram:
 
     def failures(self, word: DeviceBuffer, lines: Sequence[Any]) -> dict[int, PullbackError]:
         """Return the errors of failed checks, with the lines where they were recorded."""
-        failed = [i for i, held in enumerate(self.engine.get(word)) if not held]
+        failed = [i for i, held in enumerate(self.engine.outcomes(word)) if not held]
         found = {}
         for output, mask in enumerate(self._check_masks):
             mine = [i for i in failed if mask >> i & 1]
@@ -232,9 +241,14 @@ class _LoadedProgram:
         return found
 
 
+def _type_to_data(type: Type) -> list[Any]:
+    layout = [] if type.sharding is None else [type.sharding.plain]
+    return [list(type.shape), type.dtype.name, *layout]
+
+
 def _type(data: Any) -> Type:
-    shape, kind = data
-    return Type(shape, dtype(kind))
+    shape, kind, *layout = data
+    return Type(shape, dtype(kind), Sharding.from_plain(*layout[0]) if layout else None)
 
 
 def _kind_from_data(leaf: Any) -> Kind:

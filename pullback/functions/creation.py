@@ -35,6 +35,7 @@ from pullback.graph.node import constant
 from pullback.graph.types import Type
 from pullback.graph.where import user_line
 from pullback.lazy.devices import placement
+from pullback.lazy.host_reads import refuse_cut
 from pullback.lazy.operators import NUMBERS
 from pullback.lazy.record import at_one_line, record
 from pullback.lazy.settings import Scope, current
@@ -235,7 +236,10 @@ def _as_number(value: Any) -> Any:
     value = number(value)
     if isinstance(value, bool):
         return int(value)
-    return value.item() if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor):
+        refuse_cut(value, "arange")  # the number of elements depends on the values
+        return value.item()
+    return value
 
 
 def linspace(

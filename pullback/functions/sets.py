@@ -10,6 +10,7 @@ from pullback.functions.arguments import Tensor, as_tensor
 from pullback.functions.shape import flatten
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
+from pullback.lazy.host_reads import read
 from pullback.typing import ArrayLike
 
 
@@ -44,7 +45,7 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     [1, 0, 1]
     """
     x = as_tensor(x)
-    host = x.numpy()
+    host = read(x)
     _, first, inverse, counts = np.unique(
         host.ravel(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )

@@ -9,7 +9,7 @@ from pullback.graph.ambient import thread
 from pullback.graph.node import Node
 from pullback.lazy.devices import placement
 from pullback.lazy.host_data import on_mesh
-from pullback.lazy.pending import readable
+from pullback.lazy.host_reads import readable
 from pullback.lazy.record import record
 from pullback.lazy.settings import current
 from pullback.lazy.tensor import wrap

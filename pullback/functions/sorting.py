@@ -12,6 +12,7 @@ from pullback.functions.joining import concat
 from pullback.functions.shape import flatten, shaped
 from pullback.functions.where_take import take
 from pullback.lazy.host_data import from_host
+from pullback.lazy.host_reads import read
 from pullback.lazy.record import record, record_several
 from pullback.lazy.tensor import wrap
 from pullback.ops.sort.sort import ArgSort, Sort, TopK
@@ -99,7 +100,7 @@ def nonzero(x: ArrayLike) -> tuple[Tensor, ...]:
     if not x.ndim:
         message = f"needs rank 1 or more, got {x._node.type}"
         raise ShapeError(message, op="nonzero", code="E3002")
-    return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(x.numpy()))
+    return tuple(from_host(np.array(i, np.int64)) for i in np.nonzero(read(x)))
 
 
 __all__ = ["argsort", "nonzero", "searchsorted", "sort", "top_k"]

@@ -12,6 +12,7 @@ from pullback.functions.arguments import along, axis_of, fresh, node, placed, re
 from pullback.functions.shape import spread
 from pullback.graph.dtypes import int64
 from pullback.graph.node import Node, constant
+from pullback.lazy.host_reads import read
 from pullback.lazy.index_plan import counted_from_start, out_of_range
 from pullback.lazy.indexing import updated
 from pullback.lazy.operators import as_tensor, node_of, number, operands, scalar
@@ -116,7 +117,7 @@ def scatter(
 
 def repeat_each(x: Tensor, repeats: ArrayLike, axis: int) -> Tensor:
     """Repeat each slice along an axis by a number of its own; the numbers are read."""
-    counts = as_tensor(repeats).numpy()
+    counts = read(as_tensor(repeats))
     n = x.shape[axis]
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (n,)) or (counts < 0).any():
         message = f"repeats must be nonnegative integers, one or {n} of them, got {counts.tolist()}"

@@ -32,8 +32,11 @@ class ThreadState(threading.local):
     deadline: float | None = None  # the time.monotonic() at which interpreting stops
 
     # lazy.record
-    pending_limit = PENDING_LIMIT  # how many handles there may be before they are looked through
-    tracing_from = 0  # the first node number of the outermost function run on placeholders
+    handles_limit = PENDING_LIMIT  # how many handles there may be before they are looked through
+    settle_above = PENDING_LIMIT  # the same, or -1 if each new tensor must be looked at
+    tracing_from = 0  # the first node number of the innermost function run on placeholders
+    frozen = False  # whether values read now would be constants of a program that runs again
+    root_from = 0  # the first node number of the outermost derivative, while work is outside
     user_line: SourceLine | None = None  # where it is known already (see `at_one_line`)
 
     # api
@@ -42,6 +45,8 @@ class ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.handles: list[weakref.ref] = []  # lazy.record: tensors that had no value when recorded
+        self.outside: list[weakref.ref] = []  # those from before the derivative at `root_from`
+        self.recorded: dict[tuple, range] = {}  # lazy.roots: nodes of the last derivative at a line
         self.rules_applied: list[str] = []  # transforms.call_rules: the last derivative's ops
         self.axis_sizes: dict[str, int] = {}  # api.named_axes: the named axes that are bound
         self.custom_calls: list[tuple] = []  # api.custom_rules: calls whose rules are running

@@ -7,7 +7,7 @@ and inputs, so that it can be differentiated; afterwards they are dropped.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pullback.graph.node import Node
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Token:
     """A derivative in progress, held by a running call, a pullback or a trace."""
 
-    __slots__ = ("_limit", "alive", "computed", "reads", "running", "traces")
+    __slots__ = ("_limit", "alive", "computed", "cuts", "reads", "running", "traces")
     leaf = False
 
     def __init__(self, traces: bool = False) -> None:
@@ -28,6 +28,7 @@ class Token:
         self.computed: list[weakref.ref[Node]] = []  # nodes that keep their history for this token
         self._limit = 1000
         self.reads: list[SourceLine | None] = []  # lines that read a value depending on this token
+        self.cuts: list[tuple[SourceLine | None, Node]] = []  # of a trace: reads that may cut it
 
     def remember(self, node: Node) -> None:
         """Note that a computed node keeps its history for this token."""
@@ -36,28 +37,27 @@ class Token:
             self.computed = [r for r in self.computed if r() is not None]
             self._limit = 2 * len(self.computed) + 1000
 
-    @property
-    def lasting(self) -> bool:
-        """Whether nodes computed from this one carry the token."""
-        return self.alive
-
 
 class LeafToken:
     """The graph that was computed from a tensor that requires a gradient."""
 
-    __slots__ = ("__weakref__", "tensor")
+    __slots__ = ("__weakref__", "released", "tensor")
     leaf = True
     traces = False
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = weakref.ref(tensor)
+        self.released = False  # whether the tensor no longer requires a gradient
 
     @property
     def alive(self) -> bool:
         tensor = self.tensor()
         return tensor is not None and tensor._token is not None
 
-    lasting = alive
+    @property
+    def gone(self) -> bool:
+        """Whether the tensor died while it required a gradient."""
+        return self.tensor() is None and not self.released
 
 
 class Consumed:
@@ -65,12 +65,36 @@ class Consumed:
 
     __slots__ = ("before",)
     alive = False
-    lasting = True
     leaf = False
     traces = False
 
     def __init__(self, before: int) -> None:
         self.before = before
+
+
+class LeafGone:
+    """Marks what was computed from leaves that no longer exist."""
+
+    __slots__ = ()
+    alive = False
+    leaf = False
+    traces = False
+
+
+LEAF_GONE = LeafGone()
+
+
+def requires_gradient(tokens: tuple) -> bool:
+    """Whether a computed value with these tokens has or had leaves that require a gradient."""
+    return any(_is_live_leaf(t) or _is_gone(t) or type(t) is Consumed for t in tokens)
+
+
+def _is_live_leaf(token: Any) -> bool:
+    return token.leaf and token.alive
+
+
+def _is_gone(token: Any) -> bool:
+    return token.gone if token.leaf else token is LEAF_GONE
 
 
 def consumption(node: Node) -> Consumed | None:
@@ -99,7 +123,10 @@ def of_constant(tokens: tuple) -> tuple:
 
 
 def lasting(tokens: tuple) -> tuple:
-    """Return the tokens that still matter: live ones, and one mark of consumption."""
+    """Return the tokens that still matter: live ones, and a mark for leaves that are consumed or
+    gone."""
     kept = [t for t in tokens if t.alive]
-    marks = [t for t in tokens if type(t) is Consumed]
-    return tuple(kept + marks[-1:])
+    marks: list[Any] = [t for t in tokens if type(t) is Consumed][-1:]
+    if not marks and any(map(_is_gone, tokens)):
+        marks = [LEAF_GONE]
+    return (*kept, *marks)

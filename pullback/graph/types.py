@@ -79,6 +79,22 @@ class Type(metaclass=Interned):
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
+def show_apart(a: Any, b: Any) -> tuple[str, str]:
+    """Return two types, or other values, as messages show them if they differ.
+
+    Layouts and named axes are shown if shapes and dtypes agree.
+    """
+    if not (isinstance(a, Type) and isinstance(b, Type) and repr(a) == repr(b)):
+        return str(a), str(b)
+    return _in_full(a), _in_full(b)
+
+
+def _in_full(type: Type) -> str:
+    layout = type.sharding
+    where = "" if layout is None else f" with {layout.spec} on {layout.mesh}"
+    return f"{type}{where}" + (f" along {', '.join(type.varying)}" if type.varying else "")
+
+
 def show(types: Type | Sequence[Type]) -> str:
     """Return types as messages show them: `f32[4,3], f32[3]`."""
     return ", ".join(map(repr, types)) if isinstance(types, (tuple, list)) else repr(types)

@@ -10,11 +10,13 @@ import threading
 from types import CodeType
 from typing import NamedTuple
 
+import numpy as np
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Frames between user code and pullback: `with` blocks, threads, NumPy's dispatch
+# Frames between user code and pullback: `with` blocks, threads, NumPy that converts a tensor
 _BETWEEN = (
     contextlib.__file__, functools.__file__, threading.__file__, "<__array_function__",
-    "<frozen runpy>",
+    "<frozen runpy>", os.path.dirname(np.__file__) + os.sep,
 )  # fmt: skip
 # Whether a source file is skipped; a cache, because it is looked up for every recorded op
 _internal: dict[str, bool] = {}
@@ -64,6 +66,14 @@ def _unpickled_line(file: str, line: int, function: str) -> SourceLine:
 def is_internal_file(name: str) -> bool:
     """Whether a source file is part of pullback."""
     return name.startswith(_PACKAGE)
+
+
+def stack_level() -> int:
+    """Return the `stacklevel` with which the caller's warning points at the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_BETWEEN)):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def user_line(called: str = "") -> SourceLine | None:

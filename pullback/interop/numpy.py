@@ -1,8 +1,8 @@
 """NumPy functions on tensors: `np.exp(x)` calls `pb.exp(x)`, with its derivative.
 
 A NumPy function runs as the pullback function of the same meaning if that supports all of its
-arguments; otherwise NumPy computes it on the values. If a derivative is in progress, the result
-would silently be a constant, so that is an error.
+arguments; otherwise NumPy computes it on the values. If a derivative passes through them, the
+result would silently be a constant, so that is an error.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pullback import functions
-from pullback.errors import UnsupportedOp
+from pullback.errors import GradientCut
 from pullback.lazy.hooks import hooks
-from pullback.lazy.settings import current
+from pullback.lazy.host_reads import cuts_backward, cuts_derivative, read
 from pullback.lazy.tensor import Tensor
 
 # Older names of NumPy, and the names of the array API standard
@@ -144,10 +144,10 @@ def _on_host(name: str, function: Function, args: tuple, kwargs: dict[str, Any])
     result = function(*values, **options)
     # a function that returns None has written its result somewhere
     lost = result is None or _holds_floats(result)
-    if lost and any(map(_is_differentiated, found)):
+    if lost and any(cuts_derivative(x) or cuts_backward(x) for x in found):
         what = "NumPy would compute on the values of a tensor that is being differentiated"
         hint = "Use a pullback function, or x.detach() to make the tensor a constant."
-        raise UnsupportedOp(f"np.{name}: {what}, and its derivative would be lost", hint=hint)
+        raise GradientCut(f"np.{name}: {what}, and its derivative would be lost", hint=hint)
     return result
 
 
@@ -155,17 +155,12 @@ def _values(x: Any, found: list[Tensor]) -> Any:
     """Replace tensors among arguments by their values, and collect them in `found`."""
     if isinstance(x, Tensor):
         found.append(x)
-        return x.numpy()
+        return read(x)
     if isinstance(x, (list, tuple)):
         return type(x)([_values(part, found) for part in x])
     if isinstance(x, dict):
         return {key: _values(part, found) for key, part in x.items()}
     return x
-
-
-def _is_differentiated(x: Tensor) -> bool:
-    inside = x._token is not None or any(t.alive for t in x._node.tokens)
-    return inside and current().grad_enabled
 
 
 def _holds_floats(x: Any) -> bool:

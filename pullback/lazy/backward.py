@@ -8,7 +8,7 @@ from pullback.errors import ArgumentError, GraphConsumed, UnsupportedShape
 from pullback.graph.ambient import thread
 from pullback.graph.kinds import Transparent
 from pullback.graph.node import Node
-from pullback.graph.tape import Consumed, consumption
+from pullback.graph.tape import Consumed, consumption, requires_gradient
 from pullback.lazy.history import forget
 from pullback.lazy.operators import node_of
 from pullback.lazy.record import guard_placeholder_write, register, wrap
@@ -24,8 +24,6 @@ def backward(loss: Tensor) -> None:
     """Differentiate `loss` with respect to every leaf, and consume its graph."""
     node_of(loss)  # makes a leaf that was assigned to a root again
     _check(loss)
-    if not any(t.alive for t in loss._node.tokens) and consumption(loss._node) is None:
-        return  # its leaves no longer exist
     path = _path(loss._node)
     leaves = [n for n in path if not n.inputs]
     start_log()
@@ -49,11 +47,18 @@ def _check(loss: Tensor) -> None:
     if loss.shape != ():
         hint = "Reduce it first, with .sum() or .mean()."
         raise UnsupportedShape(f"backward() needs a scalar loss, got {loss._node.type}", hint=hint)
-    if not any(t.leaf or type(t) is Consumed for t in loss._node.tokens):
+    tokens = loss._node.tokens
+    if not requires_gradient(tokens):
         raise ArgumentError(
             "backward() needs a loss that depends on a tensor with requires_grad=True",
             hint="Create parameters with pb.tensor(data, requires_grad=True). What is recorded "
             "inside\n`with pb.no_grad():` does not count.",
+        )
+    if consumption(loss._node) is None and not any(t.leaf and t.alive for t in tokens):
+        raise ArgumentError(
+            "backward() needs a leaf to store a gradient in, but the tensors with "
+            "requires_grad=True that this loss was computed from no longer exist",
+            hint="Keep a reference to them: `w = pb.tensor(data, requires_grad=True)`.",
         )
 
 
@@ -71,16 +76,21 @@ def _path(loss: Node) -> list[Node]:
                 "before calling it.",
             )
         for x in node.inputs:
-            if x not in seen and any(t.leaf or type(t) is Consumed for t in x.tokens):
+            if x not in seen and _is_active(x):
                 seen.add(x)
                 stack.append(x)
     return stack
 
 
+def _is_active(node: Node) -> bool:
+    """Whether a gradient flows through a node to a leaf, or did until it was consumed."""
+    return any((t.leaf and t.alive) or type(t) is Consumed for t in node.tokens)
+
+
 def _deposit(leaf: Node, g: Node) -> None:
     """Add a gradient to `.grad` of the tensor of a leaf."""
     for token in leaf.tokens:
-        tensor = token.tensor() if token.leaf else None
+        tensor = token.tensor() if token.leaf and token.alive else None
         if tensor is not None:
             guard_placeholder_write(tensor, "backward()")
             before = [] if tensor._grad is None else [(1, 0, tensor._grad._node)]

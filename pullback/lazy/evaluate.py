@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback import tree
-from pullback.lazy.pending import compute, forbid_placeholders
+from pullback.lazy.host_reads import require_values
+from pullback.lazy.pending import compute
 from pullback.lazy.tensor import Tensor
 
 
@@ -17,5 +18,6 @@ def evaluate(*tensors: Any) -> None:
     >>> y, z = x + 1, x * 2
     >>> pb.evaluate(y, z)
     """
-    forbid_placeholders("evaluate")
-    compute([t._node for t in tree.leaves(tensors) if isinstance(t, Tensor)])
+    nodes = [t._node for t in tree.leaves(tensors) if isinstance(t, Tensor)]
+    require_values("evaluate", nodes)
+    compute(nodes)

@@ -13,8 +13,8 @@ from pullback.errors import ArgumentError
 from pullback.graph.node import Node
 from pullback.lazy.cache import CacheInfo
 from pullback.lazy.devices import platform_name
+from pullback.lazy.host_reads import readable, refuse_cut
 from pullback.lazy.launch import lock, state
-from pullback.lazy.pending import readable
 from pullback.lazy.settings import current
 from pullback.sharding.parts import places
 
@@ -98,6 +98,7 @@ def shards(tensor: Tensor) -> list[Shard]:
     if sharding is None:
         hint = "Shard it first: x.shard(mesh, spec)."
         raise ArgumentError("shards: the tensor must be on a mesh", hint=hint)
+    refuse_cut(tensor, "shards")
     made = []
     for k, data in readable(tensor).parts().items():
         sides = zip(places(sharding, shape, k), shape, strict=True)

@@ -4,58 +4,40 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from pullback.engines.registry import mesh_of, spans_processes
-from pullback.errors import HostReadError, OutOfMemory, PullbackError, RecompileError
+from pullback.errors import OutOfMemory, PullbackError, RecompileError
 from pullback.graph.ambient import PENDING_LIMIT, thread
 from pullback.graph.graph import by_number
 from pullback.graph.node import Node
-from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.collect import base, pending_ancestors, related
 from pullback.lazy.history import realise
 from pullback.lazy.launch import launch, launch_split, lock
 from pullback.lazy.settings import current
-from pullback.lazy.values import InFlight, arrived, checked, to_host
+from pullback.lazy.values import InFlight, arrived
 
 if TYPE_CHECKING:
     from pullback.lazy.tensor import Tensor
 
 
-def read(tensor: Tensor) -> np.ndarray:
-    """Return the value of a tensor on the host, read-only."""
-    array = to_host(readable(tensor))
-    array.setflags(write=False)
-    return array
-
-
-def readable(tensor: Tensor) -> Any:
-    """Return the buffer of a tensor, computed and checked."""
-    forbid_placeholders("reading a value")
-    node = tensor._node
-    for token in node.tokens:
-        if token.alive and not token.leaf and token.running:
-            token.reads.append(user_line())
-    if node.value is None:
-        _forbid_alone(node)
-        compute([node])
-    return checked(node)
+def submit(nodes: Sequence[Node]) -> None:
+    """Start what nodes depend on. A failure is stored, and raised when they are read."""
+    try:
+        compute(nodes)
+    except RecompileError:
+        raise
+    except PullbackError:
+        _compute_apart([base(n) for n in nodes])
 
 
 def submit_pending() -> None:
-    """Start everything pending on this thread: roots of a derivative are never pending."""
+    """Start everything pending on this thread."""
     if thread.handles and not thread.tracing_from:
         with lock:
             nodes = live_pending()
-        try:
-            compute(nodes)
-        except RecompileError:
-            raise
-        except PullbackError:
-            _compute_apart(nodes)
+        submit(nodes)
 
 
 def compute(targets: Sequence[Node]) -> None:
@@ -70,9 +52,10 @@ def compute(targets: Sequence[Node]) -> None:
             mesh = mesh_of([n.type for n in needed[:1]])  # a program runs on one mesh
             needed = [n for n in needed if mesh_of([n.type]) is mesh]
             known = set(needed)
-            others = [n for n in live_pending() if n not in known and mesh_of([n.type]) is mesh]
-            if spans_processes(current(), mesh):
-                others = []  # processes may have different live tensors
+            # Processes may have different live tensors, and those of a trace have no values
+            alone = thread.tracing_from or spans_processes(current(), mesh)
+            live = [] if alone else live_pending()
+            others = [n for n in live if n not in known and mesh_of([n.type]) is mesh]
             extra, nodes = related(needed, others)
             wanted = [*needed, *extra]
         if not needed:  # another thread is computing them
@@ -130,8 +113,15 @@ def live_pending() -> list[Node]:
                 live.append(ref)
                 if node.value is None:
                     nodes[node] = None
-    thread.handles, thread.pending_limit = live, PENDING_LIMIT
+    thread.handles = live
+    bound_handles(PENDING_LIMIT)
     return sorted(nodes, key=by_number)
+
+
+def bound_handles(limit: int) -> None:
+    """Set how many handles may be recorded before they are looked through."""
+    thread.handles_limit = limit
+    thread.settle_above = -1 if thread.root_from else limit
 
 
 def _is_pending(ref: weakref.ref[Tensor]) -> bool:
@@ -164,30 +154,10 @@ def bound_pending() -> None:
         live = live_pending()
         nodes = pending_ancestors(live)
     if thread.tracing_from:
-        thread.pending_limit = 2 * len(live) + PENDING_LIMIT
+        bound_handles(2 * len(live) + PENDING_LIMIT)
     elif len(live) > PENDING_LIMIT // 2:
         compute(live)
     elif len(nodes) > PENDING_LIMIT:
         launch_split(nodes, live, keep_tail=True)
     else:  # most pending nodes have no handle: look again sooner
-        thread.pending_limit = PENDING_LIMIT - len(nodes) + len(live)
-
-
-def _forbid_alone(node: Node) -> None:
-    """Raise if the program of a node must be started by several processes."""
-    if spans_processes(current(), mesh_of([node.type])):
-        raise HostReadError(
-            f"reading a value: {node.type} is not computed yet, and its devices belong to several "
-            "processes",
-            hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
-            "for the other processes forever.",
-        )
-
-
-def forbid_placeholders(what: str) -> None:
-    """Raise while a function runs on placeholders."""
-    if thread.tracing_from:
-        raise HostReadError(
-            f"{what}: a function is being traced on placeholders, whose values do not exist yet",
-            hint="Return the tensor and read it outside, or compute the value before the trace.",
-        )
+        bound_handles(PENDING_LIMIT - len(nodes) + len(live))

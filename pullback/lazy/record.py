@@ -17,7 +17,8 @@ from pullback.graph.tape import merge_tokens, of_constant
 from pullback.graph.where import user_line
 from pullback.lazy import runtime_checks
 from pullback.lazy.launch import lock
-from pullback.lazy.pending import bound_pending, execute_alone, execute_together, submit_pending
+from pullback.lazy.pending import bound_pending, execute_alone, execute_together
+from pullback.lazy.roots import compute_captured, submit_roots
 from pullback.lazy.settings import Settings, current
 from pullback.lazy.values import arrived
 from pullback.ops.sources import LEAF, SCALAR
@@ -38,7 +39,7 @@ def record(op: Op, nodes: tuple[Node, ...]) -> Tensor:
     tensor._token = tensor._grad = None
     handles = thread.handles
     handles.append(_ref(tensor))
-    if len(handles) > thread.pending_limit or not mode.plain:
+    if len(handles) > thread.settle_above or not mode.plain:
         settle(tensor)
     return tensor
 
@@ -58,7 +59,7 @@ def several(node: Node) -> tuple[Tensor, ...]:
     made = tuple([wrap(r) for r in results(node)])
     handles = thread.handles
     handles += map(_ref, made)
-    if len(handles) > thread.pending_limit or not current().plain:
+    if len(handles) > thread.settle_above or not current().plain:
         settle(*made)
     return made
 
@@ -113,14 +114,19 @@ def register(tensor: Tensor) -> None:
 
 
 def settle(*tensors: Tensor) -> None:
-    """Execute new tensors in eager mode, and compute what is pending if it is too much."""
+    """Execute new tensors in eager mode, and compute what is pending if it is too much.
+
+    Inside a derivative, compute what they use that was pending before it.
+    """
+    if thread.root_from:
+        compute_captured([t._node for t in tensors])
     if current().one_by_one and not thread.tracing_from:
         nodes = [t._node for t in tensors]
         if len(nodes) > 1:
             execute_together(nodes)
         elif nodes and not isinstance(nodes[0].type, tuple):
             execute_alone(nodes[0])
-    if len(thread.handles) > thread.pending_limit:
+    if len(thread.handles) > thread.handles_limit:
         bound_pending()
 
 
@@ -130,7 +136,8 @@ def root(tensor: Tensor) -> Node:
     if tensor._token in node.tokens or not current().grad_enabled:
         return node
     if node.value is None:
-        submit_pending()
+        if not thread.tracing_from:
+            submit_roots([node])
         execute_alone(node)  # it may be pending on another thread, or outside of a trace
     tensor._node = leaf_of(node, (tensor._token, *node.tokens))
     return tensor._node

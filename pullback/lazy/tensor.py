@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import ArgumentError, InPlaceError, NonDifferentiableInput
-from pullback.graph.ambient import thread
 from pullback.graph.dtypes import DType
 from pullback.graph.node import Node
-from pullback.graph.tape import Consumed, LeafToken
+from pullback.graph.tape import LeafToken, requires_gradient
 from pullback.lazy import settings
 from pullback.lazy.backward import backward
 from pullback.lazy.hooks import hooks
+from pullback.lazy.host_reads import has_value, read, refuse_cut, require_values, warn_of_cut
 from pullback.lazy.info import Shard, device_of, devices_of, shards
 from pullback.lazy.methods import Methods
 from pullback.lazy.operators import Operators, node_of
-from pullback.lazy.pending import compute, forbid_placeholders, read
+from pullback.lazy.pending import compute
 from pullback.lazy.record import bind_tensor, cut, guard_placeholder_write, leaf_of, register, wrap
 
 if TYPE_CHECKING:
@@ -101,17 +101,24 @@ class Tensor(Operators, Methods):
         return (self[i] for i in range(self.shape[0]))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the value as a read-only NumPy array."""
+        """Return the value as a read-only NumPy array.
+
+        Inside a function that is being differentiated, write `x.detach().numpy()`: the array is a
+        constant of the derivative.
+        """
+        refuse_cut(self, "numpy")
         return read(self)
 
     def item(self) -> Any:
         """Return the value of a tensor with one element as a Python number."""
         if self.size != 1:
             raise ArgumentError(f"item: needs one element, got {self._node.type}")
-        return self.numpy().item()
+        return read(self).item()
 
     def tolist(self) -> Any:
-        return self.numpy().tolist()
+        """Return the value as a nested list of Python numbers."""
+        refuse_cut(self, "tolist")
+        return read(self).tolist()
 
     def _scalar(self, what: str) -> Any:
         if self.size != 1:
@@ -119,18 +126,21 @@ class Tensor(Operators, Methods):
                 f"{what}: needs one element, got {self._node.type}",
                 hint="Reduce it first, with .any(), .all() or .sum()." if what == "bool" else None,
             )  # fmt: skip
-        return self.numpy().reshape(())[()]
+        return read(self).reshape(())[()]
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))
 
     def __int__(self) -> int:
+        warn_of_cut(self, "int()")
         return int(self._scalar("int"))
 
     def __float__(self) -> float:
+        warn_of_cut(self, "float()")  # also called by `math.exp(x)`
         return float(self._scalar("float"))
 
     def __complex__(self) -> complex:
+        warn_of_cut(self, "complex()")
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
@@ -139,7 +149,9 @@ class Tensor(Operators, Methods):
         return int(self._scalar("index"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self.numpy()
+        refuse_cut(self, "conversion to a NumPy array")
+        warn_of_cut(self, "conversion to a NumPy array")
+        value = read(self)
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)
         return value.copy() if copy else value
@@ -151,39 +163,40 @@ class Tensor(Operators, Methods):
         return hooks.call_function(function, args, kwargs)
 
     def __dlpack__(self, **options: Any) -> Any:
+        refuse_cut(self, "export through DLPack")
         # A copy, because older consumers cannot be told that memory is read-only
-        return self.numpy().copy().__dlpack__(**options)
+        return read(self).copy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.numpy().__dlpack_device__()
+        return read(self).__dlpack_device__()
 
     def __repr__(self) -> str:
         layout = "" if self.sharding is None else f", {self.sharding.spec}"
-        if thread.tracing_from:  # a placeholder has no value
+        if not has_value(self):
             return f"Tensor({self._node.type}{layout})"
-        body = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        body = np.array2string(read(self), separator=", ", prefix="Tensor(")
         grad = ", requires_grad=True" if self.requires_grad else ""
         return f"Tensor({body}, {self.dtype}{layout}{grad})"
 
     def __str__(self) -> str:
-        return str(self.numpy())
+        return str(read(self)) if has_value(self) else repr(self)
 
     def __format__(self, spec: str) -> str:
+        if not has_value(self):
+            return repr(self)  # formats for numbers do not apply
         return format(self.item() if spec else str(self), spec)
 
     @property
     def requires_grad(self) -> bool:
-        if self._token is not None:
-            return True
-        tokens = self._node.tokens
-        return any((t.leaf and t.alive) or type(t) is Consumed for t in tokens)
+        return self._token is not None or requires_gradient(self._node.tokens)
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
         if not self.is_leaf:
             raise ArgumentError(
                 "requires_grad: can only be set on a leaf, this tensor was computed from one that "
-                "requires a gradient"
+                "requires a gradient",
+                hint="Write x.detach() first to make a new leaf with its value.",
             )
         if on and not self.dtype.is_inexact:
             what = f"needs float or complex elements, got {self._node.type}"
@@ -195,6 +208,8 @@ class Tensor(Operators, Methods):
                 hint="Write x.detach() first to make it a constant of that derivative.",
             )
         _compute(self)
+        if self._token is not None:
+            self._token.released = not on
         token = LeafToken(self) if on else None
         self._node = leaf_of(self._node, (token,) if on else ())
         self._token = token
@@ -254,7 +269,8 @@ class Tensor(Operators, Methods):
         return copy
 
     def __reduce__(self) -> tuple:
-        return _unpickled, (self.numpy(), self._token is not None, self.sharding)
+        refuse_cut(self, "pickling")
+        return _unpickled, (read(self), self._token is not None, self.sharding)
 
     def assign(self, value: ArrayLike) -> Tensor:
         """Set the value of this tensor, keeping its shape, dtype and sharding."""
@@ -286,7 +302,7 @@ class Tensor(Operators, Methods):
 def _compute(tensor: Tensor) -> None:
     """Compute a tensor that becomes a leaf."""
     if tensor._node.value is None:
-        forbid_placeholders("requires_grad")
+        require_values("requires_grad", [tensor._node])
         compute([tensor._node])
 
 

@@ -92,6 +92,9 @@ class Unknown:
     def __repr__(self) -> str:
         return f"<unknown {self.kind.__name__}>"
 
+    def __format__(self, spec: str) -> str:
+        return repr(self)  # formats for numbers do not apply
+
 
 class UnknownInt(Unknown):
     __slots__ = ()

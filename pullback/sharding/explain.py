@@ -18,7 +18,7 @@ from pullback.graph.graph import Graph
 from pullback.graph.node import Node
 from pullback.graph.types import Type, show
 from pullback.ops.traits import communicates
-from pullback.sharding.cost import Machine, traffic
+from pullback.sharding.cost import Machine
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.partition.prices import applied, operations
 from pullback.sharding.partition.reasons import Reason
@@ -136,11 +136,12 @@ def _exchange(
     node: Node, rounds: int, reason: Reason | None, mesh: DeviceMesh, machine: Machine
 ) -> Communication:
     axes, out = communicates(node.op), _types(node)
-    kind: str = node.op.wire  # type: ignore[attr-defined]
+    collective: Any = node.op
     before, after = sum([x.type.nbytes for x in node.inputs]), sum([t.nbytes for t in out])
-    sent = traffic(kind, max(before, after), mesh.extent(axes))
+    sent = collective.sent(before, after, mesh.extent(axes))
     op, where, why, of = reason or (node.op.title, node.where, "", "")
-    types, seconds = tuple([t.plain for t in out]), machine.seconds(sent)
+    kind, types = collective.wire, tuple([t.plain for t in out])
+    seconds = machine.seconds(sent, collective.steps())
     return Communication(kind, axes, types, int(sent), seconds, op, where, why, of, rounds)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pullback.errors import ArgumentError
 from pullback.graph.interned import Interned
 
+MOST_DEVICES = 2**24  # more than there are anywhere; their numbers must fit into memory
 PLATFORMS = ("cpu", "cuda")
 ALONE = tuple([(name,) for name in PLATFORMS])
 
@@ -36,6 +37,9 @@ class DeviceMesh(metaclass=Interned):
         self.shape = _integers(shape, "dimensions")
         self.axis_names = _names(axis_names)
         self.size = math.prod(self.shape)
+        if self.size > MOST_DEVICES:
+            what = f"a mesh has at most {MOST_DEVICES} devices, got {self.size}"
+            raise ArgumentError(what, op="DeviceMesh")
         self.devices = tuple(range(self.size))
         if devices is not None:
             self.devices = _integers(devices, "devices")

@@ -120,6 +120,29 @@ class Sharding(metaclass=Interned):
         spec = P(*dims, replicated=replicated, priority=priority)
         return cls(DeviceMesh(shape, axis_names, devices), spec)
 
+    @property
+    def short(self) -> dict[str, tuple]:
+        """The mesh and the spec as the fields of a type in program text, without defaults."""
+        mesh, spec = self.mesh, self.spec
+        dims = tuple([axes[0] if len(axes) == 1 else axes for axes in spec.dims])
+        fields: dict[str, tuple] = {"mesh": tuple(mesh.sizes.items()), "spec": dims}
+        if mesh.devices != tuple(range(mesh.size)):
+            fields["devices"] = mesh.devices
+        if spec.replicated:
+            fields["replicated"] = spec.replicated
+        if any(spec.priority):
+            fields["priority"] = spec.priority
+        return fields
+
+    @classmethod
+    def from_short(
+        cls, mesh: Any, spec: Any = (), devices: Any = None, replicated: Any = (), priority: Any = 0
+    ) -> Sharding:
+        names, sizes = [name for name, _ in mesh], [size for _, size in mesh]
+        return cls(
+            DeviceMesh(sizes, names, devices), P(*spec, replicated=replicated, priority=priority)
+        )
+
     def dims(self, rank: int) -> Dims:
         """Return the axes of each of `rank` dimensions."""
         return (*self.spec.dims, *[()] * (rank - len(self.spec)))

@@ -99,10 +99,11 @@ def bracketed(items: Any) -> str:
 
 def type_text(type: Type) -> str:
     """`Tensor<f32, [8, 4]>`, with the sharding and the varying axes if there are any."""
-    more = "" if type.sharding is None else f", sharding: {literal(type.sharding.plain)}"
-    more += "" if not type.varying else f", varying: {literal(tuple(type.varying))}"
+    more = {} if type.sharding is None else type.sharding.short
+    more |= {"varying": tuple(type.varying)} if type.varying else {}
     shape = bracketed(["?" if n == -1 else str(n) for n in type.shape])
-    return f"Tensor<{type.dtype.name}, {shape}{more}>"
+    fields = "".join([f", {name}: {literal(value)}" for name, value in more.items()])
+    return f"Tensor<{type.dtype.name}, {shape}{fields}>"
 
 
 def array_text(array: np.ndarray) -> str:

@@ -9,7 +9,14 @@ import pytest
 from helpers import count_calls, line, told
 
 import pullback as pb
-from pullback.errors import ArgumentError, GradientVerification, HostReadError, UnsupportedOp
+from pullback.errors import (
+    ArgumentError,
+    GradientCut,
+    GradientCutWarning,
+    GradientVerification,
+    HostReadError,
+    UnsupportedOp,
+)
 from pullback.graph.canonical import canonicalise
 
 X = np.array([0.3, -0.7, 1.1])
@@ -632,6 +639,76 @@ def with_bwd(bwd, fwd=None):
     f.defvjp(fwd or (lambda x, y: (f(x, y), None)), bwd)
     x = pb.tensor(X)
     return lambda: pb.grad(lambda x, y: f(x, y).sum(), (0, 1))(x, {"a": x})
+
+
+# -- rules that use NumPy -------------------------------------------------------------------------
+
+
+def numpy_sine(read=np.asarray):
+    """sin(x), with a vjp that computes cos(x) in NumPy."""
+
+    @pb.custom_vjp
+    def f(x):
+        return pb.tensor(np.sin(read(x)))
+
+    f.defvjp(lambda x: (f(x), read(x)), lambda kept, g: (g * np.cos(kept),))
+    return f
+
+
+def numpy_cosine():
+    """cos(x), with a jvp that computes -sin(x) in NumPy."""
+
+    @pb.custom_jvp
+    def f(x):
+        return pb.tensor(np.cos(np.asarray(x)))
+
+    @f.defjvp
+    def rule(primals, tangents):
+        return f(*primals), tangents[0] * -np.sin(primals[0].numpy())
+
+    return f
+
+
+@pytest.mark.parametrize("read", [np.asarray, lambda x: x.numpy(), lambda x: np.array(x.tolist())])
+def test_a_rule_may_use_numpy_at_first_order(read):
+    f, x = numpy_sine(read), pb.tensor(X)
+    close(pb.grad(lambda x: f(x * 2).sum())(x), 2 * np.cos(2 * X))
+    close(pb.vjp(f, x)[1](pb.ones_like(x))[0], np.cos(X))
+    close(pb.jacrev(f)(x), np.diag(np.cos(X)))
+    w = pb.tensor(X, requires_grad=True)
+    f(w * 2).sum().backward()
+    close(w.grad, 2 * np.cos(2 * X))
+
+
+def test_a_jvp_may_use_numpy_at_first_order_in_both_modes():
+    f, x = numpy_cosine(), pb.tensor(X)
+    close(pb.jvp(f, (x,), (pb.ones_like(x),))[1], -np.sin(X))
+    close(pb.jacfwd(f)(x), np.diag(-np.sin(X)))
+    close(pb.grad(lambda x: f(x * 2).sum())(x), -2 * np.sin(2 * X))
+
+
+@pytest.mark.parametrize("make", [numpy_sine, numpy_cosine])
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda f, x: pb.grad(lambda x: pb.grad(lambda x: f(x).sum())(x).sum())(x),
+        lambda f, x: pb.hessian(lambda x: f(x).sum())(x),
+        lambda f, x: pb.hvp(lambda x: f(x).sum(), (x,), (x,)),
+        lambda f, x: pb.jacrev(pb.grad(lambda x: f(x).sum()))(x),
+        lambda f, x: pb.vjp(pb.grad(lambda x: f(x).sum()), x),
+        lambda f, x: pb.linearize(pb.grad(lambda x: f(x).sum()), x),
+        lambda f, x: pb.backward_on_trace(pb.trace(pb.grad(lambda x: f(x).sum()), x)),
+    ],
+)
+def test_numpy_in_a_rule_is_refused_at_second_order(make, second):
+    with pytest.raises(GradientCut, match="detach"):
+        second(make(), pb.tensor(X))
+
+
+def test_the_gradient_of_a_numpy_rule_warns_where_backward_may_follow():
+    f, w = numpy_sine(), pb.tensor(X, requires_grad=True)
+    with pytest.warns(GradientCutWarning, match="detach"):
+        pb.grad(lambda x: f(x * w).sum())(pb.tensor(X))
 
 
 def test_what_bwd_returns_is_checked_at_its_line():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from devices import on_devices
 from helpers import line
 
 import pullback as pb
@@ -298,3 +299,55 @@ def test_checkpointed_attention_needs_less():
     scores = 4 * n * n
     assert plain > depth * scores
     assert safe < plain - (depth - 2) * scores
+
+
+# -- on a mesh -----------------------------------------------------------------------------------
+
+MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
+SPECS = [pb.P(), pb.P("dp"), pb.P(None, "tp"), pb.P("dp", "tp"), pb.P(("dp", "tp"))]
+
+
+def on_mesh(spec, *shape):
+    return pb.Type(shape, pb.float32, pb.Sharding(MESH, spec))
+
+
+def recurrent(x, w):
+    return pb.scan(lambda h, _: (pb.tanh(h @ w), None), x, None, length=3)[0].sum()
+
+
+def mapped(x, w):
+    def local(x, w):
+        return pb.psum((x @ w).sum(), ("dp", "tp"))
+
+    return pb.shard_map(local, MESH, (pb.P("dp"), pb.P(None, "tp")), pb.P())(x, w)
+
+
+@pytest.mark.parametrize("f", [recurrent, pb.grad(recurrent, argnums=(0, 1)), mapped])
+def test_programs_on_a_mesh_can_be_planned(f):
+    """A value that is the same on all devices may be used as one that differs between them."""
+    for a, b in [(a, b) for a in SPECS for b in SPECS]:
+        x, w = on_mesh(a, 16, 64), on_mesh(b, 64, 64)
+        shards = [t.sharding.local_shape(t.shape) for t in (x, w)]
+        plan = pb.memory_plan(f)(x, w)
+        assert plan.arguments == 4 * sum([m * n for m, n in shards]), (a, b)
+        assert plan.peak >= plan.arguments + plan.results
+
+
+@on_devices
+def test_gathered_values_take_memory():
+    def gathered(x, w):
+        return pb.tanh(pb.reshard(x, pb.P())) @ w
+
+    def summed(x, w):
+        return pb.reshard(x, pb.P()).sum(1)
+
+    for f, a, b in [
+        (gathered, pb.P("dp", "tp"), pb.P("tp")),
+        (gathered, pb.P(None, ("dp", "tp")), pb.P(None, "tp")),
+        (summed, pb.P(("dp", "tp")), pb.P()),
+        (lambda x, w: pb.sort(x, axis=1) @ w, pb.P("dp", "tp"), pb.P("tp")),
+        (lambda x, w: pb.reshard(x, pb.P(None, ("dp", "tp"))) + 1, pb.P(("dp", "tp")), pb.P()),
+    ]:
+        plan = pb.memory_plan(f)(on_mesh(a, 1024, 512), on_mesh(b, 512, 512))
+        assert plan.peak == pytest.approx(plan.measure(), rel=0.35), (a, b, str(plan))
+        assert plan.temporaries > 0

@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import OrderedDict, namedtuple
 from typing import Any
 
 import numpy as np
 import pytest
+from devices import on_devices
 from helpers import told
 from paths import ROOT
 
@@ -272,3 +274,44 @@ def test_a_method_is_compiled_ahead_of_time_for_its_instance(x):
     np.testing.assert_array_equal(two.__call__.lower(x).compile()(x).numpy(), (x * 2).numpy())
     ready = two.power.lower(x, n=3).compile()
     np.testing.assert_allclose(ready(x, n=3).numpy(), ((x * 2) ** 3).numpy())
+
+
+# -- on a mesh ------------------------------------------------------------------------------------
+
+MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
+
+
+def test_a_program_on_a_mesh_is_lowered_to_that_of_one_device():
+    x = pb.Type((8, 8), pb.float32, pb.Sharding(MESH, pb.P("dp", "tp")))
+    w = pb.Type((8, 8), pb.float32, pb.Sharding(MESH, pb.P("tp")))
+    text = pb.compile(lambda x, w: x @ w, donate_argnums=0).lower(x, w).stablehlo()
+    assert "mhlo.num_replicas = 8" in text and "stablehlo.all_reduce" in text
+    assert "@main(%1: tensor<4x2xf32> {jax.buffer_donor = true}, %2: tensor<2x8xf32>)" in text
+
+
+@on_devices
+def test_a_program_on_a_mesh_can_be_saved():
+    """With numbers, captured tensors on and off the mesh, run-time checks and uneven shards."""
+    data = np.arange(48, dtype=np.float32).reshape(6, 8)
+    x = pb.tensor(data).shard(MESH, pb.P("dp", "tp"))
+    v, b = pb.tensor(data).shard(MESH, pb.P(None, "tp")), pb.ones((8,))
+    whole = pb.tensor(data)
+
+    def f(x, s, i):
+        return {"y": x * s + v + b, "sum": x.sum(), "picked": x[i]}
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.pullback")
+        pb.compile(f).lower(x, 2.0, pb.tensor([1, 5])).save(path)
+        loaded = pb.load_compiled(path)
+    found = loaded(x, 3.0, pb.tensor([1, 5]))
+    np.testing.assert_array_equal(found["y"].numpy(), data * 4 + 1)
+    assert found["y"].sharding.spec == pb.P("dp", "tp") and found["sum"].item() == data.sum()
+    np.testing.assert_array_equal(found["picked"].numpy(), data[[1, 5]])
+    with pytest.raises(IndexOutOfRange, match="axis 0 of size 6"):
+        loaded(x, 3.0, pb.tensor([1, 6]))["picked"].numpy()
+    layouts = "x must be f32[6,8] with P('dp', 'tp') on DeviceMesh(dp=2, tp=4), got f32[6,8]"
+    with told(ArgumentError, ValueError, layouts):
+        loaded(whole, 3.0, pb.tensor([1, 5]))
+    with told(ArgumentError, ValueError, layouts, "with P('tp') on"):
+        loaded(pb.reshard(x, pb.P("tp")), 3.0, pb.tensor([1, 5]))

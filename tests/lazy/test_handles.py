@@ -106,6 +106,40 @@ def test_a_tensor_can_be_assigned_a_value_computed_from_it():
     assert not a.requires_grad
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_a_tensor_whose_leaf_is_gone_is_no_leaf(read):
+    y = leaf(2.0) ** 2
+    if read:
+        assert y.item() == 4.0
+    z = y + pb.tensor(1.0)
+    for computed in (y, z, copy.copy(z)):
+        assert computed.requires_grad and not computed.is_leaf
+        with pytest.raises(ArgumentError, match="only leaves keep a gradient"):
+            _ = computed.grad
+        with pytest.raises(ArgumentError, match=f"no longer exist .{line(1)}"):
+            computed.backward()
+    assert not z.detach().requires_grad and pb.grad(lambda t: t * t)(z).item() == 10.0
+    w = leaf(3.0)
+    (y * w).backward()  # the gradient of a leaf that exists is right
+    assert w.grad.item() == 4.0
+
+
+def test_marks_of_leaves_that_are_gone_do_not_grow():
+    total = pb.tensor(0.0)
+    for i in range(20):
+        total = total + leaf(float(i)) * 2
+        assert len(total._node.tokens) <= 2
+    assert total.item() == 380.0 and len(total._node.tokens) == 1
+
+
+def test_a_leaf_that_was_released_leaves_no_trace():
+    a = leaf(1.0)
+    b = a * 2
+    a.requires_grad = False
+    del a
+    assert b.is_leaf and not b.requires_grad
+
+
 @pytest.mark.parametrize("used", [False, True])
 def test_an_assigned_leaf_is_differentiated_whether_or_not_it_was_used_since(used):
     w, c = leaf(1.0), pb.tensor(0.0)

@@ -1,10 +1,13 @@
 """Scopes of settings: nested, interleaved, left elsewhere, never left."""
 
 import contextvars
+import random
 import threading
 
+import pytest
+
 import pullback as pb
-from pullback.lazy.settings import current
+from pullback.lazy.settings import Scope, current
 
 
 def depth(settings):
@@ -55,6 +58,28 @@ def test_a_scope_left_in_another_context_changes_nothing_there():
     contextvars.Context().run(scope.__exit__)
     assert not current().grad_enabled
     scope.__exit__()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scopes_left_in_any_order_leave_nothing_behind(seed):
+    dice = random.Random(seed)
+    start = current()
+    changes = {"grad_enabled": False, "eager": True, "default_dtype": pb.float64}
+    open_scopes = []
+    for _ in range(30):
+        if open_scopes and dice.random() < 0.5:
+            open_scopes.pop(dice.randrange(len(open_scopes)))[1].close()
+        else:
+            name = dice.choice(list(changes))
+            scope = alternating(lambda name=name: Scope(**{name: changes[name]}))
+            next(scope)
+            open_scopes.append((name, scope))
+        for name, value in changes.items():
+            wanted = value if name in [n for n, _ in open_scopes] else getattr(start, name)
+            assert getattr(current(), name) == wanted
+    while open_scopes:
+        open_scopes.pop(dice.randrange(len(open_scopes)))[1].close()
+    assert current() == start and depth(current()) == depth(start)
 
 
 def test_settings_are_equal_whatever_scopes_made_them():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -228,6 +229,28 @@ def check_equal(f, *args, **options):
 def test_the_result_is_that_of_the_function(rows):
     with pb.config(engine="reference"):
         check_equal(step, values(), numbers(rows, 6))
+
+
+def product(x, w):
+    return x @ w
+
+
+def network(ws, x):
+    return (pb.tanh(x @ ws[0]) @ ws[1]).sum()
+
+
+@pytest.mark.parametrize(("f", "mesh"), [(product, MESH), (network, pb.DeviceMesh(8, "dp"))])
+def test_the_memory_that_is_said_to_be_needed_is_enough(f, mesh):
+    """It is never more than the fastest plan needs."""
+    up, down = f32(1024, 4096), f32(4096, 1024)
+    args = (down, up) if f is product else ([up, down], down)
+    f = f if f is product else pb.grad(f)
+    free = pb.auto_shard(f, mesh).plan(*args)
+    with pytest.raises(ArgumentError) as error:
+        pb.auto_shard(f, mesh, memory=1024).plan(*args)
+    needs = (float(re.search(r"needs ([\d.]+) MiB", str(error.value))[1]) + 0.05) * 2**20
+    assert needs <= free.memory + 0.1 * 2**20
+    assert pb.auto_shard(f, mesh, memory=needs).plan(*args).memory <= needs
 
 
 def test_results_under_a_memory_limit_and_with_captured_tensors():

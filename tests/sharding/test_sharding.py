@@ -446,7 +446,7 @@ def test_no_grad_and_eager(engine):
     for mode in ({"eager": True}, {"verify_shapes": True}):
         with pb.config(**mode):
             y = (w @ w.T + 1).sum(0)
-            close(y, ((X + 1) @ (X + 1).T + 1).sum(0))
+            close(y.numpy(), ((X + 1) @ (X + 1).T + 1).sum(0))
             g = pb.grad(lambda x: (x**2).sum())(put())
             assert g.sharding.spec is P("dp", "tp")
             same(g, 2 * X)
@@ -584,7 +584,7 @@ def test_constraints_inside_a_compiled_function(engine):
 def test_traces_keep_the_shardings_of_arguments(engine):
     x = put()
     t = pb.trace(lambda x: (x * 2).sum(0), x)
-    assert t.graph.inputs[0].type.sharding is x.sharding and '[["dp"], ["tp"]]' in str(t)
+    assert t.graph.inputs[0].type.sharding is x.sharding and 'spec: ["dp", "tp"]' in str(t)
     y = t.replay(x)
     assert y.sharding.spec is P("tp")
     same(y, 2 * X.sum(0))

@@ -46,6 +46,13 @@ def test_N55_a_restart_from_the_last_state_goes_on_bit_for_bit(undisturbed, tmp_
         np.testing.assert_array_equal(value, state[name])
 
 
+def test_N55_a_loop_that_reads_nothing_runs_one_program_a_step(undisturbed):
+    status, (first, second), errors = run(2, 2, "unread")
+    assert status == 0, errors
+    assert first == second and first[0].split(", ")[3:] == ["1 run 0 new"] * 3
+    assert undisturbed[0][1][0][5] == f"5 {first[1]}"
+
+
 def test_N55_one_process_alone_reads_nothing_and_runs_nothing():
     _, (first, second), errors = run(2, 1, "mistakes")
     alone, parts, pending, index, other = first

@@ -10,11 +10,12 @@ from ir_ops import Marked, source
 
 import pullback as pb
 from pullback import testing
-from pullback.errors import TraceError
+from pullback.errors import ParseError, TraceError
 from pullback.graph import dtypes
 from pullback.graph.graph import Graph
 from pullback.graph.table import TABLE
-from pullback.ops.sources import Const
+from pullback.ops.sources import Const, placeholder
+from pullback.static.literals import literal
 from pullback.static.module import Module
 
 SAMPLED = [name for name in sorted(TABLE) if list(TABLE[name].samples())]
@@ -240,3 +241,51 @@ def test_equal_loops_are_equal_wherever_they_are_written():
         module = both(change)
         assert pb.ir.canonicalise(module).text().endswith("outputs: %1, %1")
         assert pb.ir.fingerprint(module) == pb.ir.fingerprint(plain)
+
+
+# -- types on a mesh -----------------------------------------------------------------------------
+
+MESH = pb.DeviceMesh((2, 4), ("dp", "tp"))
+AXES = '[["dp", 2], ["tp", 4]]'
+
+
+@pytest.mark.parametrize(
+    ("mesh", "spec", "text"),
+    [
+        (MESH, pb.P("dp", "tp"), f'mesh: {AXES}, spec: ["dp", "tp"]'),
+        (MESH, pb.P(), f"mesh: {AXES}, spec: []"),
+        (MESH, pb.P(None, ("tp", "dp")), f'mesh: {AXES}, spec: [[], ["tp", "dp"]]'),
+        (
+            MESH, pb.P("dp", replicated="tp", priority=2),
+            f'mesh: {AXES}, spec: ["dp"], replicated: ["tp"], priority: [2]',
+        ),
+        (
+            pb.DeviceMesh(2, "x", [3, 1]), pb.P("x"),
+            'mesh: [["x", 2]], spec: ["x"], devices: [3, 1]',
+        ),
+        (pb.DeviceMesh((), ()), pb.P(), "mesh: [], spec: []"),
+    ],
+)  # fmt: skip
+def test_shardings_print_short_and_read_back(mesh, spec, text):
+    x = placeholder("x", pb.Type((8, 8), pb.float32, pb.Sharding(mesh, spec)))
+    program = read_back(Graph([x], [x], ["x"])).text()
+    assert f"Tensor<f32, [8, 8], {text}>" in program
+    assert pb.ir.parse(program).graph.inputs[0].type is x.type
+    long = program.replace(text, f"sharding: {literal(x.type.sharding.plain)}")
+    assert pb.ir.parse(long).text() == program
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'spec: ["dp"]', "mesh: 3", 'mesh: [["dp", 2]], mesh: [["dp", 2]]', "nothing: 3",
+        'mesh: [["dp", 2]], spec: ["dp", "dp"]', 'mesh: [["dp", 2]], devices: [0, 0]',
+        'mesh: [["dp", 2]], sharding: [1]', 'mesh: [["dp", 99999999999]]',
+    ],
+)  # fmt: skip
+def test_bad_shardings_are_refused(fields):
+    with pytest.raises(ParseError, match=r"\(line 2, column \d+\)"):
+        pb.ir.parse(
+            f'profile: extended\n%0 = Input() {{name: "x"}} : Tensor<f32, [8, 4], {fields}>\n'
+            "outputs: %0\n"
+        )

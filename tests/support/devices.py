@@ -123,7 +123,7 @@ def check_words(dtype, grid):
     """Every word on values of one element type, over the last axis of a grid of two by two."""
     groups, parts = grid.groups(grid.axis_names[-1:]), parts_of(dtype, (4, 2), 4)
     kinds = [kind for kind in REDUCTIONS if dtype.kind in _TAKES.get(kind, "biu")]
-    around = [(0, 1), (1, 3)]
+    around = [(0, 1), (1, 3), (2, 2)]
 
     def write(b, x):
         made = [b.all_reduce([x], groups, kind)[0] for kind in kinds]
@@ -141,7 +141,7 @@ def check_words(dtype, grid):
     mine = [[p[2 * (k % 2) :][:2] for p in pair] for k, pair in enumerate(pairs)]
     assert_same(exchanged, [np.concatenate(blocks, 1) for blocks in mine])
     none = np.zeros_like(parts[0])
-    assert_same(permuted, [none, parts[0], none, parts[1]])
+    assert_same(permuted, [none, parts[0], parts[2], parts[1]])
 
 
 # -- programs -------------------------------------------------------------------------------------

@@ -45,6 +45,25 @@ def train(path, victim=-1, at=-1):
     print("parts", [s.data.shape for s in x.shards()], flush=True)
 
 
+def unread():
+    """Momentum whose results are read at the end only; prints the programs of each step."""
+    mesh = pb.DeviceMesh(len(pb.distributed.devices()), "dp")
+    x, y = (pb.tensor(a).shard(mesh, pb.P("dp")) for a in (X, Y))
+    w, m = (pb.tensor(START[k]).shard(mesh) for k in "wm")
+    values, programs = [], []
+    for _ in range(STEPS):
+        before = pb.engine_info().programs_run, pb.cache_info().misses
+        value, g = pb.value_and_grad(loss)(w, x, y)
+        m = m * 0.9 + g
+        w = w - m * 0.1
+        values.append(value)
+        programs.append(f"{pb.engine_info().programs_run - before[0]} run")
+        programs[-1] += f" {pb.cache_info().misses - before[1]} new"
+    pb.evaluate(values, w)
+    print(", ".join(programs), flush=True)
+    print(f"{values[-1].item():.12f}", flush=True)
+
+
 def mistakes():
     """Mistakes: what a process must not do alone, or differently from the others."""
     me = pb.distributed.process_index()

@@ -7,7 +7,9 @@ import weakref
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pullback.engines.limits import refuse_too_large
 from pullback.engines.xla import machine
@@ -89,17 +91,28 @@ class XlaEngine:
         """Return the memory of dropped programs to the system."""
         machine.give_back()
 
-    def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
-        """Return a program as portable StableHLO, which later versions can read, and its checks."""
-        builder = Builder()
+    def portable(
+        self, graph: Graph, donated: Sequence[int] = (), mesh: DeviceMesh | None = None
+    ) -> tuple[bytes, list[Check]]:
+        """Return a program as portable StableHLO, which later versions can read, and its checks.
+
+        With a mesh, `graph` is the program of one device.
+        """
+        builder = Builder(mesh)
         builder.guards = True  # it may run on a CPU
         text = module(graph, builder, donated)
         return self.client.portable(text), [check for _, check in builder.checks]
 
-    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> Executable:
+    def load(
+        self, data: bytes, outs: Sequence[Type], checks: int, group: DeviceGroup | None = None
+    ) -> Executable:
         """Compile a portable program; its last result tells the outcome of `checks` checks."""
         more = [Type((checks,), bool_)] if checks else []
-        return self._code(data, [*outs, *more]).executable
+        return self._code(data, [*outs, *more], group).executable
+
+    def outcomes(self, word: Any) -> np.ndarray:
+        """Return which checks of a run held, from the last result of the program."""
+        return self.get(word)
 
     def _builder(self, mesh: DeviceMesh | None = None) -> Builder:
         builder = Builder(mesh)

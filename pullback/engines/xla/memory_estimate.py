@@ -6,6 +6,7 @@ its CPU compiler; tests/api/test_memory_plan.py compares them with what XLA repo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ _SAME = {"reshape", "optimization_barrier", "bitcast_convert"}
 _WHOLE = {
     "dot_general", "convolution", "reduce", "reduce_window", "select_and_scatter", "sort",
     "scatter", "while", "case", "custom_call", "rng_bit_generator", "triangular_solve",
-    "cholesky", "fft",
+    "cholesky", "fft", "all_gather", "all_reduce", "all_to_all", "collective_permute",
+    "reduce_scatter",
 }  # fmt: skip
 _COSTLY = {
     "tanh", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sine",
@@ -33,6 +35,13 @@ _COSTLY = {
 }  # fmt: skip
 # Those of them that XLA writes with two operands: `logistic(x)` is `1 / (1 + exp(-x))`.
 _OF_TWO = {"logistic", "power", "divide", "atan2", "remainder"}
+# Instructions that read their operand in another order, and cannot overwrite it.
+_MOVING = {"transpose", "reverse"}
+# Collectives that need one dimension to be the slowest in memory, with its attribute.
+_MAJOR = {
+    "all_gather": "all_gather_dim", "all_to_all": "split_dimension",
+    "reduce_scatter": "scatter_dimension",
+}  # fmt: skip
 
 
 @dataclass
@@ -111,6 +120,7 @@ class _Step:
     after: set[HloValue]  # values that must be written before, though they are not read
     writes: list[HloValue]
     inside: int  # bytes that only exist while it runs
+    moves: bool = False  # whether it reads elements of an operand elsewhere than it writes them
 
 
 @dataclass
@@ -120,6 +130,7 @@ class _Loop:
     sources: dict[HloValue, None]
     after: set[HloValue] = field(default_factory=set)
     costly: bool = False
+    moves: bool = False
 
 
 class _Flow:
@@ -213,16 +224,17 @@ class _Flow:
                 if y not in self.outputs:
                     self.buffers[y] = Buffer(y.type, self.origin(i)[0])
             if writes:
-                yield _Step(i, list(loop.sources), loop.after, writes, _inside(i))
+                yield _Step(i, list(loop.sources), loop.after, writes, _inside(i), loop.moves)
 
     def _loop(self, i: HloInstruction, loops: dict[HloValue, _Loop]) -> _Loop:
-        made = _Loop({}, set(), i.name in _COSTLY)
+        made = _Loop({}, set(), i.name in _COSTLY, i.name in _MOVING)
         for x in self.reads[i]:
             read = loops.get(self.root(x))
             if read is not None:  # a constant is not read
                 made.sources |= read.sources
                 made.after |= read.after
                 made.costly |= read.costly
+                made.moves |= read.moves
             for other in self.tied.get(x, ()):
                 if other in loops:
                     made.after |= loops[other].sources.keys()
@@ -253,8 +265,8 @@ class _Flow:
 
 def _folds(i: HloInstruction, reader: HloInstruction) -> bool:
     """Whether a whole instruction computes its operand while it reads it."""
-    if i.name == "transpose":
-        return reader.name == "dot_general"
+    if i.name == "transpose":  # but not one that is reshaped
+        return reader.name == "dot_general" and i.results[0] in reader.operands
     return i.name in ("iota", "broadcast_in_dim")
 
 
@@ -266,6 +278,10 @@ def _inside(i: HloInstruction) -> int:
         order = i.attributes["dimension_numbers"]
         copied = "<[b," not in order, "i, o]" not in order
         return sum(x.type.nbytes for x, c in zip(i.operands, copied, strict=True) if c)
+    if i.name in _MAJOR:  # a copy on the side where the dimension is large
+        return sum(max(x.type.nbytes, y.type.nbytes)
+                   for x, y in zip(i.operands, i.results, strict=True)
+                   if math.prod(y.shape[: i[_MAJOR[i.name]]]) > 1)  # fmt: skip
     return 0
 
 
@@ -310,7 +326,8 @@ def _simulate(flow: _Flow, steps: Sequence[_Step]) -> tuple[int, list[Buffer]]:
 def _reused(step: _Step, written: dict[HloValue, int], dying: list[int]) -> int:
     """The bytes that a step writes over operands which it is the last to read."""
     total = 0
-    overwrites = step.instruction.name not in _WHOLE or step.instruction.name == "while"
+    loop = step.instruction.name not in _WHOLE and not step.moves
+    overwrites = loop or step.instruction.name == "while"
     for size in written.values() if overwrites else ():
         if size in dying:
             dying.remove(size)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from pullback.engines import processes
+from pullback.engines.base import Check
 from pullback.engines.mesh import MeshEngine, MeshProgram, OnMesh
 from pullback.engines.xla.engine import XlaEngine
+from pullback.engines.xla.executable import Executable
 from pullback.engines.xla.program import SpmdProgram
 from pullback.engines.xla.replicas import SharedProgram, check_replicas
 from pullback.engines.xla.sequence import XlaSequence
@@ -72,6 +74,46 @@ class XlaMesh(MeshEngine):
         compiled = self.xla.compile_on(self.mesh, local, donated)
         return XlaMeshProgram(self, graph, local, compiled, stands_for)
 
+    def portable(self, graph: Graph, donated: Sequence[int] = ()) -> tuple[bytes, list[Check]]:
+        """Return the program of one device as portable StableHLO, and the checks of `graph`."""
+        if self.spans_processes:
+            what = f"the devices of {self.mesh} belong to several processes"
+            raise EngineError(
+                f"save: a program cannot be saved while {what}",
+                hint="Save it in a process that has all devices of an equal mesh.",
+            )
+        local, stands_for = self.partitioned(graph)
+        data, checks = self.xla.portable(local, donated, self.mesh)
+        return data, [(error, whole_node(node, stands_for)) for error, node in checks]
+
+    def load(self, data: bytes, outs: Sequence[Type], checks: int) -> LoadedMeshProgram:
+        """Compile a portable program of one device, for all of them."""
+        shapes = [(t.sharding or self.whole).local_shape(t.shape) for t in outs]
+        local = [Type(shape, t.dtype) for shape, t in zip(shapes, outs, strict=True)]
+        return LoadedMeshProgram(self, outs, self.xla.load(data, local, checks, self.group))
+
+    def outcomes(self, word: Shards) -> np.ndarray:
+        """Return which checks of a run held on all devices."""
+        return np.logical_and.reduce(list(word.parts().values()))
+
+    def spread(self, results: list[Shards], types: Sequence[Type]) -> list[Any]:
+        """Return the results of a run; those that are on no mesh are the same on all devices."""
+        values = [
+            Spread(self, t, y) if t.sharding else y.buffers()[self.group.here[0]]
+            for y, t in zip(results, types, strict=False)
+        ]
+        return values + results[len(types) :]
+
+
+class LoadedMeshProgram:
+    """A program from a file that all devices run."""
+
+    def __init__(self, engine: XlaMesh, types: Sequence[Type], executable: Executable) -> None:
+        self.engine, self.types, self.executable = engine, types, executable
+
+    def run(self, args: list[Spread]) -> list[Any]:
+        return self.engine.spread(self.executable.run([x.shards for x in args]), self.types)
+
 
 class XlaMeshProgram(MeshProgram):
     """A program that all devices run; its checks are attributed to the whole program."""
@@ -84,7 +126,7 @@ class XlaMeshProgram(MeshProgram):
         stands_for: dict,
     ) -> None:  # fmt: skip
         super().__init__(engine, graph, local, compiled)
-        self.checks = [(error, self._whole(node, stands_for)) for error, node in compiled.checks]
+        self.checks = [(error, whole_node(node, stands_for)) for error, node in compiled.checks]
         # Checks of an op in a graph that was inlined have lines of their own.
         self.lines = [node.where if whole.op.graphs and not node.op.graphs else None
                       for (_, whole), (_, node) in zip(self.checks, compiled.checks)]  # fmt: skip
@@ -94,24 +136,22 @@ class XlaMeshProgram(MeshProgram):
         self._compares = engine.spans_processes  # whether the next run is compared with others
         self._always = engine.spans_processes and check_replicas()  # and all later ones
 
-    def _whole(self, node: Node, stands_for: dict[Node, Node]) -> Node:
-        found = stands_for.get(node)
-        if found is None:
-            raise EngineError(f"a check of {node.op.title} belongs to no op of the program")
-        return found
-
     def run(self, args: list[Spread]) -> list[Any]:
         if self._compares:
             # This also starts them together: Gloo waits 30 s for a first connection.
             processes.current().agree_on_launch(self._shared, args, self._always)
             self._compares = self._always
         results = self.compiled.run([x.shards if isinstance(x, Spread) else x for x in args])
-        values = [
-            Spread(self.engine, t, y) if t.sharding else y.buffers()[self.engine.group.here[0]]
-            for y, t in zip(results, self.types, strict=False)
-        ]
-        return values + results[len(self.types) :]
+        return self.engine.spread(results, self.types)
 
     def failures(self, word: Any, lines: Sequence[Any]) -> dict[int, PullbackError]:
         inner = zip(self.lines, lines, strict=True)
         return self.compiled.failures(word, [own or line for own, line in inner])
+
+
+def whole_node(node: Node, stands_for: dict[Node, Node]) -> Node:
+    """Return the node of the whole program that a node with a check belongs to."""
+    found = stands_for.get(node)
+    if found is None:
+        raise EngineError(f"a check of {node.op.title} belongs to no op of the program")
+    return found

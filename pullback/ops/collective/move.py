@@ -10,15 +10,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pullback.errors import ShapeError
-from pullback.graph.dtypes import bool_, int64
+from pullback.graph.dtypes import int64
 from pullback.graph.node import vary_over
 from pullback.ops.collective.reduce import Exchange, require_varying, total, without
 from pullback.ops.elementwise.base import check_kind
 from pullback.ops.elementwise.functions import where
-from pullback.ops.prelude import TABLE, Axis, Node, Type, constant, spread
+from pullback.ops.prelude import TABLE, Axis, Node, Type, spread
 
 
 class AlongAxis(Exchange, abstract=True):
@@ -183,6 +181,9 @@ class PPermute(AlongAxis):
     wire: ClassVar[str] = "permute"
     pairs: tuple[tuple[int, int], ...]
 
+    def sent(self, before: float, after: float, devices: int) -> float:
+        return before * sum([s != t for s, t in self.pairs]) / devices
+
     def hlo(self, b: Any, out: Type, x: Any) -> Any:
         pairs = [(g[s], g[t]) for g in self.groups(b) for s, t in self.pairs]
         return b.collective_permute(x, pairs)
@@ -194,11 +195,7 @@ class PPermute(AlongAxis):
     def batch_over(self, axis: Axis, x: Node, mapped: bool) -> Node:
         x = x if mapped else spread(x, axis)
         sources = {target: source for source, target in self.pairs}
-        order = np.array([sources.get(i, 0) for i in range(axis.size)], np.int64)
-        moved = TABLE["Gather"](0)(x, constant(order, int64))
-        received = np.array([i in sources for i in range(axis.size)])
-        received = received.reshape(-1, *[1] * (x.type.rank - 1))
-        return where(constant(received, bool_), moved, 0)
+        return TABLE["PermuteRows"](tuple([sources.get(i, -1) for i in range(axis.size)]))(x)
 
 
 def without_rows(x: Type, dim: int, size: int) -> Type:

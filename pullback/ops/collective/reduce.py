@@ -19,6 +19,7 @@ from pullback.ops.elementwise.functions import cast, either, equal, not_equal, w
 from pullback.ops.op import over_axes
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.traits import HasNamedAxes
+from pullback.sharding.cost import traffic
 
 
 class Collective(Op, HasNamedAxes, abstract=True):
@@ -31,6 +32,15 @@ class Collective(Op, HasNamedAxes, abstract=True):
     def varies(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """Return the named axes along which the result varies, given those of the operands."""
         return axes
+
+    def sent(self, before: float, after: float, devices: int) -> float:
+        """Return the bytes that each of `devices` devices sends on average, given the bytes of the
+        operands and results on each."""
+        return traffic(self.wire, max(before, after), devices)
+
+    def steps(self) -> int:
+        """Return the number of communications, which follow each other."""
+        return 1
 
     def _derive_type(self, types: tuple[Type, ...]) -> Any:
         axes = self.varies(types[0].varying if types else ())

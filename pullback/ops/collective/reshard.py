@@ -9,9 +9,22 @@ from typing import Any, ClassVar
 from pullback.ops.collective.reduce import Collective
 from pullback.ops.prelude import Axis, Node, Type, jvp_in_first, laid_out
 from pullback.ops.samples import real
+from pullback.ops.text import Text
 from pullback.ops.wrap.identity import Identity
 from pullback.sharding.mesh import DeviceMesh
 from pullback.sharding.spec import P, Sharding, layout
+
+
+class _ReshardText(Text):
+    def written(self, op: Any, xs: Sequence[Type]) -> dict[str, Any]:
+        return op.sharding.short
+
+    def read(
+        self, cls: Any, xs: Sequence[Type], *, mesh: Any, spec: Any, devices: Any = (),
+        replicated: Any = (), priority: Any = (),
+    ) -> Reshard:  # fmt: skip
+        """Programs write a sharding as types do."""
+        return cls.to(Sharding.from_short(mesh, spec, devices or None, replicated, priority))
 
 
 class Reshard(Identity, Collective):
@@ -24,6 +37,7 @@ class Reshard(Identity, Collective):
     replicated: tuple[str, ...]
     priority: tuple[int, ...]
     linear: ClassVar[bool] = True
+    text = _ReshardText()
     jvp = jvp_in_first
 
     @classmethod

@@ -24,6 +24,7 @@ WHOLE = 500  # the most choices, beyond one per group, with which the whole prog
 STARTS = 2  # solutions to improve
 RELAXED = 2000  # the most choices with which the relaxation is faster than small programs
 MICROSECONDS = 1e6  # the unit of the objective
+SCARCE = 1e3  # the cost of exceeding memory by all of it, in times of the whole program
 TIE = 1e-4  # microseconds for each axis that splits an input: prefer whole inputs in a tie
 
 
@@ -92,6 +93,8 @@ class IntegerProgram:
         self.columns: dict[LayoutChoice, int] = {}
         self.copies: dict[tuple[Node, Dims], dict[float, int]] = {}  # columns by price
         self.largest: int | None = None  # the column for the bytes of the largest value
+        self.excess: int | None = None  # the column for the memory that is missing
+        self._needed_memory: dict[int, float] = {}  # the row of the memory that is needed
         self._totals: dict[tuple[LayoutChoice, ...], float] = {}  # of solutions
         inputs = {groups.of[x]: x for x in groups.graph.inputs}
         for group in groups.groups:
@@ -158,7 +161,10 @@ class IntegerProgram:
         return found
 
     def limit_memory(self, memory: float, like_input: dict[int, int]) -> None:
-        """Require that inputs, outputs and the largest value fit into each device's memory."""
+        """Let inputs, outputs and the largest value fit into each device's memory, if possible.
+
+        Otherwise the solutions are those that need the least memory.
+        """
         graph, groups, self.memory = self.groups.graph, self.groups, memory
         largest = self.largest = self._column(0.0)
         total = {largest: 1.0}
@@ -168,7 +174,9 @@ class IntegerProgram:
             for c in groups.of[x].choices if x in groups.of else ():
                 share = groups.nbytes(y.type.plain, c.layouts[x]) / memory
                 total[self.columns[c]] = total.get(self.columns[c], 0.0) + share
-        self._row(total, 1.0)
+        whole = sum([max([self.costs[self.columns[c]] for c in g.choices]) for g in groups.groups])
+        self.excess, self._needed_memory = self._column(SCARCE * (1.0 + whole)), total
+        self._row({**total, self.excess: -1.0}, 1.0)
         for group in groups.groups:
             row = {self.columns[c]: c.largest / memory for c in group.choices}
             self._row({**row, largest: -1.0})
@@ -308,6 +316,9 @@ class IntegerProgram:
                 sizes.append(groups.nbytes(x.type.plain, dims))
         if self.largest is not None:
             values[self.largest] = max(sizes) / self.memory
+        if self.excess is not None:
+            needed = sum([values[column] * x for column, x in self._needed_memory.items()])
+            values[self.excess] = max(0.0, needed - 1.0)
         return values
 
 

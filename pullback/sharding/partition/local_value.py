@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.graph.dtypes import DType, int64
-from pullback.graph.node import Node
+from pullback.graph.node import Node, vary_over
 from pullback.ops.collective.move import AllGather, AllToAll, PSlice, ReduceScatter
 from pullback.ops.collective.reduce import AxisIndex, PMax, PMin, PSum
 from pullback.ops.elementwise.functions import equal, less, where
 from pullback.ops.prelude import Op, Type, constant, full
 from pullback.ops.shape.concat_pad import Pad
 from pullback.ops.shape.iota import Iota
-from pullback.ops.shape.movement import Reshape
+from pullback.ops.shape.movement import Reshape, Transpose
 from pullback.ops.shape.slicing import Slice
 from pullback.sharding.factors import Form
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.cells import cell_move
 from pullback.sharding.spec import Dims, on_mesh
 
 _REDUCTIONS: dict[Any, type[PSum] | type[PMax] | type[PMin]] = {
@@ -111,6 +112,14 @@ class LayoutSteps:
         x = PSlice(axis, size, dim)(self.unfold(p.node, dim, size))
         return p.moved(x, dim, (*p.dims[dim], axis))
 
+    def slice_padded(self, p: LocalValue, dim: int, axes: tuple[str, ...]) -> LocalValue:
+        """Split a whole dimension that does not divide along several axes, padded once for all."""
+        n = self.mesh.extent(axes) * self.shard_size(p.whole.shape[dim], axes)
+        p = replace(p, node=self.pad(p.node, dim, n), remake=None)
+        for axis in axes:
+            p = self.slice(p, dim, axis)
+        return p
+
     def gather(self, p: LocalValue, dim: int) -> LocalValue:
         """Concatenate the shards of a dimension along its last axis."""
         *rest, axis = p.dims[dim]
@@ -126,6 +135,16 @@ class LayoutSteps:
         x = self.fold(self.note(x, p, f"dimension {target} split instead of {source}"), source)
         x = x if rest else self.crop(x, source, p.whole.shape[source])
         return p.moved(x, source, tuple(rest)).moved(x, target, (*p.dims[target], axis))
+
+    def relayout(self, p: LocalValue, dims: Dims) -> LocalValue:
+        """Change to a layout in which every dimension divides evenly, by moving cells."""
+        found = cell_move(self.mesh, p.dims, dims)
+        assert found is not None, "the route has no such step"
+        rows = _as_rows(p.node, found.before)
+        x = self.note(found.op(rows), p, f"the layout {on_mesh(self.mesh, dims).spec}")
+        local = self.local(p.whole, dims)
+        x = vary_over(_from_rows(x, found.after, local.shape), local.varying)
+        return replace(p, node=x, dims=dims, remake=None, origin=None)
 
     def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
         """Reduce partial sums along an axis, and split a dimension along it."""
@@ -201,6 +220,30 @@ class LayoutSteps:
         for a in axes[1:]:
             index = index * self.mesh.sizes[a] + AxisIndex(a)()
         return index
+
+
+def _as_rows(x: Node, cells: tuple[int, ...]) -> Node:
+    """Return the cells of a shard as rows, given how many lie along each dimension."""
+    shape = [n // c for n, c in zip(x.type.shape, cells, strict=True)]
+    apart = [size for pair in zip(cells, shape, strict=True) for size in pair]
+    rank = len(cells)
+    x = Reshape(tuple(apart))(x)
+    x = _transpose(x, (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)))
+    return Reshape((math.prod(cells), *shape))(x)
+
+
+def _from_rows(x: Node, cells: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+    """Return the shard of the given shape whose cells are rows."""
+    rank = len(cells)
+    x = Reshape((*cells, *x.type.shape[1:]))(x)
+    x = _transpose(x, tuple([i + k for i in range(rank) for k in (0, rank)]))
+    return Reshape(shape)(x)
+
+
+def _transpose(x: Node, order: tuple[int, ...]) -> Node:
+    """Transpose a value whose elements may stay in their order, as then its copy is saved."""
+    long = [i for i in order if x.type.shape[i] > 1]
+    return x if long == sorted(long) else Transpose(order)(x)
 
 
 def neutral(op: Op, dtype: DType) -> Any:

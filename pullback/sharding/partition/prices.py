@@ -13,6 +13,7 @@ from pullback.graph.types import Type
 from pullback.sharding.cost import Machine, traffic, work
 from pullback.sharding.factors import FactorRule, instantiate
 from pullback.sharding.mesh import DeviceMesh
+from pullback.sharding.partition.cells import cell_move
 from pullback.sharding.partition.local_value import LocalValue
 from pullback.sharding.partition.moves import Mover
 from pullback.sharding.spec import Dims
@@ -45,6 +46,13 @@ class Prices(Mover):
         self._count("all_to_all", p, (axis,))
         q = p.moved(p.node, source, tuple(rest))
         return q.moved(p.node, target, (*q.dims[target], axis))
+
+    def relayout(self, p: LocalValue, dims: Dims) -> LocalValue:
+        found = cell_move(self.mesh, p.dims, dims)
+        assert found is not None, "the route has no such step"
+        sent = found.op.sent(0, self.nbytes(p.whole, dims), self.mesh.size)
+        self.seconds += self.machine.seconds(sent, found.op.steps())
+        return replace(p, dims=dims, remake=None, origin=None)
 
     def scatter(self, p: LocalValue, dim: int, axis: str) -> LocalValue:
         self._count("reduce_scatter", p, (axis,))

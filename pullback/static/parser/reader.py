@@ -16,6 +16,7 @@ from pullback.static.parser.tokens import shown
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
 _SIGNED = {"-inf": -float("inf"), "+inf": float("inf"), "+nan": float("nan")}
 _ASSIGN = frozenset("=:")
+_FIELDS = ("mesh", "spec", "devices", "replicated", "priority", "varying", "sharding")
 
 
 class Reader(Cursor):
@@ -71,17 +72,19 @@ class Reader(Cursor):
         start, shape = self.at, self.listed(self.dimension, "]")
         if len(shape) > DEPTH:  # the limit of NumPy
             self.tokens.fail(start, f"a tensor has at most {DEPTH} dimensions", "syntax")
-        said: dict[str, Any] = {"sharding": None, "varying": ()}
+        said: dict[str, Any] = {}
         while self.words[self.at] == ",":
             self.at += 1
-            name = self.word("`sharding` or `varying`")
-            if name not in said or said[name]:
+            name = self.word("`mesh`, `spec` or `varying`")
+            if name not in _FIELDS or name in said:
                 self.at -= 1
-                self.fail("`sharding` or `varying`, once")
+                self.fail("`mesh`, `spec` or `varying`, once")
             self.expect(":")
-            said[name] = self.sharding() if name == "sharding" else self.names()
+            said[name] = self.names() if name == "varying" else self.value()
+        varying = said.pop("varying", ())
+        sharding = self.sharding(said) if said else None
         self.expect(">")
-        return Type(shape, dtype, **said)
+        return Type(shape, dtype, sharding, varying)
 
     def names(self) -> tuple[str, ...]:
         found = self.value()
@@ -89,11 +92,12 @@ class Reader(Cursor):
             self.fail("a list of names before this")
         return found
 
-    def sharding(self) -> Any:
-        """Read the list that `Sharding.plain` gives."""
-        found = self.value()
+    def sharding(self, said: dict[str, Any]) -> Any:
+        """Return the layout with the given fields, or with those of the longer list `sharding`."""
         try:
-            return Sharding.from_plain(*found)
+            if said.keys() == {"sharding"}:
+                return Sharding.from_plain(*said["sharding"])
+            return Sharding.from_short(**said)
         except (PullbackError, TypeError, ValueError):
             self.fail("a sharding before this")
 

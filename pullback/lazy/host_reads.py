@@ -1,0 +1,139 @@
+"""Host reads: what may be read on the host, and which reads cut a derivative.
+
+A value that is read is a constant from then on. Reads that mean one number or none (`x.item()`,
+`bool(x)`, `print(x)`) are free. While a derivative runs, others are refused or warned about, and
+so are conversions that the user did not write, such as those of `math` and NumPy.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pullback.engines.registry import mesh_of, spans_processes
+from pullback.errors import GradientCut, GradientCutWarning, HostReadError
+from pullback.graph.ambient import thread
+from pullback.graph.node import Node
+from pullback.graph.where import stack_level, user_line
+from pullback.lazy.collect import pending_ancestors
+from pullback.lazy.pending import compute
+from pullback.lazy.settings import current
+from pullback.lazy.values import checked, to_host
+from pullback.ops.sources import Input
+
+if TYPE_CHECKING:
+    from pullback.lazy.tensor import Tensor
+
+
+def read(tensor: Tensor) -> np.ndarray:
+    """Return the value of a tensor on the host, read-only, whatever derivative it cuts."""
+    array = to_host(readable(tensor))
+    array.setflags(write=False)
+    return array
+
+
+def readable(tensor: Tensor) -> Any:
+    """Return the buffer of a tensor, computed and checked."""
+    node = tensor._node
+    require_values("reading a value", [node])
+    for token in node.tokens:
+        if token.alive and not token.leaf and token.running:
+            token.reads.append(user_line())
+    if node.value is None:
+        _forbid_alone(node)
+        compute([node])
+    return checked(node)
+
+
+def has_value(tensor: Tensor) -> bool:
+    """Whether the value can be shown: a placeholder, and what depends on one, has none."""
+    node = tensor._node
+    return not thread.frozen and (node.value is not None or not _is_unknown(node))
+
+
+def require_values(what: str, nodes: Sequence[Node]) -> None:
+    """Raise if a function runs on placeholders and the values are unknown or would be frozen."""
+    if not thread.tracing_from:
+        return
+    if any(n.value is None and _is_unknown(n) for n in nodes):
+        raise HostReadError(
+            f"{what}: a function is being traced on placeholders, whose values do not exist yet",
+            hint="Return the tensor and read it outside, or compute the value before the trace.",
+        )
+    if thread.frozen:
+        raise HostReadError(
+            f"{what}: a function is being traced on placeholders, and a value that is read now "
+            "would stay the same whenever its program runs",
+            hint="Use the tensor itself, pass it as an argument, or read it before the trace.",
+        )
+
+
+def _is_unknown(node: Node) -> bool:
+    """Whether a pending node depends on a placeholder."""
+    return any(type(n.op) is Input for n in pending_ancestors([node]))
+
+
+def _forbid_alone(node: Node) -> None:
+    """Raise if the program of a node must be started by several processes."""
+    if spans_processes(current(), mesh_of([node.type])):
+        raise HostReadError(
+            f"reading a value: {node.type} is not computed yet, and its devices belong to several "
+            "processes",
+            hint="Call pb.evaluate(x) on every process first: `if rank == 0: print(x)` would wait "
+            "for the other processes forever.",
+        )
+
+
+def refuse_cut(tensor: Tensor, what: str) -> None:
+    """Raise if a derivative runs and would be lost where the value of the tensor is used."""
+    if tensor._node.tokens:
+        require_values(what, [tensor._node])  # the better error inside a trace
+        if cuts_derivative(tensor):
+            raise GradientCut(
+                f"{what}: {tensor._node.type} depends on an argument of a derivative in progress, "
+                "and what is computed from its value would have no derivative",
+                hint="Use pullback functions on the tensor itself. Write x.detach() first if the "
+                "value is meant to\nbe a constant, or x.item() to read one number.",
+            )
+
+
+def warn_of_cut(tensor: Tensor, what: str) -> None:
+    """Warn if a tensor is converted and its derivative, or a later `backward()`, is lost there."""
+    if tensor._node.tokens and tensor._token is None:
+        require_values(what, [tensor._node])
+        if cuts_derivative(tensor) or cuts_backward(tensor):
+            warnings.warn(
+                f"{what} reads the value of a tensor that is being differentiated: what is "
+                "computed from it has no derivative. Use a pullback function, or write x.item() "
+                "or x.detach() if a constant is meant.",
+                GradientCutWarning,
+                stacklevel=stack_level(),
+            )
+
+
+def cuts_derivative(tensor: Tensor) -> bool:
+    """Whether a derivative runs that is lost where the value is used.
+
+    A trace only notes the read, since it may never be differentiated.
+    """
+    node = tensor._node
+    if not node.type.inexact or not current().grad_enabled:
+        return False
+    running = [t for t in node.tokens if t.alive and not t.leaf and t.running]
+    for token in running:
+        if token.traces:
+            token.cuts.append((user_line(), node))
+    return any(not t.traces for t in running)
+
+
+def cuts_backward(tensor: Tensor) -> bool:
+    """Whether a leaf that requires a gradient is lost where the value is used.
+
+    The gradients that a `backward()` computes are constants, so its rules may read anything.
+    """
+    if not tensor._node.type.inexact or not current().grad_enabled or not thread.leaf_tokens:
+        return False
+    return tensor._token is not None or any(t.leaf and t.alive for t in tensor._node.tokens)
