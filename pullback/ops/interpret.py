@@ -16,7 +16,7 @@ from pullback.graph.types import show
 
 def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Compute a graph's outputs with each op's `numpy`, and check the types of the results."""
-    values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True))
+    values: dict[Node, Any] = dict(zip(graph.inputs, map(_in_order, arrays), strict=True))
     for node in graph.nodes[len(graph.inputs) :]:
         if thread.deadline is not None and time.monotonic() > thread.deadline:
             raise TimeLimit("the time limit is over", op=node.op.title, where=node.where)
@@ -25,7 +25,7 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             values[node] = xs[0][node.op.index]  # type: ignore[attr-defined]
             continue
         try:
-            values[node] = node.op.numpy(*xs)
+            values[node] = _in_order(node.op.numpy(*xs))
         except PullbackError as error:
             error.values["node"] = node  # the caller looks up its line
             raise error.at(node.op.title, None) from None
@@ -34,6 +34,14 @@ def interpret(graph: Any, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             raise OutOfMemory(message, op=node.op.title, where=node.where) from None
         _check_value(node, values[node])
     return [np.asarray(values[y]) for y in graph.outputs]
+
+
+def _in_order(made: Any) -> Any:
+    """The arrays in C order: NumPy adds in the order of memory and runs other code on strided
+    operands, so the bits would depend on whether an operand is a view or was read before."""
+    if isinstance(made, (tuple, list)):
+        return tuple([np.asarray(value, order="C") for value in made])
+    return np.asarray(made, order="C")
 
 
 def _check_value(node: Node, made: Any) -> None:

@@ -46,7 +46,9 @@ def check(oracle: Oracle, seeds: range, args: argparse.Namespace) -> None:
 
 def report(oracle: Oracle) -> None:
     total = sum(oracle.compared.values())
-    print(f"{oracle.programs:,} programs, {total:,} comparisons in {len(oracle.compared)} scenarios")
+    print(
+        f"{len(oracle.seeds):,} programs, {total:,} comparisons in {len(oracle.compared)} scenarios"
+    )
     if oracle.rounding:
         print(f"{len(oracle.rounding)} differ by rounding alone, in ill-conditioned programs:")
         for failure in oracle.rounding[:SHOWN]:
@@ -73,7 +75,7 @@ def main() -> int:
     for start in range(args.first, last, BATCH):
         check(oracle, range(start, min(start + BATCH, last)), args)
         if start // BATCH % 10 == 9:
-            print(f"{oracle.programs:,} programs, {len(oracle.failures)} disagree", flush=True)
+            print(f"{len(oracle.seeds):,} programs, {len(oracle.failures)} disagree", flush=True)
     report(oracle)
     return bool(oracle.failures)
 

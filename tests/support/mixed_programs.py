@@ -57,8 +57,11 @@ class MixedProgram:
     def function(self, steps: list[Callable] = STEPS) -> Callable:
         """The program as a function of all its inputs: a list of its values."""
 
+        used = [steps[op % len(steps)] for op, _, _ in self.steps]  # guards walk them all
+        numbered = [(i, operand, choice) for i, (_, operand, choice) in enumerate(self.steps)]
+
         def program(*inputs: Any) -> list[Any]:
-            return run(self.steps, inputs, steps)
+            return run(numbered, inputs, used)
 
         return program
 

@@ -127,7 +127,9 @@ def _saved(cases: list) -> list[Arrays]:
 def _sharded(cases: list) -> list[Arrays]:
     """On four devices; each program's inputs lie there in random ways."""
     batch, inputs = _batch(cases)
-    mesh = pb.DeviceMesh((4,), ("a",)) if cases[0][0].seed % 2 else pb.DeviceMesh((2, 2), ("a", "b"))
+    mesh = (
+        pb.DeviceMesh((4,), ("a",)) if cases[0][0].seed % 2 else pb.DeviceMesh((2, 2), ("a", "b"))
+    )
     for (program, _, _), xs in zip(cases, inputs, strict=True):
         rng = np.random.default_rng([16, program.seed])
         xs[:] = [x.shard(mesh, testing.random_sharding(rng, mesh, x.ndim).spec) for x in xs]
@@ -139,7 +141,7 @@ MODES: dict[str, Callable[[list], list[Arrays]]] = {
 }  # fmt: skip
 
 
-# -- simulated devices ------------------------------------------------------------------------------
+# -- simulated devices ----------------------------------------------------------------------------
 
 
 def simulated(program: MixedProgram) -> Arrays:
