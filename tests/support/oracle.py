@@ -99,7 +99,7 @@ class Oracle:
         """<cotangents, J t> is <J' cotangents, t>."""
         values, pulled, pushed = program.parts
         made = [y for y in values if dtype(y.dtype).is_inexact]
-        if not all(np.isfinite(x).all() for x in (*made, *pulled, *pushed)):
+        if not made or not all(np.isfinite(x).all() for x in (*made, *pulled, *pushed)):
             return
         cotangents = [g.numpy() for g in program.cotangents(made)]
         left, size = inner(cotangents, pushed)
