@@ -492,6 +492,46 @@ def test_a_rule_in_a_loop_is_used():
     close(second[0], second[1].numpy())
 
 
+def in_a_scan(f):
+    return lambda x: pb.scan(lambda c, r: (c + f(r), c), x[0] * 0.0, x)[0]
+
+
+def in_a_while_loop(f):
+    def looped(x):
+        body = lambda s: (s[0] + 1, s[1] * 0.0 + pb.sum(f(x)))  # noqa: E731
+        return pb.while_loop(lambda s: s[0] < 1, body, (0, x[0] * 0.0))[1]
+
+    return looped
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        in_a_scan,
+        in_a_while_loop,
+        lambda f: lambda x: pb.sum(pb.checkpoint(f)(x)),
+        lambda f: lambda x: pb.cond(x[0] > 0, lambda x: pb.sum(f(x)), pb.sum, x),
+    ],
+    ids=["scan", "while_loop", "checkpoint", "cond"],
+)
+def test_a_rule_inside_a_graph_may_use_numbers_and_tensors_from_outside(within):
+    """Forward mode: they become operands of the graph."""
+    w = pb.tensor(3.0, dtype="float64")
+
+    @pb.custom_jvp
+    def cube(x):
+        return x * x * x
+
+    cube.defjvp(lambda xs, ts: (cube(xs[0]), (w + 0.5 - 0.5) * xs[0] * xs[0] * ts[0]))
+    x = pb.tensor(X)
+    f = within(cube)
+    np.testing.assert_allclose(pb.jvp(f, (x,), (x,))[1].numpy(), (3 * X**3).sum())
+    twice = pb.jvp(lambda x: pb.jvp(f, (x,), (x,))[1], (x,), (x,))[1]
+    np.testing.assert_allclose(twice.numpy(), (9 * X**3).sum())
+    mapped = pb.vmap(lambda x: pb.jvp(f, (x,), (x,))[1])(x[None])
+    np.testing.assert_allclose(mapped.numpy(), [(3 * X**3).sum()])
+
+
 def test_a_rule_in_a_loop_is_not_cached():
     c = pb.tensor(X + 2)
     f = doubled_sine(c)

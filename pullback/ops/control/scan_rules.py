@@ -19,7 +19,15 @@ from pullback.ops.control.dependence import (
     members,
     sources,
 )
-from pullback.ops.control.holder import at_positions, canonical, hold, interleave, pull, push
+from pullback.ops.control.holder import (
+    at_positions,
+    canonical,
+    captured_values,
+    hold,
+    interleave,
+    pull,
+    push,
+)
 from pullback.ops.control.residuals import residuals, size_in_bytes
 from pullback.ops.control.varying import axes_of, stable_body
 from pullback.ops.prelude import TABLE, Axis, Node, results, spread, zeros
@@ -127,9 +135,9 @@ def jvp(
 ) -> tuple[Node | None, ...]:
     """Compute values and tangents in one loop."""
     given = tuple([t is not None for t in ts])
-    active, moving, loop = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
+    active, moving, loop, extra = op.derived(("jvp", given), lambda: _forward(op, given, tangents))
     pushed = {i: ts[i] or zeros(xs[i].type) for i in active}
-    made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned)))
+    made = results(loop(*interleave(xs, pushed, op.carries, op.carries + op.scanned), *extra))
     # The results are interleaved as well: states, their tangents, rows, their tangents.
     n, count = op.carries, len(op.body.outputs)
     found = [made[n + k] if i < n else made[count + k] for k, i in enumerate(moving)]
@@ -138,8 +146,9 @@ def jvp(
 
 def _forward(
     op: Scan, given: Sequence[bool], tangents: Callable
-) -> tuple[list[int], list[int], Scan]:
-    """Return the inputs and outputs of the body that have tangents, and the loop over both."""
+) -> tuple[list[int], list[int], Scan, list[Node]]:
+    """Return the inputs and outputs of the body that have tangents, the loop over both, and the
+    values that rules captured, its last operands."""
     body, n, m = op.body, op.carries, op.carries + op.scanned
     depends = dependence(body)
     mask = active_inputs(depends, n, bits(given))
@@ -149,8 +158,10 @@ def _forward(
     ts, made = push(body, active, moving, tangents)
     carries = n + sum(i < n for i in active)
     scanned = op.scanned + sum(n <= i < m for i in active)
-    both = hold(interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n))
-    return active, moving, op.with_body(both, carries, scanned)
+    inputs, outputs = interleave(body.inputs, ts, n, m), interleave(body.outputs, made, n)
+    extra = captured_values(outputs, inputs)
+    both = hold([*inputs, *extra], outputs)
+    return active, moving, op.with_body(both, carries, scanned), extra
 
 
 def batch(

@@ -13,6 +13,7 @@ from pullback.graph.dtypes import float64
 from pullback.graph.graph import Graph
 from pullback.graph.kinds import Distinct, HigherOrder, RunsAs, SumOfProducts, Transparent
 from pullback.graph.node import emit, results, vary_over
+from pullback.ops.control.holder import captured_values
 from pullback.ops.elementwise.base import is_singular
 from pullback.ops.prelude import TABLE, Axis, Node, Op, Type
 from pullback.ops.samples import real
@@ -164,11 +165,12 @@ class Checkpoint(Call, HigherOrder):
         inputs = [placeholder(f"x{i}", x.type) for i, x in enumerate(xs)]
         given = [t if t is None else placeholder(f"t{i}", t.type) for i, t in enumerate(ts)]
         pushed = tangents(self.graph(*inputs), inputs, given)
-        all_inputs = [*inputs, *[t for t in given if t is not None]]
-        graph = Graph(all_inputs, [t for t in pushed if t is not None])
-        if not graph.outputs:
+        known, found = [*inputs, *filter(None, given)], list(filter(None, pushed))
+        if not found:
             return None
-        made = iter(results(replace(self, graph=graph)(*xs, *[t for t in ts if t is not None])))
+        extra = captured_values(found, known)
+        graph = Graph([*known, *extra], found)
+        made = iter(results(replace(self, graph=graph)(*xs, *filter(None, ts), *extra)))
         return tuple([None if t is None else next(made) for t in pushed])
 
     def batch(
