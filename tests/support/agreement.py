@@ -76,7 +76,9 @@ def _nudged_step(rng: np.random.Generator, step: Callable, a: Any, pool: list, n
     if not dtype(y.dtype).is_inexact:
         return y
     ulps = rng.choice([-4.0, 0.0, 4.0], y.shape) * pb.finfo(y.dtype).eps
-    return y * pb.astype(pb.tensor(1.0 + ulps), y.dtype)
+    y = y * pb.astype(pb.tensor(1.0 + ulps), y.dtype)
+    zero = pb.astype(pb.tensor(rng.choice([-0.0, 0.0], y.shape)), y.dtype)
+    return pb.where(y == 0, y + zero, y)  # of zeros that compare equal, an op may return either
 
 
 def differences(program: MixedProgram, step: float) -> Arrays:

@@ -204,30 +204,9 @@ def random(a: Any, pool: list, n: int) -> Any:
     return floated(a, pool) * pb.random.uniform(key, a.shape, dtype="float32")
 
 
-def assorted(a: Any, pool: list, n: int) -> Any:
-    """Functions that few other steps use."""
-    if not a.ndim:
-        return pb.stack([a, a])
-    axis, x = n % a.ndim, floated(a, pool)
-    kinds: list[Callable] = [
-        lambda: pb.norm(x, ord=1 + n % 3, axis=axis), lambda: pb.std(x, axis=axis),
-        lambda: pb.logsumexp(x, axis=axis), lambda: pb.cummax(x, axis=axis),
-        lambda: pb.roll(a, n % 5, axis=axis), lambda: pb.tile(a, (2,) + (1,) * (a.ndim - 1)),
-        lambda: pb.tril(a, n % 3 - 1) if a.ndim > 1 else pb.flip(a),
-        lambda: pb.repeat(a, 2, axis=axis),
-        lambda: pb.one_hot(abs(whole(a, pool)) % 3, 3), lambda: pb.unstack(a, axis=axis)[-1],
-        lambda: pb.min(a, axis=axis) if not is_bool(a) else pb.all(a, axis=axis),
-        lambda: pb.searchsorted(pb.sort(pb.reshape(x, (-1,))), pb.reshape(x, (-1,))[:3]),
-        lambda: pb.diff(x, axis=axis) if a.shape[axis] > 1 else x,
-        lambda: pb.max_pool(x[None, ..., None], 2, 1, "SAME")[0, ..., 0],
-        lambda: pb.outer(x, x) if a.ndim == 1 else pb.swapaxes(x, 0, 1),
-    ]  # fmt: skip
-    return kinds[n // 3 % len(kinds)]()
-
-
 DISCRETE: list[Callable] = [
     compare, logic, integers, select, count, steps_of, bounded, cast, singular, guarded, take, kept,
-    complexes, inner_gradient, rows, repeated, switched, random, assorted,
+    complexes, inner_gradient, rows, repeated, switched, random,
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from discrete_steps import DISCRETE, special, widened
 from programs import ALL, run
+from rare_steps import RARE
 from structured_steps import STRUCTURED
 
 import pullback as pb
@@ -15,6 +16,7 @@ from pullback.graph.dtypes import dtype
 
 STEPS: list[Callable] = [
     *map(widened, ALL), *[widened(step, alone=True) for step in STRUCTURED], *DISCRETE,
+    *RARE,
 ]  # fmt: skip
 SHAPES = [
     [(3, 4), (3, 4), (4,), ()],

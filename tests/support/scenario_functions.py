@@ -41,6 +41,37 @@ def one_iteration(f: Callable) -> Callable:
     return scanned
 
 
+def two_examples(f: Callable) -> Callable:
+    """vmap over the inputs and others like them; every third input is not mapped."""
+
+    def mapped(*xs: Any) -> Any:
+        axes = tuple([None if i % 3 == 1 else -1 for i in range(len(xs))])
+        two = [x if axis is None else _beside(x) for x, axis in zip(xs, axes, strict=True)]
+        return _first(pb.vmap(f, in_axes=axes)(*two))
+
+    return mapped
+
+
+def three_iterations(f: Callable) -> Callable:
+    """The last of three iterations of scan, which goes backwards."""
+
+    def scanned(*xs: Any) -> Any:
+        rows = [pb.stack([x, _beside(x)[..., 1], x]) for x in xs]
+
+        def body(count: Any, row: list) -> Any:
+            return count + 1, f(*row)
+
+        return _first(pb.scan(body, pb.tensor(0), rows, reverse=True)[1])
+
+    return scanned
+
+
+def _beside(x: Any) -> Any:
+    """The tensor and another one, along a last axis."""
+    other = ~x if x.dtype == pb.bool else x // 2 if pb.isdtype(x.dtype, "integral") else x * 0.5
+    return pb.stack([x, other], axis=-1)
+
+
 def branch(f: Callable) -> Callable:
     """A branch of cond that the program takes; the other one gives zeros."""
 
@@ -74,6 +105,8 @@ WRAPPERS: dict[str, Callable[[Callable], Callable]] = {
     "cond": branch,
     "compile": lambda f: pb.compile(f),
     "masked cond": masked_branch,
+    "vmap of two": two_examples,
+    "scan of three": three_iterations,
 }
 
 
